@@ -1,0 +1,60 @@
+// One embedded agent with the benchmark's memory, as a driver of the timed loop.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/agent.h"
+#include "options.h"
+#include "workload.h"
+
+namespace railyard::bench {
+
+/// "railyard-bench:POINT:SLOT", the notification that transfer SLOT carries.
+[[nodiscard]] std::string notification_text(unsigned point, unsigned slot);
+
+/// One thread.
+class AgentSide {
+  public:
+    AgentSide(const Options& options, const std::string& name, std::span<std::byte> memory);
+
+    [[nodiscard]] host::Agent& agent() noexcept { return agent_; }
+    [[nodiscard]] std::string metadata() const { return agent_.metadata(); }
+    /// Takes the other side's metadata and the address of its memory.
+    void join(std::string_view metadata, std::uint64_t remote_base);
+    void connect() { agent_.connect(peer_); }
+    [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+
+    /// Prepares one request for each slot of the window.
+    void prepare(const Point& point);
+    /// Gives the requests back.
+    void release() noexcept { requests_.clear(); }
+
+    /// Starts transfer `slot`. Throws Failure when it fails.
+    void post(unsigned slot);
+    /// Slots whose transfers have ended since the last call; valid until the next call. Asks for the oldest
+    /// one, and for one other, so that a late one does not hide the rest.
+    std::span<const unsigned> harvest();
+
+  private:
+    bool ended(unsigned slot);
+    void append(unsigned slot) noexcept;
+    void remove(unsigned slot) noexcept;
+
+    std::span<std::byte> memory_;
+    host::Agent agent_;
+    std::string peer_;
+    std::uint64_t remote_base_ = 0;
+    std::vector<host::Request> requests_;
+    std::vector<unsigned> next_,
+        previous_;  ///< outstanding slots in the order of posting; the last entry is the ring's end
+    unsigned scan_ = 0;
+    std::vector<unsigned> at_once_, done_;
+};
+
+}  // namespace railyard::bench

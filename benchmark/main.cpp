@@ -1,0 +1,82 @@
+// railyard-bench: measures and verifies transfers between two processes through a NIXL backend plugin.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "child_process.h"
+#include "control.h"
+#include "failure.h"
+#include "options.h"
+#include "report.h"
+#include "runner.h"
+#include "target.h"
+#include "watchdog.h"
+#include "workload.h"
+
+namespace railyard::bench {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+int run_here(const Options& options, const std::vector<Point>& points, Control control) {
+    Report report(options, points.size());
+    run_initiator(options, points, std::move(control), report);
+    return report.all_right() ? 0 : 1;
+}
+
+int run_both(const Options& options, const std::vector<Point>& points) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        throw Failure(std::string("cannot create a socket pair: ") + std::strerror(errno));
+    }
+    std::fflush(nullptr);
+    ChildProcess child;  // before any thread, before libfabric
+    close(ends[child.is_child() ? 0 : 1]);
+    Control control{host::Channel(ends[child.is_child() ? 1 : 0])};
+    if (child.is_child()) return run_target(options, std::move(control));
+    int status = run_here(options, points, std::move(control));
+    bool target_fine = child.join(options.timeout + 5s, status == 0);
+    return status == 0 && !target_fine ? 1 : status;
+}
+
+int run_listening(const Options& options) {
+    host::Listener listener(options.peer_host, options.peer_port);
+    std::fprintf(stderr, "railyard-bench: target: listening on %s:%u\n", options.peer_host.c_str(),
+                 listener.port());
+    return run_target(options, Control(listener.accept(options.timeout)));
+}
+
+int run(const Options& options) {
+    if (options.role == Role::target) return run_listening(options);
+    const std::vector<Point> points = make_points(options);
+    if (options.role == Role::both) return run_both(options, points);
+    return run_here(options, points,
+                    Control(host::Channel::connect(options.peer_host, options.peer_port, options.timeout)));
+}
+
+}  // namespace
+
+}  // namespace railyard::bench
+
+int main(int argc, char** argv) {
+    using namespace railyard::bench;
+    ParsedOptions parsed = parse_options(argc, argv);
+    if (!parsed.options) {
+        std::fputs(parsed.text.c_str(), parsed.exit_status == 0 ? stdout : stderr);
+        return parsed.exit_status;
+    }
+    try {
+        return run(*parsed.options);
+    } catch (const std::invalid_argument& error) {
+        std::fprintf(stderr, "railyard-bench: %s\n", error.what());
+        return 2;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "railyard-bench: %s\n", error.what());
+        return 1;
+    }
+}

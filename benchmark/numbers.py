@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Measures the figures that docs/benchmarks.md promises and prints them as rows of its table.
+
+    benchmark/numbers.py            build, measure, print; exit status 1 if a figure misses its bound
+    benchmark/numbers.py --write    also put date, machine and rows into docs/benchmarks.md
+    benchmark/numbers.py --quick    short slices, to see that it works; the figures mean little
+
+Needs a quiet machine: the ratios come from one run each, ours and the plain loop in turns, but both share the cores.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BENCH = ROOT / "build/release/bin/railyard-bench"
+PAGE = ROOT / "docs/benchmarks.md"
+BEGIN, END = "<!-- numbers: begin -->", "<!-- numbers: end -->"
+
+
+class Figure:
+    """One promised figure: a command, how to read its value, and its bound (at least or at most)."""
+
+    def __init__(self, name, arguments, read, bound, at_least, unit=""):
+        self.name, self.arguments, self.read = name, arguments, read
+        self.bound, self.at_least, self.unit = bound, at_least, unit
+
+    def holds(self, value):
+        return value >= self.bound if self.at_least else value <= self.bound
+
+    def bound_text(self):
+        return f"{'>=' if self.at_least else '<='} {self.bound:g}{self.unit}"
+
+
+def first(key):
+    return lambda document: document["results"][0][key]
+
+
+def inverse_ratio(document):
+    return 1 / document["results"][0]["ratio_raw"]
+
+
+def idle_percent(document):
+    return max(document["idle"]["initiator_cpu_percent"], document["idle"]["target_cpu_percent"])
+
+
+def figures(quick):
+    seconds = "0.5" if quick else "5"
+    timed = ["--raw", "--seconds", seconds, "--slices", "5" if quick else "15"]
+    rows = []
+    for provider in ("tcp", "shm"):
+        for op in ("write", "read"):
+            common = ["--provider", provider, "--op", op, *timed]
+            rows += [
+                Figure(f"{provider}, {op}, 1 MiB: bandwidth, ours / raw", ["--sizes", "1M", *common],
+                       first("ratio_raw"), 0.97, True),
+                Figure(f"{provider}, {op}, 64 KiB: bandwidth, ours / raw", ["--sizes", "64K", *common],
+                       first("ratio_raw"), 0.90, True),
+                Figure(f"{provider}, {op}, 8 B, batch 64: time per op, ours / raw",
+                       ["--sizes", "8", "--batch", "64", *common], inverse_ratio, 1.25, False),
+            ]
+    one = ["--window", "1", "--pt", "on", "--provider", "tcp"]
+    rows += [
+        Figure("tcp, 4 KiB write with notification, progress thread on: p50",
+               ["--sizes", "4K", "--notify", "on", *one, "--seconds", seconds], first("p50_us"), 100, False, " us"),
+        Figure("tcp, 18,880 descriptors of 4 KiB, progress thread on: time in post, p50",
+               ["--sizes", "4K", "--batch", "18880", *one, "--post-time", "--iters", "20" if quick else "100"],
+               first("post_p50_us"), 8000, False, " us"),
+        Figure("tcp, idle, progress thread on: CPU, the busier side",
+               ["--idle-check", "1" if quick else "10", "--pt", "on", "--provider", "tcp"], idle_percent, 1, False, " %"),
+    ]
+    return rows
+
+
+def measure(figure):
+    command = [str(BENCH), *figure.arguments, "--json", "-"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=600, check=False)
+    try:
+        document = json.loads(done.stdout)
+        value = figure.read(document) if done.returncode == 0 else None
+    except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
+        document, value = {}, None
+    return document, value
+
+
+def row(figure, value):
+    shown = "failed" if value is None else f"{value:.3g}{figure.unit}"
+    verdict = "yes" if value is not None and figure.holds(value) else "**no**"
+    return f"| {figure.name} | `railyard-bench {' '.join(figure.arguments)}` | {figure.bound_text()} | {shown} | {verdict} |"
+
+
+def machine(document):
+    host = document.get("host", {})
+    memory = host.get("memory_bytes", 0) / 2**30
+    return (f"{host.get('date', '')[:10]}, {host.get('cpus', '?')} CPUs ({host.get('cpu', 'unknown')}), {memory:.0f} GiB, "
+            f"Linux {host.get('kernel', '?')}, libfabric {host.get('libfabric', '?')}")
+
+
+def write_page(lines):
+    text = PAGE.read_text()
+    head, rest = text.split(BEGIN, 1)
+    tail = rest.split(END, 1)[1]
+    PAGE.write_text(head + BEGIN + "\n" + "\n".join(lines) + "\n" + END + tail)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put the rows into docs/benchmarks.md")
+    parser.add_argument("--quick", action="store_true", help="short slices")
+    parser.add_argument("--only", default="", help="only figures whose name contains this")
+    options = parser.parse_args()
+    subprocess.run([str(ROOT / "benchmark/run"), "--build-only"], stdin=subprocess.DEVNULL, check=True)
+    lines, facts, missed = [], None, 0
+    print("| figure | command | bound | measured | holds |\n|---|---|---|---|---|", flush=True)
+    for figure in figures(options.quick):
+        if options.only not in figure.name:
+            continue
+        document, value = measure(figure)
+        facts = facts or (machine(document) if document else None)
+        missed += value is None or not figure.holds(value)
+        lines.append(row(figure, value))
+        print(lines[-1], flush=True)
+    print(f"\n{facts or 'nothing could be measured'}")
+    if options.write:
+        header = [f"Measured {facts}.", "", "| figure | command | bound | measured | holds |", "|---|---|---|---|---|"]
+        write_page(header + lines)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

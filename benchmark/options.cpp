@@ -1,0 +1,271 @@
+// Command line parsing.
+#include "options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/params.h"
+#include "common/random.h"
+#include "common/status.h"
+#include "size_list.h"
+
+namespace railyard::bench {
+
+namespace {
+
+/// Option values as the command line has them, before they are turned into Options.
+struct Texts {
+    std::vector<std::string> params;
+    std::string provider, rails;
+    std::string op = "write", sizes = "8:16M", batches = "1", notify = "off", pt = "off";
+    std::string memory = "2G", role, peer, target_poll = "auto", corrupt = "none";
+    double timeout = 30;
+};
+
+struct UsageError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+void declare_plugin(CLI::App& app, Options& options, Texts& texts) {
+    app.add_option("--plugin", options.plugin, "Backend to drive: libplugin_NAME.so")->capture_default_str();
+    app.add_option(
+        "--plugin-dir", options.plugin_dir,
+        "Where it lies [RAILYARD_PLUGIN_DIR, NIXL_PLUGIN_DIR, else ../plugins beside this program]");
+    app.add_option("--param", texts.params, "Backend parameter KEY=VALUE; repeatable")
+        ->take_all()
+        ->allow_extra_args(false);
+    app.add_option("--provider", texts.provider,
+                   "Short for --param provider=NAME [tcp when both sides are forked]");
+    app.add_option("--rails", texts.rails, "Short for --param rails_per_device=N");
+    app.add_option("--pt", texts.pt, "Progress thread of the plugin: on, off")->capture_default_str();
+}
+
+void declare_workload(CLI::App& app, Options& options, Texts& texts) {
+    app.add_option("--op", texts.op, "write, read or both")->capture_default_str();
+    app.add_option("--sizes", texts.sizes, "Bytes of a descriptor: LOW:HIGH (doubling) or a list; K, M, G")
+        ->capture_default_str();
+    app.add_option("--batch", texts.batches, "Descriptors of a transfer: a list")->capture_default_str();
+    app.add_option("--notify", texts.notify, "Each transfer carries a notification: on, off, both")
+        ->capture_default_str();
+    app.add_option("--window", options.window, "Transfers outstanding")
+        ->capture_default_str()
+        ->check(CLI::Range(1u, 65536u));
+    auto* seconds = app.add_option("--seconds", options.seconds, "Time a point is measured for")
+                        ->capture_default_str()
+                        ->check(CLI::Range(0.001, 1800.0));
+    app.add_option("--iters", options.iterations, "Transfers a point is measured for, instead of --seconds")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+        ->excludes(seconds);
+    app.add_option("--slices", options.slices,
+                   "Timed parts of a point, of which the median counts [1; 5 with --raw]")
+        ->check(CLI::Range(1u, 1000u));
+    app.add_option("--memory", texts.memory, "Most memory of either side; the window shrinks to fit")
+        ->capture_default_str();
+    app.add_option("--seed", options.seed, "Seed of the contents [random]");
+}
+
+void declare_run(CLI::App& app, Options& options, Texts& texts) {
+    app.add_flag("--raw", options.raw, "Also measure a plain libfabric loop, in turns, and print the ratio");
+    app.add_flag("--raw-only", options.raw_only, "Measure the plain libfabric loop alone; needs no plugin");
+    app.add_flag("--post-time", options.post_time, "Also measure the caller's time in each post");
+    app.add_option("--idle-check", options.idle_seconds,
+                   "Only connect, do nothing for so many seconds, print CPU use")
+        ->check(CLI::Range(0.1, 3600.0));
+    app.add_flag("!--no-check", options.check, "Skip the verification of each point");
+    app.add_option("--json", options.json,
+                   "Write the results to FILE; - for nothing but JSON on standard output");
+    app.add_option("--timeout", texts.timeout, "Seconds without progress after which the run fails")
+        ->capture_default_str()
+        ->check(CLI::Range(0.1, 3600.0));
+    app.add_option(
+        "--target-poll", texts.target_poll,
+        "Target asks for notifications all the time (on) or each millisecond (off) [on without --pt on]");
+    app.add_option("--role", texts.role, "target or initiator, for two machines; needs --peer");
+    app.add_option("--peer", texts.peer, "HOST:PORT where the target listens");
+    app.add_option("--corrupt", texts.corrupt)->group("");
+    app.add_flag("--stall", options.stall)->group("");
+}
+
+template <class T>
+T choose(const char* option, const std::string& text,
+         std::initializer_list<std::pair<const char*, T>> choices) {
+    std::string allowed;
+    for (const auto& [name, value] : choices) {
+        if (text == name) return value;
+        allowed += (allowed.empty() ? "" : ", ") + std::string(name);
+    }
+    throw UsageError(std::string(option) + ": '" + text + "' is none of " + allowed);
+}
+
+template <class F>
+auto named(const char* option, F parse) {
+    try {
+        return parse();
+    } catch (const std::invalid_argument& error) {
+        throw UsageError(std::string(option) + ": " + error.what());
+    }
+}
+
+void set_param(Options& options, const std::string& key, const std::string& value) {
+    auto [at, fresh] = options.params.emplace(key, value);
+    if (!fresh && at->second != value) {
+        throw UsageError("parameter '" + key + "' is given twice: '" + at->second + "' and '" + value + "'");
+    }
+}
+
+void take_params(Options& options, const Texts& texts) {
+    for (const std::string& text : texts.params) {
+        std::size_t equals = text.find('=');
+        if (equals == std::string::npos || equals == 0)
+            throw UsageError("--param: '" + text + "' is not KEY=VALUE");
+        set_param(options, text.substr(0, equals), text.substr(equals + 1));
+    }
+    if (!texts.provider.empty()) set_param(options, "provider", texts.provider);
+    if (!texts.rails.empty()) set_param(options, "rails_per_device", texts.rails);
+}
+
+void take_workload(Options& options, const Texts& texts) {
+    using host::Op;
+    options.ops = choose<std::vector<Op>>(
+        "--op", texts.op, {{"write", {Op::write}}, {"read", {Op::read}}, {"both", {Op::write, Op::read}}});
+    options.notify = choose<std::vector<bool>>("--notify", texts.notify,
+                                               {{"off", {false}}, {"on", {true}}, {"both", {false, true}}});
+    options.progress_thread = choose<bool>("--pt", texts.pt, {{"off", false}, {"on", true}});
+    options.target_poll = choose<TargetPoll>(
+        "--target-poll", texts.target_poll,
+        {{"auto", TargetPoll::automatic}, {"on", TargetPoll::on}, {"off", TargetPoll::off}});
+    options.corrupt =
+        choose<Corrupt>("--corrupt", texts.corrupt,
+                        {{"none", Corrupt::none}, {"data", Corrupt::data}, {"guard", Corrupt::guard}});
+    options.sizes = named("--sizes", [&] { return parse_size_list(texts.sizes); });
+    for (std::uint64_t batch : named("--batch", [&] { return parse_size_list(texts.batches); })) {
+        if (batch > 1'000'000) throw UsageError("--batch: at most 1000000 descriptors");
+        options.batches.push_back(static_cast<unsigned>(batch));
+    }
+    options.memory = named("--memory", [&] { return parse_size(texts.memory); });
+    options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(texts.timeout * 1000));
+}
+
+/// "host:1", "[::1]:1" or ":1".
+std::pair<std::string, std::uint16_t> split_peer(const std::string& text) {
+    std::size_t colon = text.rfind(':');
+    std::string host = text.substr(0, colon);
+    const char* end = text.data() + text.size();
+    std::uint16_t port = 0;
+    if (colon != std::string::npos) {
+        auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
+        if (error != std::errc{} || stop != end) colon = std::string::npos;
+    }
+    if (colon == std::string::npos) throw UsageError("--peer: '" + text + "' is not HOST:PORT");
+    if (host.size() > 1 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+    return {host, port};
+}
+
+void take_role(Options& options, const Texts& texts) {
+    if (texts.role.empty() != texts.peer.empty()) {
+        throw UsageError("--role and --peer belong together; leave both out to run both sides here");
+    }
+    if (texts.role.empty()) return;
+    options.role =
+        choose<Role>("--role", texts.role, {{"target", Role::target}, {"initiator", Role::initiator}});
+    auto [host, port] = split_peer(texts.peer);
+    bool complete = options.role == Role::target || (!host.empty() && port != 0);
+    if (!complete) throw UsageError("--peer: '" + texts.peer + "' is not HOST:PORT");
+    options.peer_host = host;
+    options.peer_port = port;
+}
+
+/// Both sides on one host and nothing said: tcp over the loopback interface, so that nothing leaves the
+/// machine.
+void stay_on_this_host(Options& options) {
+    if (options.role != Role::both || (options.plugin != "RAILYARD" && !options.raw_only)) return;
+    FabricChoice choice = fabric_choice(options.params);
+    if (choice.provider == "auto") {
+        options.params["provider"] = "tcp";
+        choice = fabric_choice(options.params);
+    }
+    bool tcp = choice.provider == "tcp" || choice.provider == "net" || choice.provider == "tcp;ofi_rxm";
+    if (tcp && choice.devices.empty()) options.params["devices"] = "lo";
+}
+
+void find_plugin_dir(Options& options) {
+    if (!options.plugin_dir.empty()) return;
+    for (const char* name : {"RAILYARD_PLUGIN_DIR", "NIXL_PLUGIN_DIR"}) {
+        const char* value = std::getenv(name);
+        if (value != nullptr && *value != '\0') {
+            options.plugin_dir = value;
+            return;
+        }
+    }
+    std::error_code error;
+    std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (!error) options.plugin_dir = (self.parent_path().parent_path() / "plugins").string();
+}
+
+void finish(Options& options, const Texts& texts) {
+    take_params(options, texts);
+    take_workload(options, texts);
+    take_role(options, texts);
+    if (options.raw && options.raw_only) throw UsageError("--raw and --raw-only exclude each other");
+    if (options.raw_only && options.idle_seconds > 0)
+        throw UsageError("--idle-check needs a plugin, not --raw-only");
+    if (options.raw && options.plugin != "RAILYARD" && options.params.count("provider") == 0) {
+        throw UsageError("--raw with another plugin: name its --provider, and --param devices=NAME");
+    }
+    stay_on_this_host(options);
+    find_plugin_dir(options);
+    if (options.seed == 0) options.seed = random_u64() >> 16;
+}
+
+}  // namespace
+
+FabricChoice fabric_choice(const std::map<std::string, std::string>& params) {
+    ParamMap ours;
+    const ParamMap known = Params::defaults();
+    for (const auto& [key, value] : params) {
+        if (known.count(key) != 0) ours.emplace(key, value);
+    }
+    Params parsed = Params::parse(ours);
+    return {parsed.provider, parsed.devices, static_cast<unsigned>(parsed.rails_per_device),
+            static_cast<unsigned>(parsed.rails)};
+}
+
+unsigned rails_asked(const FabricChoice& choice) {
+    bool names = !choice.devices.empty() && choice.devices.front() != '^';
+    auto commas = std::count(choice.devices.begin(), choice.devices.end(), ',');
+    unsigned rails = (names ? static_cast<unsigned>(commas) + 1 : 1) * choice.rails_per_device;
+    return choice.rails_limit != 0 ? std::min(rails, choice.rails_limit) : rails;
+}
+
+ParsedOptions parse_options(int argc, const char* const* argv) {
+    ParsedOptions result;
+    Options options;
+    Texts texts;
+    CLI::App app(
+        "Measures and verifies transfers between two processes through a NIXL backend plugin. Forks both "
+        "sides on this "
+        "host unless --role is given. Exit status: 0 all transfers ended and were right, 1 not, 2 usage.",
+        "railyard-bench");
+    declare_plugin(app, options, texts);
+    declare_workload(app, options, texts);
+    declare_run(app, options, texts);
+    try {
+        app.parse(argc, argv);
+        finish(options, texts);
+        result.options = std::move(options);
+    } catch (const CLI::CallForHelp&) {
+        result.text = app.help();
+    } catch (const CLI::ParseError& error) {
+        result = {std::nullopt, std::string("railyard-bench: ") + error.what() + "; see --help\n", 2};
+    } catch (const std::exception& error) {
+        result = {std::nullopt, std::string("railyard-bench: ") + error.what() + "; see --help\n", 2};
+    }
+    return result;
+}
+
+}  // namespace railyard::bench

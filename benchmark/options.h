@@ -1,0 +1,85 @@
+// The command line of railyard-bench as values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/agent.h"
+
+namespace railyard::bench {
+
+enum class Role { both, target, initiator };
+enum class TargetPoll { automatic, on, off };
+enum class Corrupt { none, data, guard };
+
+/// What the network side is asked for, after parameters and environment: what the plugin itself would use.
+struct FabricChoice {
+    std::string provider;  ///< as the plugin's parameter of that name
+    std::string devices;   ///< likewise
+    unsigned rails_per_device = 1;
+    unsigned rails_limit = 0;  ///< 0: none
+};
+
+struct Options {
+    std::string plugin = "RAILYARD";
+    std::string plugin_dir;
+    std::map<std::string, std::string> params;
+
+    std::vector<host::Op> ops;
+    std::vector<std::uint64_t> sizes;
+    std::vector<unsigned> batches;
+    std::vector<bool> notify;
+
+    double seconds = 0.5;
+    std::uint64_t iterations = 0;  ///< 0: run for `seconds`
+    unsigned window = 16;
+    unsigned slices = 0;  ///< timed parts of a point; 0: 1, or 5 with --raw
+    bool progress_thread = false;
+    std::uint64_t memory = std::uint64_t{2} << 30;  ///< most memory of one side
+
+    std::string json;  ///< file, "-" for standard output, empty for none
+    bool check = true;
+    bool raw = false;
+    bool raw_only = false;
+    bool post_time = false;
+    double idle_seconds = 0;  ///< > 0: only measure what idle agents cost
+    std::chrono::milliseconds timeout{30000};
+    std::uint64_t seed = 0;
+    TargetPoll target_poll = TargetPoll::automatic;
+
+    Role role = Role::both;
+    std::string peer_host;
+    std::uint16_t peer_port = 0;
+
+    Corrupt corrupt = Corrupt::none;  ///< fault injection for the tests
+    bool stall = false;               ///< likewise: the target does not serve the timed part
+
+    [[nodiscard]] bool uses_plugin() const noexcept { return !raw_only; }
+    [[nodiscard]] bool uses_raw() const noexcept { return raw || raw_only; }
+    [[nodiscard]] unsigned slice_count() const noexcept { return slices != 0 ? slices : raw ? 5 : 1; }
+    [[nodiscard]] bool json_to_stdout() const noexcept { return json == "-"; }
+};
+
+/// Either options, or the text to print and the exit status (0 for --help, 2 for a usage error).
+struct ParsedOptions {
+    std::optional<Options> options;
+    std::string text;
+    int exit_status = 0;
+};
+
+/// Fills in what depends on other options too: the plugin directory, and provider and devices where both
+/// sides share a host. Reads the environment through common/params only. Throws nothing.
+[[nodiscard]] ParsedOptions parse_options(int argc, const char* const* argv);
+
+/// Provider, devices and rails that `params` and the environment ask the RAILYARD plugin for. Parameters of
+/// other plugins are passed over. Throws Error{invalid_param} for a bad value.
+[[nodiscard]] FabricChoice fabric_choice(const std::map<std::string, std::string>& params);
+
+/// Rails asked for: devices named x rails_per_device, within the limit; devices not named count as one.
+[[nodiscard]] unsigned rails_asked(const FabricChoice& choice);
+
+}  // namespace railyard::bench

@@ -1,0 +1,141 @@
+// Opening an endpoint by hand, and the two calls of the loop.
+#include "raw_rail.h"
+
+#include <cstring>
+
+#include "common/random.h"
+
+namespace railyard::bench {
+
+using fabric::check;
+using fabric::Fid;
+
+RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory)
+    : name_("raw " + device.provider + ":" + device.name), info_(fi_dupinfo(device.info.get())) {
+    if (!info_) throw Error(Status::backend, "fi_dupinfo failed on " + name_ + ": out of memory");
+    depth_ = info_->tx_attr->size;
+
+    fid_fabric* fabric = nullptr;
+    check(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric", name_);
+    fabric_ = Fid<fid_fabric>(fabric);
+    fid_domain* domain = nullptr;
+    check(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain", name_);
+    domain_ = Fid<fid_domain>(domain);
+
+    fi_eq_attr event_attr{};
+    event_attr.wait_obj = FI_WAIT_UNSPEC;
+    fid_eq* events = nullptr;
+    check(fi_eq_open(fabric, &event_attr, &events, nullptr), "fi_eq_open", name_);
+    events_ = Fid<fid_eq>(events);
+
+    fi_cq_attr queue_attr{};
+    queue_attr.size = depth_ + info_->rx_attr->size;
+    queue_attr.format = FI_CQ_FORMAT_CONTEXT;
+    queue_attr.wait_obj = wait_fd ? FI_WAIT_FD : FI_WAIT_NONE;
+    fid_cq* queue = nullptr;
+    int status = fi_cq_open(domain, &queue_attr, &queue, nullptr);
+    if (status != 0 && wait_fd) {  // shm has no wait object
+        queue_attr.wait_obj = FI_WAIT_NONE;
+        status = fi_cq_open(domain, &queue_attr, &queue, nullptr);
+    }
+    check(status, "fi_cq_open", name_);
+    queue_ = Fid<fid_cq>(queue);
+
+    fi_av_attr address_attr{};
+    address_attr.type = FI_AV_TABLE;
+    address_attr.count = 4;
+    fid_av* addresses = nullptr;
+    check(fi_av_open(domain, &address_attr, &addresses, nullptr), "fi_av_open", name_);
+    addresses_ = Fid<fid_av>(addresses);
+
+    open_endpoint();
+    register_memory(memory);
+}
+
+void RawRail::open_endpoint() {
+    fid_ep* endpoint = nullptr;
+    check(fi_endpoint(domain_.get(), info_.get(), &endpoint, nullptr), "fi_endpoint", name_);
+    endpoint_ = Fid<fid_ep>(endpoint);
+    fi_ep_bind(endpoint, &events_->fid, 0);  // not every provider takes one, none needs it to move data
+    check(fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)", name_);
+    check(fi_ep_bind(endpoint, &addresses_->fid, 0), "fi_ep_bind(av)", name_);
+    check(fi_enable(endpoint), "fi_enable", name_);
+    std::size_t length = 0;
+    fi_getname(&endpoint->fid, nullptr, &length);
+    local_.address.resize(length);
+    check(fi_getname(&endpoint->fid, local_.address.data(), &length), "fi_getname", name_);
+}
+
+void RawRail::register_memory(std::span<std::byte> memory) {
+    int mode = info_->domain_attr->mr_mode;
+    std::uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : random_u64();
+    if (info_->domain_attr->mr_key_size < 8)
+        key &= (std::uint64_t{1} << (8 * info_->domain_attr->mr_key_size)) - 1;
+    fid_mr* region = nullptr;
+    check(fi_mr_reg(domain_.get(), memory.data(), memory.size(),
+                    FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, key, 0, &region, nullptr),
+          "fi_mr_reg (if memory is locked: `ulimit -l`)", name_);
+    region_ = Fid<fid_mr>(region);
+    if ((mode & FI_MR_ENDPOINT) != 0) {
+        check(fi_mr_bind(region, &endpoint_->fid, 0), "fi_mr_bind", name_);
+        check(fi_mr_enable(region), "fi_mr_enable", name_);
+    }
+    descriptor_ = fi_mr_desc(region);
+    local_.key = fi_mr_key(region);
+    local_.base = (mode & FI_MR_VIRT_ADDR) != 0 ? reinterpret_cast<std::uint64_t>(memory.data()) : 0;
+}
+
+void RawRail::connect(const RawRemote& remote) {
+    remote_ = remote;
+    if (fi_av_insert(addresses_.get(), remote_.address.data(), 1, &peer_, 0, nullptr) != 1) {
+        throw Error(Status::backend, "fi_av_insert failed on " + name_);
+    }
+}
+
+bool RawRail::post(host::Op op, RawOperation& operation, bool more) {
+    iovec local{operation.local, operation.length};
+    fi_rma_iov remote{remote_.base + operation.offset, operation.length, remote_.key};
+    fi_msg_rma message{};
+    message.msg_iov = &local;
+    message.desc = &descriptor_;
+    message.iov_count = 1;
+    message.addr = peer_;
+    message.rma_iov = &remote;
+    message.rma_iov_count = 1;
+    message.context = &operation;
+    std::uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0);
+    ssize_t status = op == host::Op::write
+                         ? fi_writemsg(endpoint_.get(), &message, flags | FI_DELIVERY_COMPLETE)
+                         : fi_readmsg(endpoint_.get(), &message, flags);
+    if (status == -FI_EAGAIN) return false;
+    check(status, op == host::Op::write ? "fi_writemsg" : "fi_readmsg", name_);
+    ++outstanding_;
+    return true;
+}
+
+std::size_t RawRail::poll(Completions& completions) {
+    ssize_t count = fi_cq_read(queue_.get(), completions.data(), completions.size());
+    if (count == -FI_EAGAIN || count == -FI_EINTR) return 0;
+    if (count == -FI_EAVAIL) fail();
+    check(count, "fi_cq_read", name_);
+    outstanding_ -= static_cast<std::size_t>(count);
+    return static_cast<std::size_t>(count);
+}
+
+void RawRail::fail() {
+    fi_cq_err_entry error{};
+    check(fi_cq_readerr(queue_.get(), &error, 0), "fi_cq_readerr", name_);
+    throw Error(Status::backend,
+                "an operation failed on " + name_ + ": " + fi_strerror(error.err) + ", " +
+                    fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, nullptr, 0));
+}
+
+void RawRail::serve() noexcept {
+    Completions ignored;
+    if (fi_cq_read(queue_.get(), ignored.data(), ignored.size()) == -FI_EAVAIL) {
+        fi_cq_err_entry error{};
+        fi_cq_readerr(queue_.get(), &error, 0);
+    }
+}
+
+}  // namespace railyard::bench

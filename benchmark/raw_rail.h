@@ -1,0 +1,81 @@
+// One endpoint of the plain libfabric loop. Only the raw_* files know libfabric.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/fid.h"
+#include "fabric/info.h"
+#include "host/agent.h"
+
+namespace railyard::bench {
+
+/// One block to move. The context comes first: a completion's op_context is the address of its operation.
+struct RawOperation {
+    fi_context2 context;
+    unsigned slot = 0;
+    std::byte* local = nullptr;
+    std::uint64_t offset = 0;  ///< of the remote block in the remote memory
+    std::uint64_t length = 0;
+};
+
+/// What the other side published for one of its rails.
+struct RawRemote {
+    std::string address;
+    std::uint64_t key = 0;
+    std::uint64_t base = 0;
+};
+
+/// A domain, an endpoint and a completion queue of its own, as the plugin opens them. One thread.
+class RawRail {
+  public:
+    RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory);
+
+    [[nodiscard]] const RawRemote& local() const noexcept { return local_; }
+    void connect(const RawRemote& remote);
+
+    /// How many more operations may be posted now.
+    [[nodiscard]] std::size_t credits() const noexcept { return depth_ - outstanding_; }
+    /// Posts one operation; false when the provider is full for now. `more`: another follows at once.
+    bool post(host::Op op, RawOperation& operation, bool more);
+    /// Completed operations, at most `limit` of Completions; throws for a failed one.
+    static constexpr std::size_t limit = 64;
+    using Completions = std::array<fi_cq_entry, limit>;
+    std::size_t poll(Completions& completions);
+    /// For the passive side: moves the provider, ignores what peers' departures report.
+    void serve() noexcept;
+
+  private:
+    void open_endpoint();
+    void register_memory(std::span<std::byte> memory);
+    [[noreturn]] void fail();
+
+    std::string name_;
+    fabric::InfoPtr info_;
+    std::size_t depth_ = 0;
+    std::size_t outstanding_ = 0;
+    fabric::Fid<fid_fabric> fabric_;
+    fabric::Fid<fid_domain> domain_;
+    fabric::Fid<fid_eq> events_;
+    fabric::Fid<fid_cq> queue_;
+    fabric::Fid<fid_av> addresses_;
+    fabric::Fid<fid_mr> region_;
+    fabric::Fid<fid_ep> endpoint_;
+    void* descriptor_ = nullptr;
+    RawRemote local_;
+    RawRemote remote_;
+    fi_addr_t peer_ = FI_ADDR_UNSPEC;
+};
+
+}  // namespace railyard::bench

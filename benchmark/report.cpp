@@ -1,0 +1,203 @@
+// The table, the progress bar and the JSON document.
+#include "report.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "failure.h"
+#include "host_facts.h"
+#include "raw_fabric.h"
+#include "size_list.h"
+
+namespace railyard::bench {
+
+namespace {
+
+constexpr double ns_per_us = 1000;
+
+/// "1.5g" in the manner of fabtests: three digits and a suffix.
+std::string short_count(double value) {
+    const char* suffix = "";
+    for (const char* next : {"k", "m", "g", "t"}) {
+        if (value < 9999.5) break;
+        value /= 1000;
+        suffix = next;
+    }
+    char text[32];
+    std::snprintf(text, sizeof(text), value < 99.95 && *suffix != '\0' ? "%.1f%s" : "%.0f%s", value, suffix);
+    return text;
+}
+
+double us(const Histogram& histogram, double fraction) {
+    return histogram.percentile(fraction) / ns_per_us;
+}
+
+void add_latency(nlohmann::json& json, const std::string& prefix, const Histogram& histogram) {
+    json[prefix + "p50_us"] = us(histogram, 0.50);
+    json[prefix + "p99_us"] = us(histogram, 0.99);
+    json[prefix + "p999_us"] = us(histogram, 0.999);
+}
+
+}  // namespace
+
+std::optional<double> PointResult::ratio() const {
+    if (!raw || raw->transfers_per_s <= 0) return std::nullopt;
+    return main.transfers_per_s / raw->transfers_per_s;
+}
+
+nlohmann::json to_json(const PointResult& result, const Options& options) {
+    const Layout& layout = result.point.layout;
+    nlohmann::json json = {{"op", to_string(result.point.op)},
+                           {"size", layout.size},
+                           {"batch", layout.batch},
+                           {"window", layout.window},
+                           {"rails", rails_asked(fabric_choice(options.params))},
+                           {"notify", result.point.notify},
+                           {"pt", options.progress_thread},
+                           {"iterations", result.main.transfers},
+                           {"seconds", result.main.seconds},
+                           {"mb_per_s", result.main.mb_per_s},
+                           {"ops_per_s", result.main.transfers_per_s * layout.batch},
+                           {"raw_mb_per_s", nullptr},
+                           {"ratio_raw", nullptr},
+                           {"checked", result.checked}};
+    add_latency(json, "", result.main.latency);
+    if (result.raw) {
+        json["raw_mb_per_s"] = result.raw->mb_per_s;
+        json["raw_ops_per_s"] = result.raw->transfers_per_s * layout.batch;
+        add_latency(json, "raw_", result.raw->latency);
+    }
+    if (auto ratio = result.ratio()) json["ratio_raw"] = *ratio;
+    if (options.post_time) add_latency(json, "post_", result.main.post);
+    if (!result.wrong.empty()) json["wrong"] = result.wrong;
+    return json;
+}
+
+Report::Report(const Options& options, std::size_t points) : options_(options), points_(points) {
+    provider_ = fabric_choice(options.params).provider;
+    if (options.json.empty() || options.json_to_stdout()) return;
+    json_ = std::fopen(options.json.c_str(), "w");
+    if (json_ == nullptr) throw Failure("cannot write --json " + options.json + ": " + std::strerror(errno));
+}
+
+Report::~Report() {
+    if (json_ != nullptr) std::fclose(json_);
+}
+
+void Report::progress(const Point& point) {
+    if (options_.json_to_stdout() || isatty(STDERR_FILENO) == 0) return;
+    constexpr std::size_t width = 30;
+    std::size_t filled = points_ == 0 ? 0 : width * point.index / points_;
+    std::fprintf(stderr, "\r\033[K[%-*s] %u/%zu %s", static_cast<int>(width),
+                 std::string(filled, '#').c_str(), point.index + 1, points_, describe(point).c_str());
+    std::fflush(stderr);
+    progress_shown_ = true;
+}
+
+void Report::clear_progress() {
+    if (progress_shown_) std::fputs("\r\033[K", stderr);
+    progress_shown_ = false;
+}
+
+void Report::print_heading(const Point& point) {
+    unsigned rails = rails_asked(fabric_choice(options_.params));
+    std::string heading = options_.raw_only ? "plain libfabric loop" : options_.plugin;
+    if (provider_ != "auto") heading += ", " + provider_;
+    heading += std::string(", ") + to_string(point.op) + ", " + std::to_string(rails) +
+               (rails == 1 ? " rail" : " rails") + ", notifications " + (point.notify ? "on" : "off") +
+               ", progress thread " + (options_.progress_thread ? "on" : "off") +
+               (options_.check ? "" : ", NOT CHECKED");
+    if (heading == last_heading_) return;
+    std::printf("%s# %s\n", last_heading_.empty() ? "" : "\n", heading.c_str());
+    last_heading_ = heading;
+    std::printf("%8s %6s %6s %9s %8s %10s %10s %9s %9s %9s %9s", "bytes", "batch", "window", "#iters",
+                "total", "MB/sec", "usec/xfer", "Mxfers/s", "p50 us", "p99 us", "p99.9 us");
+    if (options_.post_time) std::printf(" %12s %12s", "post p50 us", "post p99 us");
+    if (options_.raw) std::printf(" %10s %7s", "raw MB/s", "ratio");
+    std::printf("\n");
+}
+
+void Report::print_row(const PointResult& result) {
+    const Layout& layout = result.point.layout;
+    const Measurement& main = result.main;
+    double bytes = static_cast<double>(layout.size) * layout.batch * static_cast<double>(main.transfers);
+    double rate = main.transfers_per_s;
+    std::printf("%8s %6u %6u %9s %8s %10.2f %10.2f %9.4f %9.1f %9.1f %9.1f", format_size(layout.size).c_str(),
+                layout.batch, layout.window, short_count(static_cast<double>(main.transfers)).c_str(),
+                short_count(bytes).c_str(), main.mb_per_s, rate > 0 ? 1e6 / rate : 0, rate / 1e6,
+                us(main.latency, 0.50), us(main.latency, 0.99), us(main.latency, 0.999));
+    if (options_.post_time) std::printf(" %12.1f %12.1f", us(main.post, 0.50), us(main.post, 0.99));
+    if (result.raw) std::printf(" %10.2f %7.3f", result.raw->mb_per_s, result.ratio().value_or(0));
+    std::printf("%s\n", result.wrong.empty() ? "" : "  WRONG");
+    std::fflush(stdout);
+}
+
+void Report::add(PointResult result) {
+    clear_progress();
+    if (!options_.json_to_stdout()) {
+        print_heading(result.point);
+        print_row(result);
+    }
+    if (!result.wrong.empty()) {
+        std::fprintf(stderr, "railyard-bench: WRONG: %s: %s\n", describe(result.point).c_str(),
+                     result.wrong.c_str());
+    }
+    results_.push_back(std::move(result));
+}
+
+void Report::add_idle(const IdleResult& idle) {
+    idle_ = idle;
+    if (options_.json_to_stdout()) return;
+    std::printf("# %s, %s, idle for %.1f s, progress thread %s\n", options_.plugin.c_str(), provider_.c_str(),
+                idle.seconds, options_.progress_thread ? "on" : "off");
+    std::printf("initiator: %.3f %% of a core\n   target: %.3f %% of a core\n", idle.initiator_percent,
+                idle.target_percent);
+}
+
+nlohmann::json Report::host() const {
+    nlohmann::json json = host_facts();
+    json["libfabric"] = libfabric_version();
+    json["plugin"] = options_.raw_only ? "" : options_.plugin;
+    json["provider"] = provider_;
+    json["params"] = options_.params;
+    json["window"] = options_.window;
+    json["mode"] = options_.role == Role::both ? "forked" : "two hosts";
+    json["seed"] = options_.seed;
+    return json;
+}
+
+void Report::finish(const std::string& error) {
+    clear_progress();
+    failed_ = !error.empty();
+    if (failed_) std::fprintf(stderr, "railyard-bench: %s\n", error.c_str());
+    if (options_.json.empty()) return;
+    nlohmann::json document = {{"version", 1}, {"host", host()}, {"results", nlohmann::json::array()}};
+    for (const PointResult& result : results_)
+        document["results"].push_back(to_json(result, options_));
+    if (idle_) {
+        document["idle"] = {{"seconds", idle_->seconds},
+                            {"initiator_cpu_percent", idle_->initiator_percent},
+                            {"target_cpu_percent", idle_->target_percent}};
+    }
+    if (!error.empty()) document["error"] = error;
+    std::FILE* to = options_.json_to_stdout() ? stdout : json_;
+    std::string text = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    if (std::fputs(text.c_str(), to) < 0 || std::fflush(to) != 0) {
+        throw Failure("cannot write --json " + options_.json + ": " + std::strerror(errno));
+    }
+}
+
+bool Report::all_right() const noexcept {
+    if (failed_) return false;
+    if (options_.idle_seconds > 0) return idle_.has_value();
+    if (results_.size() != points_) return false;
+    for (const PointResult& result : results_) {
+        if (!result.wrong.empty() || (options_.check && !result.checked)) return false;
+    }
+    return true;
+}
+
+}  // namespace railyard::bench

@@ -1,0 +1,259 @@
+#include "common/params.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "common/log.h"
+#include "common/status.h"
+
+namespace railyard {
+namespace {
+
+enum class Kind { text, count, bytes };
+
+struct Spec {
+    Kind kind;
+    const char* name;
+    const char* default_value;
+    const char* check;
+    const char* unit;
+    const char* text;
+};
+
+struct StockSpec {
+    const char* name;
+    const char* mapping;
+};
+
+constexpr Spec specs[] = {
+#define RAILYARD_PARAM(kind, name, default_value, check, unit, text) \
+    {Kind::kind, #name, default_value, check, unit, text},
+#define RAILYARD_STOCK_PARAM(name, mapping)
+#include "common/params.def"
+#undef RAILYARD_PARAM
+#undef RAILYARD_STOCK_PARAM
+};
+
+constexpr StockSpec stock_specs[] = {
+#define RAILYARD_PARAM(...)
+#define RAILYARD_STOCK_PARAM(name, mapping) {#name, mapping},
+#include "common/params.def"
+#undef RAILYARD_PARAM
+#undef RAILYARD_STOCK_PARAM
+};
+
+const char* process_env(const char* name) {
+    return std::getenv(name);
+}
+
+std::string env_name(const char* prefix, std::string_view name) {
+    std::string result = prefix;
+    for (char c : name)
+        result += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return result;
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text, bool with_suffix) {
+    std::uint64_t scale = 1;
+    if (with_suffix && !text.empty()) {
+        switch (text.back()) {
+            case 'K':
+            case 'k':
+                scale = std::uint64_t{1} << 10;
+                break;
+            case 'M':
+            case 'm':
+                scale = std::uint64_t{1} << 20;
+                break;
+            case 'G':
+            case 'g':
+                scale = std::uint64_t{1} << 30;
+                break;
+            default:
+                break;
+        }
+        if (scale != 1) text.remove_suffix(1);
+    }
+    std::uint64_t value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    if (value > UINT64_MAX / scale) return std::nullopt;
+    return value * scale;
+}
+
+bool listed(std::string_view list, std::string_view value) {
+    while (!list.empty()) {
+        std::size_t comma = std::min(list.find(','), list.size());
+        if (list.substr(0, comma) == value) return true;
+        list.remove_prefix(std::min(comma + 1, list.size()));
+    }
+    return false;
+}
+
+[[noreturn]] void reject(const std::string& source, std::string_view value, const std::string& allowed) {
+    throw Error(Status::invalid_param,
+                source + ": bad value \"" + std::string(value) + "\"; allowed: " + allowed);
+}
+
+std::string allowed_text(const Spec& spec) {
+    if (spec.kind == Kind::text) return *spec.check ? spec.check : "any text";
+    std::string suffix = spec.kind == Kind::bytes ? " (bytes; K, M and G multiply by 1024)" : "";
+    return std::string(spec.check) + suffix;
+}
+
+void assign(const Spec& spec, const std::string& source, const std::string& value, std::string& field) {
+    std::string lower = value;
+    if (*spec.check) {
+        for (char& c : lower)
+            c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (!lower.empty() && !listed(spec.check, lower)) reject(source, value, allowed_text(spec));
+    }
+    field = lower;
+}
+
+void assign(const Spec& spec, const std::string& source, const std::string& value, std::uint64_t& field) {
+    bool suffix = spec.kind == Kind::bytes;
+    std::string_view range = spec.check;
+    std::size_t dots = range.find("..");
+    std::uint64_t low = parse_number(range.substr(0, dots), suffix).value_or(0);
+    std::uint64_t high = parse_number(range.substr(dots + 2), suffix).value_or(UINT64_MAX);
+    std::optional<std::uint64_t> number = parse_number(value, suffix);
+    if (!number || *number < low || *number > high) reject(source, value, allowed_text(spec));
+    field = *number;
+}
+
+void set(Params& params, std::string_view name, const std::string& source, const std::string& value) {
+    const Spec* spec =
+        std::find_if(std::begin(specs), std::end(specs), [&](const Spec& s) { return name == s.name; });
+#define RAILYARD_PARAM(kind, field, ...) \
+    if (name == #field) assign(*spec, source, value, params.field);
+#define RAILYARD_STOCK_PARAM(name, mapping)
+#include "common/params.def"
+#undef RAILYARD_PARAM
+#undef RAILYARD_STOCK_PARAM
+}
+
+void set_stock(Params& params, const StockSpec& stock, const std::string& source, const std::string& value) {
+    if (value.empty()) return;
+    if (*stock.mapping) {
+        set(params, stock.mapping, source, value);
+        return;
+    }
+    static std::atomic<unsigned> said{0};
+    unsigned bit = 1u << (&stock - stock_specs);
+    if ((said.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) {
+        RAILYARD_LOG(warn, "", "%s is accepted for compatibility and has no effect here", source.c_str());
+    }
+}
+
+[[noreturn]] void reject_unknown(const std::string& name) {
+    std::string known;
+    for (const Spec& spec : specs)
+        known += std::string(known.empty() ? "" : ", ") + spec.name;
+    for (const StockSpec& stock : stock_specs)
+        known += std::string(", ") + stock.name;
+    throw Error(Status::invalid_param, "unknown parameter \"" + name + "\"; known: " + known);
+}
+
+void set_given(Params& params, const std::string& name, const std::string& value) {
+    auto is_named = [&](const auto& spec) { return name == spec.name; };
+    if (std::any_of(std::begin(specs), std::end(specs), is_named)) {
+        set(params, name, "parameter " + name, value);
+        return;
+    }
+    const StockSpec* stock = std::find_if(std::begin(stock_specs), std::end(stock_specs), is_named);
+    if (stock == std::end(stock_specs)) reject_unknown(name);
+    set_stock(params, *stock, "parameter " + name, value);
+}
+
+}  // namespace
+
+Params Params::parse(const ParamMap& given, EnvLookup env) {
+    Params params;
+    for (const Spec& spec : specs)
+        set(params, spec.name, std::string("default of ") + spec.name, spec.default_value);
+    // Stock names first, so that our own name wins where both say something.
+    for (bool stock_pass : {true, false}) {
+        for (const auto& [name, value] : given) {
+            bool own = std::any_of(std::begin(specs), std::end(specs),
+                                   [&](const Spec& s) { return name == s.name; });
+            if (own != stock_pass) set_given(params, name, value);
+        }
+    }
+    for (const StockSpec& stock : stock_specs) {
+        std::string variable = env_name("NIXL_LIBFABRIC_", stock.name);
+        if (const char* value = env(variable.c_str())) set_stock(params, stock, variable, value);
+    }
+    for (const Spec& spec : specs) {
+        std::string variable = env_name("RAILYARD_", spec.name);
+        if (const char* value = env(variable.c_str())) set(params, spec.name, variable, value);
+    }
+    return params;
+}
+
+Params Params::parse(const ParamMap& given) {
+    return parse(given, process_env);
+}
+
+ParamMap Params::defaults() {
+    ParamMap result;
+    for (const Spec& spec : specs)
+        result[spec.name] = spec.default_value;
+    for (const StockSpec& stock : stock_specs)
+        result[stock.name] = "";
+    return result;
+}
+
+std::vector<ParamDoc> param_docs() {
+    static constexpr const char* kind_names[] = {"text", "count", "bytes"};
+    std::vector<ParamDoc> docs;
+    for (const Spec& spec : specs) {
+        docs.push_back({spec.name, kind_names[static_cast<int>(spec.kind)], spec.default_value,
+                        allowed_text(spec), spec.unit, spec.text, env_name("RAILYARD_", spec.name)});
+    }
+    for (const StockSpec& stock : stock_specs) {
+        std::string text = *stock.mapping
+                               ? std::string("Stock LIBFABRIC parameter; sets `") + stock.mapping + "`."
+                               : "Stock LIBFABRIC parameter; accepted, logged once, without effect.";
+        docs.push_back({stock.name, "text", "", "as the stock backend takes it", "", text,
+                        env_name("NIXL_LIBFABRIC_", stock.name)});
+    }
+    return docs;
+}
+
+std::string params_as_markdown() {
+    std::string page =
+        "# Configuration\n\n"
+        "Generated from `src/common/params.def`; `scripts/update-docs` writes it anew.\n\n"
+        "Each setting is a backend parameter and an environment variable; the environment wins. An unknown "
+        "parameter "
+        "or a value that is not allowed fails the creation of the backend with a message that names it.\n\n"
+        "| parameter | environment | default | unit | allowed | meaning |\n|---|---|---|---|---|---|\n";
+    for (const ParamDoc& doc : param_docs()) {
+        std::string shown = doc.default_value.empty() ? "(empty)" : "`" + doc.default_value + "`";
+        page += "| `" + doc.name + "` | `" + doc.env + "` | " + shown + " | " + doc.unit + " | " +
+                doc.allowed + " | " + doc.text + " |\n";
+    }
+    return page;
+}
+
+void apply_log_level(const Params& params, EnvLookup env) {
+    log::Level level = log::Level::warn;
+    if (!params.log_level.empty()) {
+        log::parse_level(params.log_level, level);
+    } else if (const char* text = env("NIXL_LOG_LEVEL")) {
+        log::parse_level(text, level);
+    }
+    log::set_level(level);
+}
+
+void apply_log_level(const Params& params) {
+    apply_log_level(params, process_env);
+}
+
+}  // namespace railyard

@@ -1,0 +1,141 @@
+// The transfer engine: memory, peers, transfers and notifications of one agent, over all of its rails.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/params.h"
+#include "common/status.h"
+
+namespace railyard {
+
+class Registration;  // local memory, registered on the rails (manager/registration.h)
+class RemoteRegion;  // a peer's registered memory (manager/remote_region.h)
+class Transfer;      // request handle (engine/transfer.h)
+
+enum class Operation : std::uint8_t { read, write };
+
+/// One local piece of a transfer: `length` bytes at `address`, all inside `region`.
+struct LocalDescriptor {
+    std::uint64_t address = 0;
+    std::uint64_t length = 0;
+    const std::shared_ptr<Registration>* region = nullptr;
+};
+
+/// One remote piece: the same, inside a region that the peer published.
+struct RemoteDescriptor {
+    std::uint64_t address = 0;
+    std::uint64_t length = 0;
+    const std::shared_ptr<RemoteRegion>* region = nullptr;
+};
+
+struct EngineConfig {
+    std::string agent_name;
+    Params params;
+    bool progress_thread = true;
+    /// Pause of the progress thread between two passes while there is nothing to block on; 0: chosen by the
+    /// engine.
+    std::chrono::microseconds progress_delay{0};
+};
+
+/// What a transfer is expected to take, from transfers measured so far by this engine.
+struct CostEstimate {
+    std::chrono::microseconds duration{0};
+    std::chrono::microseconds error_margin{0};
+    bool measured =
+        false;  ///< false: nothing measured yet, duration is a guess from the rails' nominal speed
+};
+
+struct Notification {
+    std::string agent;
+    std::string message;
+};
+
+/// Engines are independent of each other; every method may be called from any thread, several at once.
+/// Methods that throw throw Error only (and std::bad_alloc). None waits for a peer without a limit.
+class Engine {
+  public:
+    /// Opens every usable rail. Throws Error{backend} naming what was found when there is none.
+    explicit Engine(EngineConfig config);
+    /// Sends what is queued (bounded), ends the progress thread, completes nothing: handles must not be used
+    /// again.
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    [[nodiscard]] const std::string& agent_name() const noexcept;
+    [[nodiscard]] std::size_t rail_count() const noexcept;
+    /// Provider name of the rails as libfabric gives it, for messages and metadata.
+    [[nodiscard]] const std::string& provider() const noexcept;
+
+    // Memory
+
+    /// Registers [address, address + length) of host memory on every rail, or on none. Overlapping and
+    /// zero-length ranges are fine; read-only memory may be the source of a WRITE or the target of a peer's
+    /// READ.
+    std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
+                                                  std::uint64_t device_id);
+    /// Revokes the registration. Waits (bounded) for transfers in flight on it; Error{not_allowed} if they do
+    /// not end, and the registration stays valid then. Handles prepared on it answer invalid_param from then
+    /// on.
+    void deregister_memory(const std::shared_ptr<Registration>& region);
+    /// The blob a peer loads with load_remote_memory.
+    [[nodiscard]] std::string memory_metadata(const Registration& region) const;
+    /// Refuses (Error{mismatch}) what is damaged, of another version or provider, stale, or does not cover
+    /// [address, address + length).
+    std::shared_ptr<RemoteRegion> load_remote_memory(const std::string& agent, std::string_view metadata,
+                                                     std::uint64_t address, std::uint64_t length);
+    /// Our own memory as the target of a transfer to ourselves.
+    std::shared_ptr<RemoteRegion> local_as_remote(const std::shared_ptr<Registration>& region);
+
+    // Peers
+
+    [[nodiscard]] std::string connection_info() const;
+    /// Makes `agent` known; replaces an older instance of it. Does not wait for the peer.
+    void load_connection_info(const std::string& agent, std::string_view info);
+    /// Resolves the peer's addresses on our rails. Error{not_found} for an agent that was never loaded.
+    void connect(const std::string& agent);
+    /// Forgets the peer; its transfers in flight end with remote_disconnect or complete, later posts are
+    /// refused.
+    void disconnect(const std::string& agent);
+
+    // Transfers
+
+    /// Validates everything and plans the transfer. The handle may be posted any number of times, one after
+    /// the other. `notification`, when given, is the default message of every post.
+    Transfer* prepare(Operation operation, std::span<const LocalDescriptor> local,
+                      std::span<const RemoteDescriptor> remote, const std::string& agent,
+                      std::optional<std::string_view> notification);
+    /// Starts the transfer: in_progress, or ok / an error when it ended at once. `notification` replaces the
+    /// message of the handle for this and later posts. Does not wait; allocates nothing in steady state.
+    Status post(Transfer& transfer, const std::string* notification = nullptr) noexcept;
+    /// in_progress, ok (every byte is placed at the target, for READ here) or the first error. Never blocks.
+    Status poll(Transfer& transfer) noexcept;
+    /// Ends the handle's life. In flight: the engine keeps its memory until the network is done with it.
+    void release(Transfer* transfer) noexcept;
+    CostEstimate estimate(const Transfer& transfer) const noexcept;
+
+    // Notifications
+
+    /// Moves what has arrived to the end of `out`; sender and message are exact, each exactly once.
+    void take_notifications(std::vector<Notification>& out);
+    /// Queues a message of at most 16 MiB to `agent` (ourselves too). Error{not_found}, {invalid_param}.
+    void send_notification(const std::string& agent, std::string_view message);
+
+    /// One pass over all rails; true if anything happened. For engines without a progress thread.
+    bool progress() noexcept;
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace railyard

@@ -1,0 +1,163 @@
+#include <algorithm>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "engine/engine_impl.h"
+
+namespace railyard {
+namespace {
+
+/// What the destructor grants queued notifications to leave.
+constexpr std::uint64_t flush_limit_ns = 2'000'000'000;
+
+EngineConfig checked(EngineConfig config) {
+    if (config.agent_name.empty() || config.agent_name.size() > max_agent_name) {
+        throw Error(Status::invalid_param, "agent name must have 1 to " + std::to_string(max_agent_name) +
+                                               " bytes, this one has " + std::to_string(config.agent_name.size()));
+    }
+    return config;
+}
+
+}  // namespace
+
+/// A notification that belongs to no transfer; frees itself.
+struct Engine::Impl::OwnMessage : OutNotification {
+    Impl* engine = nullptr;
+    std::shared_ptr<Peer> peer;
+};
+
+Engine::Impl::Impl(EngineConfig config)
+    : config_(checked(std::move(config))), nonce_(random_u64()),
+      rails_(std::make_shared<RailManager>(config_.params, config_.progress_thread, inbox_)) {
+    if (config_.progress_thread) {
+        std::vector<Rail*> rails{&rails_->local()};
+        for (std::size_t i = 0; i < rails_->size(); ++i) rails.push_back(&rails_->rail(i));
+        thread_ = std::make_unique<ProgressThread>(std::move(rails), config_.progress_delay, caller_passes_);
+    }
+    RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, progress thread %s", rails_->size(),
+                 rails_->provider().c_str(), thread_ ? "on" : "off");
+}
+
+Engine::Impl::~Impl() {
+    const std::uint64_t limit = now_ns() + flush_limit_ns;
+    while (messages_in_flight_.load(std::memory_order_acquire) != 0 && now_ns() < limit) {
+        if (!progress()) sched_yield();
+    }
+    thread_.reset();
+    {
+        const std::lock_guard lock(registrations_mutex_);
+        for (const auto& region : registrations_) {
+            region->revoked.store(true, std::memory_order_release);
+            rails_->deregister_memory(*region);
+        }
+    }
+    rails_.reset();  // ends what is still queued as canceled
+    free_sent_messages();
+}
+
+std::shared_ptr<Peer> Engine::Impl::require_peer(const std::string& agent) const {
+    std::shared_ptr<Peer> peer = peers_.find(agent);
+    if (!peer) throw Error(Status::not_found, "agent \"" + agent + "\" is not known: load its metadata first");
+    return peer;
+}
+
+std::string Engine::Impl::connection_info() const {
+    return encode(ConnectionInfo{config_.agent_name, nonce_, rails_->provider(), rails_->addresses()});
+}
+
+void Engine::Impl::load_connection_info(const std::string& agent, std::string_view bytes) {
+    ConnectionInfo info = decode_connection(bytes);
+    if (info.agent != agent) {
+        throw Error(Status::mismatch, "connection info for agent \"" + agent + "\" was made by \"" + info.agent + "\"");
+    }
+    if (is_self(agent)) {
+        if (info.nonce == nonce_) return;
+        throw Error(Status::mismatch, "agent \"" + agent + "\" has our own name and is another engine: rename one");
+    }
+    if (info.provider != rails_->provider()) {
+        throw Error(Status::mismatch, "agent \"" + agent + "\" uses provider " + info.provider + ", ours is " +
+                                          rails_->provider() + ": set the same provider on both sides");
+    }
+    const std::shared_ptr<Peer> old = peers_.put(std::move(info), rails_);
+    if (old) transfers_.stop_transfers_to(*old, Status::remote_disconnect);
+}
+
+void Engine::Impl::connect(const std::string& agent) {
+    if (is_self(agent)) return;
+    const std::shared_ptr<Peer> peer = require_peer(agent);
+    for (std::size_t i = 0; i < rails_->size(); ++i) peer->resolve(i);
+}
+
+void Engine::Impl::disconnect(const std::string& agent) {
+    if (is_self(agent)) return;
+    const std::shared_ptr<Peer> peer = peers_.remove(agent);
+    if (!peer) throw Error(Status::not_found, "agent \"" + agent + "\" is not known");
+    transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
+    transfers_.sweep();
+}
+
+void Engine::Impl::take_notifications(std::vector<Notification>& out) {
+    if (inbox_.empty()) {
+        count_caller_pass();
+        progress();
+    }
+    if (!inbox_.empty()) inbox_.take(out);
+}
+
+void Engine::Impl::send_notification(const std::string& agent, std::string_view text) {
+    if (text.size() > max_notification) {
+        throw Error(Status::invalid_param, "notification of " + std::to_string(text.size()) + " bytes; at most " +
+                                               std::to_string(max_notification) + " are carried");
+    }
+    if (is_self(agent)) {
+        inbox_.put(agent, std::string(text));
+        return;
+    }
+    free_sent_messages();
+    auto message = std::make_unique<OwnMessage>();
+    message->peer = require_peer(agent);
+    message->engine = this;
+    message->message = text;
+    message->done = on_own_message;
+    message->start(config_.agent_name, nonce_, next_message_id_.fetch_add(1, std::memory_order_relaxed),
+                   message->peer->resolve(0));
+    messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
+    rails_->rail(0).send(*message.release());
+    wake();
+}
+
+void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
+    auto* message = static_cast<OwnMessage*>(static_cast<OutNotification*>(&out));
+    if (status != Status::ok) {
+        RAILYARD_LOG(warn, message->peer->agent().c_str(), "a notification of %zu bytes was not delivered: %s",
+                     message->message.size(), to_string(status));
+    }
+    Impl* engine = message->engine;
+    engine->sent_messages_.push(*message);
+    engine->messages_in_flight_.fetch_sub(1, std::memory_order_release);
+}
+
+void Engine::Impl::free_sent_messages() noexcept {
+    for (OutMessage* message = sent_messages_.take_all(); message;) {
+        OutMessage* next = message->next;
+        delete static_cast<OwnMessage*>(static_cast<OutNotification*>(message));
+        message = next;
+    }
+}
+
+bool Engine::Impl::progress() noexcept {
+    bool worked = rails_->local().has_work() && rails_->local().progress() == Rail::Progress::worked;
+    for (std::size_t i = 0; i < rails_->size(); ++i) {
+        worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
+    }
+    if (transfers_.has_retired()) transfers_.sweep();
+    free_sent_messages();
+    return worked;
+}
+
+void Engine::Impl::wake() noexcept {
+    if (thread_) thread_->wake();
+}
+
+}  // namespace railyard

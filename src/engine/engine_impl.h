@@ -1,0 +1,99 @@
+// The engine's inside. engine.cpp forwards to it; its methods are spread over memory, peers, transfers and control.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/base/thread_annotations.h>
+
+#include "engine/engine.h"
+#include "engine/notification.h"
+#include "engine/peer.h"
+#include "engine/progress_thread.h"
+#include "engine/rate_model.h"
+#include "engine/transfer.h"
+#include "engine/transfer_list.h"
+#include "manager/rail_manager.h"
+
+namespace railyard {
+
+class Engine::Impl {
+  public:
+    explicit Impl(EngineConfig config);
+    ~Impl();
+
+    [[nodiscard]] const std::string& agent() const noexcept { return config_.agent_name; }
+    [[nodiscard]] const RailManager& rails() const noexcept { return *rails_; }
+
+    // engine_memory.cpp
+    std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length, std::uint64_t device_id);
+    void deregister_memory(const std::shared_ptr<Registration>& region);
+    [[nodiscard]] std::string memory_metadata(const Registration& region) const;
+    std::shared_ptr<RemoteRegion> load_remote_memory(const std::string& agent, std::string_view metadata,
+                                                     std::uint64_t address, std::uint64_t length);
+    std::shared_ptr<RemoteRegion> local_as_remote(const std::shared_ptr<Registration>& region);
+
+    // engine_control.cpp
+    [[nodiscard]] std::string connection_info() const;
+    void load_connection_info(const std::string& agent, std::string_view info);
+    void connect(const std::string& agent);
+    void disconnect(const std::string& agent);
+    void take_notifications(std::vector<Notification>& out);
+    void send_notification(const std::string& agent, std::string_view message);
+    bool progress() noexcept;
+
+    // engine_transfer.cpp
+    Transfer* prepare(Operation operation, std::span<const LocalDescriptor> local,
+                      std::span<const RemoteDescriptor> remote, const std::string& agent,
+                      std::optional<std::string_view> notification);
+    Status post(Transfer& transfer, const std::string* notification) noexcept;
+    Status poll(Transfer& transfer) noexcept;
+    void release(Transfer* transfer) noexcept;
+    [[nodiscard]] CostEstimate estimate(const Transfer& transfer) const noexcept;
+
+  private:
+    [[nodiscard]] bool is_self(const std::string& agent) const noexcept { return agent == config_.agent_name; }
+    /// Throws Error{not_found} naming the agent and the remedy.
+    [[nodiscard]] std::shared_ptr<Peer> require_peer(const std::string& agent) const;
+    void add_routes(Transfer& transfer);
+    void ready_notification(Transfer& transfer);
+    Status check_postable(Transfer& transfer) noexcept;
+    std::size_t choose_submissions(const Transfer& transfer, std::size_t& first) const noexcept;
+    Status finished(Transfer& transfer) noexcept;
+    void progress_for(Transfer& transfer) noexcept;
+    void count_caller_pass() noexcept { caller_passes_.fetch_add(1, std::memory_order_relaxed); }
+    void wake() noexcept;
+
+    struct OwnMessage;
+    static void on_own_message(OutMessage& message, Status status) noexcept;
+    void free_sent_messages() noexcept;
+
+    const EngineConfig config_;
+    const std::uint64_t nonce_;
+    std::atomic<std::uint64_t> next_message_id_{1};
+    std::atomic<std::uint64_t> next_transfer_{0};
+    std::atomic<std::uint64_t> caller_passes_{0};
+    std::atomic<std::uint32_t> messages_in_flight_{0};
+    /// Grows with every deregistration; a transfer that has seen the current value need not look again.
+    std::atomic<std::uint64_t> registration_epoch_{0};
+    RateModel rates_;
+    NotificationInbox inbox_;
+    /// Sent notifications: freed outside of the rails' roles, because the last one gives its peer back.
+    MpscList<OutMessage> sent_messages_;
+    // Teardown runs upwards: the thread, the rails (whose endpoints may still write to transfers), then the rest.
+    TransferList transfers_;
+    std::mutex registrations_mutex_;
+    std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);
+    PeerTable peers_;
+    std::shared_ptr<RailManager> rails_;
+    std::unique_ptr<ProgressThread> thread_;
+};
+
+}  // namespace railyard

@@ -1,0 +1,82 @@
+#include "common/clock.h"
+#include "common/log.h"
+#include "engine/engine_impl.h"
+
+namespace railyard {
+
+std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t address, std::uint64_t length,
+                                                            std::uint64_t device_id) {
+    std::shared_ptr<Registration> region = rails_->register_memory(address, length, device_id);
+    const std::lock_guard lock(registrations_mutex_);
+    registrations_.insert(region);
+    return region;
+}
+
+void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region) {
+    // New posts look at the epoch after arming; we look for armed transfers after raising it. Both are sequentially
+    // consistent, so a post either sees the revocation or is seen here.
+    region->revoked.store(true, std::memory_order_seq_cst);
+    registration_epoch_.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint64_t limit = now_ns() + config_.params.connect_timeout_ms * 1'000'000;
+    while (transfers_.in_flight_on(*region)) {
+        if (now_ns() > limit) {
+            region->revoked.store(false, std::memory_order_seq_cst);
+            throw Error(Status::not_allowed,
+                        "memory has transfers in flight that did not end within connect_timeout_ms (" +
+                            std::to_string(config_.params.connect_timeout_ms) + " ms): release them first");
+        }
+        if (!progress()) sched_yield();
+    }
+    rails_->deregister_memory(*region);
+    const std::lock_guard lock(registrations_mutex_);
+    registrations_.erase(region);
+}
+
+std::string Engine::Impl::memory_metadata(const Registration& region) const {
+    MemoryInfo info{nonce_, rails_->provider(), region.address, region.length, region.device_id, region.writable, {}};
+    for (const RegisteredMemory& memory : region.per_rail) info.keys.push_back({memory.key, memory.address_base});
+    return encode(info);
+}
+
+std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string& agent, std::string_view metadata,
+                                                               std::uint64_t address, std::uint64_t length) {
+    const std::shared_ptr<Peer> peer = require_peer(agent);
+    MemoryInfo info = decode_memory(metadata);
+    if (info.provider != rails_->provider()) {
+        throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" is for provider " + info.provider +
+                                          ", ours is " + rails_->provider() + ": set the same provider on both sides");
+    }
+    if (info.nonce != peer->nonce()) {
+        throw Error(Status::remote_disconnect, "memory metadata of agent \"" + agent +
+                                                   "\" belongs to another instance of it: load its current metadata");
+    }
+    if (!covers(info.address, info.length, address, length)) {
+        throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" does not cover the described range");
+    }
+    if (info.length > 0 && info.keys.size() != peer->rail_count()) {
+        throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" has keys for " +
+                                          std::to_string(info.keys.size()) + " rails, its connection info names " +
+                                          std::to_string(peer->rail_count()));
+    }
+    auto region = std::make_shared<RemoteRegion>();
+    region->agent = agent;
+    region->nonce = info.nonce;
+    region->address = info.address;
+    region->length = info.length;
+    region->writable = info.writable;
+    region->keys = std::move(info.keys);
+    return region;
+}
+
+std::shared_ptr<RemoteRegion> Engine::Impl::local_as_remote(const std::shared_ptr<Registration>& local) {
+    auto region = std::make_shared<RemoteRegion>();
+    region->agent = config_.agent_name;
+    region->nonce = nonce_;
+    region->address = local->address;
+    region->length = local->length;
+    region->writable = local->writable;
+    region->self = local;
+    return region;
+}
+
+}  // namespace railyard

@@ -1,0 +1,275 @@
+#include <algorithm>
+#include <cstdio>
+#include <unordered_map>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "engine/engine_impl.h"
+
+namespace railyard {
+namespace {
+
+/// A transfer that stays on one rail chooses among so many; more would cost every handle for nothing.
+constexpr std::size_t single_rail_candidates = 4;
+/// Every so many polls of one transfer, all rails are served and not only those that carry it.
+constexpr std::uint32_t polls_per_full_pass = 8;
+
+std::string describe(std::uint64_t address, std::uint64_t length) {
+    char text[64];
+    std::snprintf(text, sizeof(text), "[0x%llx, +%llu)", static_cast<unsigned long long>(address),
+                  static_cast<unsigned long long>(length));
+    return text;
+}
+
+/// Gives each distinct region of a transfer a small index. Neighbouring descriptors mostly share one.
+template <class Region>
+class RegionIndex {
+  public:
+    explicit RegionIndex(std::vector<std::shared_ptr<Region>>& regions) : regions_(regions) {}
+    std::uint32_t of(const std::shared_ptr<Region>& region) {
+        if (region.get() == last_) return last_index_;
+        const auto [entry, added] = known_.emplace(region.get(), static_cast<std::uint32_t>(regions_.size()));
+        if (added) regions_.push_back(region);
+        last_ = region.get();
+        last_index_ = entry->second;
+        return last_index_;
+    }
+
+  private:
+    std::vector<std::shared_ptr<Region>>& regions_;
+    std::unordered_map<const Region*, std::uint32_t> known_;
+    const Region* last_ = nullptr;
+    std::uint32_t last_index_ = 0;
+};
+
+[[noreturn]] void refuse(std::size_t index, const char* side, const std::string& reason) {
+    throw Error(Status::invalid_param, "descriptor " + std::to_string(index) + ", " + side + " " + reason);
+}
+
+template <class Descriptor>
+void check_range(std::size_t index, const char* side, const Descriptor& descriptor) {
+    if (!descriptor.region || !*descriptor.region) refuse(index, side, "memory is not registered");
+    const auto& region = **descriptor.region;
+    if (covers(region.address, region.length, descriptor.address, descriptor.length)) return;
+    refuse(index, side, "range " + describe(descriptor.address, descriptor.length) + " is outside its registration " +
+                            describe(region.address, region.length));
+}
+
+void check_local(std::size_t index, const LocalDescriptor& local, Operation operation) {
+    check_range(index, "local", local);
+    const Registration& region = **local.region;
+    if (region.revoked.load(std::memory_order_acquire)) refuse(index, "local", "memory was deregistered");
+    if (operation == Operation::read && !region.writable && local.length) {
+        refuse(index, "local", "memory is read-only: a READ cannot put data there");
+    }
+}
+
+void check_remote(std::size_t index, const RemoteDescriptor& remote, Operation operation, const std::string& agent,
+                  const Peer* peer) {
+    check_range(index, "remote", remote);
+    const RemoteRegion& region = **remote.region;
+    if (region.agent != agent) refuse(index, "remote", "memory belongs to agent \"" + region.agent + "\"");
+    if (peer && region.nonce != peer->nonce()) {
+        throw Error(Status::remote_disconnect, "descriptor " + std::to_string(index) + ", remote memory of agent \"" +
+                                                   agent + "\" belongs to an earlier instance: load its current metadata");
+    }
+    if (region.self && region.self->revoked.load(std::memory_order_acquire)) {
+        refuse(index, "remote", "memory was deregistered");
+    }
+    if (operation == Operation::write && !region.writable && remote.length) {
+        refuse(index, "remote", "memory is read-only: a WRITE cannot put data there");
+    }
+}
+
+}  // namespace
+
+Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescriptor> local,
+                                std::span<const RemoteDescriptor> remote, const std::string& agent,
+                                std::optional<std::string_view> notification) {
+    if (local.size() != remote.size()) {
+        throw Error(Status::invalid_param, std::to_string(local.size()) + " local descriptors against " +
+                                               std::to_string(remote.size()) + " remote ones");
+    }
+    auto transfer = std::make_unique<Transfer>();
+    if (!is_self(agent)) transfer->peer = require_peer(agent);
+    transfer->kind = operation == Operation::read ? Work::Kind::read : Work::Kind::write;
+
+    std::vector<Piece> pieces;
+    pieces.reserve(local.size());
+    RegionIndex<Registration> locals(transfer->locals);
+    RegionIndex<RemoteRegion> remotes(transfer->remotes);
+    for (std::size_t i = 0; i < local.size(); ++i) {
+        check_local(i, local[i], operation);
+        check_remote(i, remote[i], operation, agent, transfer->peer.get());
+        if (local[i].length != remote[i].length) {
+            throw Error(Status::invalid_param, "descriptor " + std::to_string(i) + ": " +
+                                                   std::to_string(local[i].length) + " bytes locally against " +
+                                                   std::to_string(remote[i].length) + " remotely");
+        }
+        pieces.push_back({local[i].address, remote[i].address, local[i].length, locals.of(*local[i].region),
+                          remotes.of(*remote[i].region)});
+    }
+    Stripes stripes = rails_->plan(pieces, !transfer->peer);
+    transfer->chunks = std::move(stripes.chunks);
+    transfer->striped = stripes.striped;
+    transfer->run_length = stripes.run_length;
+    transfer->total_bytes = stripes.total_bytes;
+    transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
+    if (!transfer->chunks.empty()) add_routes(*transfer);
+    ready_notification(*transfer);
+    if (notification) {
+        if (notification->size() > max_notification) {
+            throw Error(Status::invalid_param, "notification of " + std::to_string(notification->size()) + " bytes");
+        }
+        transfer->has_notification = true;
+        transfer->notification.message = *notification;
+    }
+    return transfers_.add(std::move(transfer));
+}
+
+void Engine::Impl::add_routes(Transfer& transfer) {
+    const bool self = !transfer.peer;
+    std::size_t count = 1;
+    if (!self) count = transfer.striped ? rails_->size() : std::min(rails_->size(), single_rail_candidates);
+    const std::size_t home = next_transfer_.fetch_add(1, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t index = (home + i) % rails_->size();
+        Route route;
+        route.rail = self ? &rails_->local() : &rails_->rail(index);
+        if (!self) {
+            route.destination = transfer.peer->resolve(index);
+            const std::size_t remote_rail = transfer.peer->paired(index);
+            for (const auto& region : transfer.locals) {
+                route.descriptors.push_back(region->length ? region->per_rail[index].descriptor : nullptr);
+            }
+            for (const auto& region : transfer.remotes) {
+                route.keys.push_back(region->length ? region->keys[remote_rail] : RemoteKey{});
+            }
+        }
+        transfer.routes.push_back(std::move(route));
+    }
+    transfer.submissions.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        transfer.submissions[i].work = &transfer;
+        transfer.submissions[i].route = &transfer.routes[i];
+    }
+}
+
+void Engine::Impl::ready_notification(Transfer& transfer) {
+    transfer.own_agent = &config_.agent_name;
+    transfer.own_nonce = nonce_;
+    transfer.own_inbox = &inbox_;
+    transfer.notification.owner = &transfer;
+    transfer.notification.done = Transfer::on_notified;
+    if (!transfer.peer) return;
+    transfer.control_rail = &rails_->rail(0);
+    transfer.control_address = transfer.peer->resolve(0);
+}
+
+Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
+    if (!transfer.done()) return Status::repost_active;
+    if (transfer.peer && transfer.peer->gone()) return Status::remote_disconnect;
+    const std::uint64_t epoch = registration_epoch_.load(std::memory_order_seq_cst);
+    if (epoch == transfer.checked_epoch) return Status::ok;
+    if (transfer.revoked()) {
+        RAILYARD_LOG(error, agent().c_str(), "post refused: memory of the transfer was deregistered");
+        return Status::invalid_param;
+    }
+    transfer.checked_epoch = epoch;
+    return Status::ok;
+}
+
+/// How many submissions to make, from route `first` on: all for a striped transfer, else the least loaded.
+std::size_t Engine::Impl::choose_submissions(const Transfer& transfer, std::size_t& first) const noexcept {
+    first = 0;
+    if (transfer.striped || transfer.routes.size() <= 1) return transfer.routes.size();
+    for (std::size_t i = 1; i < transfer.routes.size(); ++i) {
+        if (transfer.routes[i].rail->load() < transfer.routes[first].rail->load()) first = i;
+    }
+    return 1;
+}
+
+Status Engine::Impl::post(Transfer& transfer, const std::string* notification) noexcept {
+    const Status refused = check_postable(transfer);
+    if (refused != Status::ok) return refused;
+    if (notification) {
+        if (notification->size() > max_notification) return Status::invalid_param;
+        try {
+            transfer.notification.message.assign(*notification);
+        } catch (...) {
+            return Status::backend;
+        }
+        transfer.has_notification = true;
+    }
+    if (transfer.has_notification) {
+        transfer.notification_id = next_message_id_.fetch_add(1, std::memory_order_relaxed);
+    }
+    transfer.posted = true;
+    transfer.measured = false;
+    transfer.polls = 0;
+    transfer.posted_at = now_ns();
+    std::size_t first = 0;
+    const std::size_t count = choose_submissions(transfer, first);
+    // A transfer without data is one part that is over at once.
+    transfer.arm(static_cast<std::uint32_t>(std::max<std::size_t>(count, 1)),
+                 transfer.has_notification ? Transfer::finish_round : nullptr);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // see deregister_memory
+    if (registration_epoch_.load(std::memory_order_seq_cst) != transfer.checked_epoch && transfer.revoked()) {
+        transfer.abandon(Status::invalid_param);
+        return Status::invalid_param;
+    }
+    if (count == 0) transfer.part_done(Status::ok);
+    for (std::size_t i = first; i < first + count; ++i) {
+        transfer.submissions[i].blocked_since = 0;
+        transfer.routes[i].rail->submit(transfer.submissions[i]);
+    }
+    if (transfer.done()) return finished(transfer);
+    wake();
+    return Status::in_progress;
+}
+
+Status Engine::Impl::finished(Transfer& transfer) noexcept {
+    const Status status = transfer.status();
+    if (!transfer.measured && status == Status::ok) {
+        transfer.measured = true;
+        rates_.record(transfer.total_bytes, now_ns() - transfer.posted_at);
+    }
+    return status;
+}
+
+void Engine::Impl::progress_for(Transfer& transfer) noexcept {
+    count_caller_pass();
+    if (++transfer.polls % polls_per_full_pass == 0) {
+        progress();
+        return;
+    }
+    for (const Route& route : transfer.routes) {
+        if (route.rail->has_work()) route.rail->progress();
+    }
+    if (transfer.has_notification && transfer.control_rail) transfer.control_rail->progress();
+}
+
+Status Engine::Impl::poll(Transfer& transfer) noexcept {
+    if (!transfer.posted) return Status::not_posted;
+    if (!transfer.done()) progress_for(transfer);
+    return transfer.done() ? finished(transfer) : Status::in_progress;
+}
+
+void Engine::Impl::release(Transfer* transfer) noexcept {
+    if (!transfer) return;
+    transfers_.release(transfer);
+    if (transfers_.has_retired()) progress();
+}
+
+CostEstimate Engine::Impl::estimate(const Transfer& transfer) const noexcept {
+    CostEstimate estimate;
+    const bool large = transfer.total_bytes > RateModel::small_bytes;
+    estimate.measured = large ? rates_.has_rate() : rates_.has_latency();
+    double nanoseconds = rates_.estimate_ns(transfer.total_bytes);
+    if (!estimate.measured) nanoseconds += static_cast<double>(transfer.total_bytes);  // a guess: 1 GB/s
+    estimate.duration = std::chrono::microseconds(static_cast<std::int64_t>(nanoseconds / 1000) + 1);
+    estimate.error_margin = estimate.measured ? estimate.duration / 2 : estimate.duration * 4;
+    return estimate;
+}
+
+}  // namespace railyard

@@ -1,0 +1,19 @@
+// The wrapping of everything that travels through the host: magic, kind, version, length, checksum.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace railyard {
+
+enum class EnvelopeKind : std::uint8_t { connection = 1, memory = 2 };
+
+inline constexpr std::uint8_t wire_version = 1;
+
+[[nodiscard]] std::string seal(EnvelopeKind kind, std::string_view payload);
+/// The payload inside `sealed`, not copied. Throws Error{mismatch} saying what is wrong: not ours, another
+/// kind, another version, truncated, damaged, or over `limit` bytes.
+[[nodiscard]] std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t limit);
+
+}  // namespace railyard

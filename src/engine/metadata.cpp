@@ -1,0 +1,88 @@
+#include "engine/metadata.h"
+
+#include "common/status.h"
+#include "common/wire.h"
+#include "engine/envelope.h"
+
+namespace railyard {
+namespace {
+
+constexpr std::size_t max_payload = std::size_t{1} << 20;
+constexpr std::size_t max_provider_name = 64;
+constexpr std::size_t max_address = 256;
+constexpr std::uint16_t max_rails = 1024;
+
+void require(bool good, const char* what) {
+    if (!good) throw Error(Status::mismatch, std::string(what) + " refused: its fields are not consistent");
+}
+
+}  // namespace
+
+std::string encode(const ConnectionInfo& info) {
+    std::string payload;
+    WireWriter writer(payload);
+    writer.bytes(info.agent);
+    writer.number(info.nonce);
+    writer.bytes(info.provider);
+    writer.number(static_cast<std::uint16_t>(info.rails.size()));
+    for (const std::string& address : info.rails)
+        writer.bytes(address);
+    return seal(EnvelopeKind::connection, payload);
+}
+
+ConnectionInfo decode_connection(std::string_view sealed) {
+    WireReader reader(unseal(EnvelopeKind::connection, sealed, max_payload));
+    ConnectionInfo info;
+    info.agent = reader.bytes(max_agent_name);
+    info.nonce = reader.number<std::uint64_t>();
+    info.provider = reader.bytes(max_provider_name);
+    const auto rails = reader.number<std::uint16_t>();
+    require(reader.ok() && rails > 0 && rails <= max_rails, "connection info");
+    for (int i = 0; i < rails && reader.ok(); ++i)
+        info.rails.emplace_back(reader.bytes(max_address));
+    require(reader.whole() && !info.agent.empty(), "connection info");
+    return info;
+}
+
+std::string encode(const MemoryInfo& info) {
+    std::string payload;
+    WireWriter writer(payload);
+    writer.number(info.nonce);
+    writer.bytes(info.provider);
+    writer.number(info.address);
+    writer.number(info.length);
+    writer.number(info.device_id);
+    writer.number(static_cast<std::uint8_t>(info.writable));
+    writer.number(static_cast<std::uint16_t>(info.keys.size()));
+    for (const RemoteKey& key : info.keys) {
+        writer.number(key.key);
+        writer.number(key.address_base);
+    }
+    return seal(EnvelopeKind::memory, payload);
+}
+
+MemoryInfo decode_memory(std::string_view sealed) {
+    WireReader reader(unseal(EnvelopeKind::memory, sealed, max_payload));
+    MemoryInfo info;
+    info.nonce = reader.number<std::uint64_t>();
+    info.provider = reader.bytes(max_provider_name);
+    info.address = reader.number<std::uint64_t>();
+    info.length = reader.number<std::uint64_t>();
+    info.device_id = reader.number<std::uint64_t>();
+    const auto writable = reader.number<std::uint8_t>();
+    const auto keys = reader.number<std::uint16_t>();
+    require(reader.ok() && writable <= 1 && keys <= max_rails, "memory metadata");
+    info.writable = writable == 1;
+    for (int i = 0; i < keys && reader.ok(); ++i) {
+        RemoteKey key;
+        key.key = reader.number<std::uint64_t>();
+        key.address_base = reader.number<std::uint64_t>();
+        require(key.address_base == 0 || key.address_base == info.address, "memory metadata");
+        info.keys.push_back(key);
+    }
+    require(reader.whole() && info.length <= UINT64_MAX - info.address, "memory metadata");
+    require((info.length == 0) == info.keys.empty(), "memory metadata");
+    return info;
+}
+
+}  // namespace railyard

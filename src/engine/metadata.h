@@ -1,0 +1,40 @@
+// Contents of connection info and memory metadata, to and from bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rail/work.h"
+
+namespace railyard {
+
+/// Longest agent name that travels.
+inline constexpr std::size_t max_agent_name = 1024;
+
+struct ConnectionInfo {
+    std::string agent;
+    std::uint64_t nonce = 0;
+    std::string provider;
+    std::vector<std::string> rails;  ///< raw endpoint addresses by rail index
+};
+
+struct MemoryInfo {
+    std::uint64_t nonce = 0;
+    std::string provider;
+    std::uint64_t address = 0;
+    std::uint64_t length = 0;
+    std::uint64_t device_id = 0;
+    bool writable = true;
+    std::vector<RemoteKey> keys;  ///< by rail index; empty for zero length
+};
+
+[[nodiscard]] std::string encode(const ConnectionInfo& info);
+[[nodiscard]] std::string encode(const MemoryInfo& info);
+/// Hostile input is fine: throws Error{mismatch} with the reason, allocates no more than the input's size
+/// warrants.
+[[nodiscard]] ConnectionInfo decode_connection(std::string_view sealed);
+[[nodiscard]] MemoryInfo decode_memory(std::string_view sealed);
+
+}  // namespace railyard

@@ -1,0 +1,181 @@
+#include "engine/notification.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/wire.h"
+#include "engine/metadata.h"
+
+namespace railyard {
+namespace {
+
+constexpr std::uint16_t magic = 0x5259;
+constexpr std::uint8_t version = 1;
+constexpr std::uint8_t type_notify = 1;
+/// magic, version, type, nonce, id, total, offset, name length
+constexpr std::size_t fixed_header = 2 + 1 + 1 + 8 + 8 + 4 + 4 + 2;
+/// Unfinished messages may hold so much in all; and are dropped when nothing of them comes for so long.
+constexpr std::size_t max_partial_bytes = std::size_t{1} << 30;
+constexpr std::uint64_t partial_limit_ns = 120'000'000'000;
+
+template <class Integer>
+std::byte* put_number(std::byte* at, Integer value) noexcept {
+    std::memcpy(at, &value, sizeof(value));
+    return at + sizeof(value);
+}
+
+}  // namespace
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the wire is little-endian and so is every host so far");
+
+OutNotification::OutNotification() {
+    fill = fill_next;
+    advance = advance_one;
+}
+
+void OutNotification::start(const std::string& agent, std::uint64_t nonce, std::uint64_t id,
+                            PeerAddress to) noexcept {
+    agent_ = &agent;
+    nonce_ = nonce;
+    id_ = id;
+    offset_ = filled_ = 0;
+    destination = to;
+    in_flight = 0;
+    exhausted = false;
+    status = Status::ok;
+    blocked_since = 0;
+}
+
+std::size_t OutNotification::header_size() const noexcept {
+    return fixed_header + agent_->size();
+}
+
+std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buffer) noexcept {
+    auto& self = static_cast<OutNotification&>(out);
+    const std::size_t room = buffer.size() - self.header_size();
+    const std::size_t length = std::min(room, self.message.size() - self.offset_);
+    std::byte* at = buffer.data();
+    at = put_number(at, magic);
+    at = put_number(at, version);
+    at = put_number(at, type_notify);
+    at = put_number(at, self.nonce_);
+    at = put_number(at, self.id_);
+    at = put_number(at, static_cast<std::uint32_t>(self.message.size()));
+    at = put_number(at, self.offset_);
+    at = put_number(at, static_cast<std::uint16_t>(self.agent_->size()));
+    std::memcpy(at, self.agent_->data(), self.agent_->size());
+    std::memcpy(at + self.agent_->size(), self.message.data() + self.offset_, length);
+    self.filled_ = static_cast<std::uint32_t>(length);
+    return self.header_size() + length;
+}
+
+bool OutNotification::advance_one(OutMessage& out) noexcept {
+    auto& self = static_cast<OutNotification&>(out);
+    self.offset_ += self.filled_;
+    return self.offset_ < self.message.size();
+}
+
+struct NotificationInbox::Fragment {
+    Key key;
+    std::uint32_t total = 0;
+    std::uint32_t offset = 0;
+    std::string_view agent;
+    std::string_view payload;
+
+    /// False for anything but a whole, consistent notification fragment.
+    bool parse(std::string_view bytes) {
+        WireReader reader(bytes);
+        const bool ours = reader.number<std::uint16_t>() == magic &&
+                          reader.number<std::uint8_t>() == version &&
+                          reader.number<std::uint8_t>() == type_notify;
+        key.first = reader.number<std::uint64_t>();
+        key.second = reader.number<std::uint64_t>();
+        total = reader.number<std::uint32_t>();
+        offset = reader.number<std::uint32_t>();
+        const auto name_length = reader.number<std::uint16_t>();
+        if (!ours || !reader.ok() || name_length == 0 || name_length > max_agent_name) return false;
+        agent = reader.raw(name_length);
+        payload = reader.rest();
+        if (!reader.ok() || total > max_notification || offset > total || payload.size() > total - offset)
+            return false;
+        return !payload.empty() || total == 0;
+    }
+};
+
+void NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
+    try {
+        Fragment fragment;
+        if (!fragment.parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) ||
+            !accept(fragment)) {
+            RAILYARD_LOG(warn, "control",
+                         "refused a message of %zu bytes: not a consistent notification fragment",
+                         bytes.size());
+        }
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(error, "control", "lost a notification fragment: %s", error.what());
+    }
+}
+
+bool NotificationInbox::accept(const Fragment& fragment) {
+    const std::lock_guard lock(mutex_);
+    if (fragment.payload.size() == fragment.total) {
+        push(std::string(fragment.agent), std::string(fragment.payload));
+        return true;
+    }
+    const std::size_t end = fragment.offset + fragment.payload.size();
+    auto found = partial_.find(fragment.key);
+    if (found == partial_.end()) {
+        found = partial_.emplace(fragment.key, Partial{std::string(fragment.agent), {}, fragment.total, 0, 0})
+                    .first;
+    }
+    Partial& partial = found->second;
+    if (partial.total != fragment.total || partial.agent != fragment.agent) return false;
+    partial.last_seen = now_ns();
+    if (end > partial.message.size()) {
+        const std::size_t growth = end - partial.message.size();
+        if (!make_room(growth)) return false;
+        partial.message.resize(end);
+        partial_bytes_ += growth;
+    }
+    std::memcpy(partial.message.data() + fragment.offset, fragment.payload.data(), fragment.payload.size());
+    partial.received += static_cast<std::uint32_t>(fragment.payload.size());
+    if (partial.received < partial.total) return true;
+    partial_bytes_ -= partial.message.size();
+    push(std::move(partial.agent), std::move(partial.message));
+    partial_.erase(found);
+    return true;
+}
+
+bool NotificationInbox::make_room(std::size_t bytes) {
+    if (partial_bytes_ + bytes <= max_partial_bytes) return true;
+    const std::uint64_t now = now_ns();
+    std::erase_if(partial_, [&](const auto& entry) {
+        const bool stale = now - entry.second.last_seen > partial_limit_ns;
+        if (stale) partial_bytes_ -= entry.second.message.size();
+        return stale;
+    });
+    return partial_bytes_ + bytes <= max_partial_bytes;
+}
+
+void NotificationInbox::push(std::string agent, std::string message) {
+    ready_.push_back({std::move(agent), std::move(message)});
+    ready_count_.store(ready_.size(), std::memory_order_release);
+}
+
+void NotificationInbox::put(const std::string& agent, const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    push(agent, message);
+}
+
+void NotificationInbox::take(std::vector<Notification>& out) {
+    const std::lock_guard lock(mutex_);
+    for (Notification& notification : ready_)
+        out.push_back(std::move(notification));
+    ready_.clear();
+    ready_count_.store(0, std::memory_order_release);
+}
+
+}  // namespace railyard

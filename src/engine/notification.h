@@ -1,0 +1,78 @@
+// Notifications on the wire: cutting messages into fragments and putting them together again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <absl/base/thread_annotations.h>
+
+#include "engine/engine.h"
+#include "rail/rail.h"
+#include "rail/work.h"
+
+namespace railyard {
+
+/// Longest notification (bytes).
+inline constexpr std::size_t max_notification = std::size_t{16} << 20;
+
+/// One outgoing message with its cursor. The owner keeps it until done() and may send it again afterwards.
+/// Reusing it for a message that is no longer than an earlier one allocates nothing.
+struct OutNotification : OutMessage {
+    OutNotification();
+    /// Readies `message` for sending. `agent` is the sender's name; it must outlive the sending.
+    void start(const std::string& agent, std::uint64_t nonce, std::uint64_t id, PeerAddress to) noexcept;
+
+    std::string message;
+    Work* owner = nullptr;  ///< the transfer whose tail this is; nullptr for a message of its own
+
+  private:
+    std::size_t header_size() const noexcept;
+    static std::size_t fill_next(OutMessage& message, std::span<std::byte> buffer) noexcept;
+    static bool advance_one(OutMessage& message) noexcept;
+
+    const std::string* agent_ = nullptr;
+    std::uint64_t nonce_ = 0;
+    std::uint64_t id_ = 0;
+    std::uint32_t offset_ = 0;
+    std::uint32_t filled_ = 0;
+};
+
+/// Puts arriving fragments together, in whatever order they come, and keeps whole messages until they are
+/// taken. Hostile input is refused with a line in the log. Any thread.
+class NotificationInbox final : public ControlSink {
+  public:
+    void on_control(std::span<const std::byte> fragment) noexcept override;
+    /// A message of our own to ourselves.
+    void put(const std::string& agent, const std::string& message);
+    void take(std::vector<Notification>& out);
+    [[nodiscard]] bool empty() const noexcept { return ready_count_.load(std::memory_order_acquire) == 0; }
+
+  private:
+    using Key = std::pair<std::uint64_t, std::uint64_t>;  // sender's instance, message id
+    struct Partial {
+        std::string agent;
+        std::string message;
+        std::uint32_t total = 0;
+        std::uint32_t received = 0;
+        std::uint64_t last_seen = 0;
+    };
+    struct Fragment;
+
+    bool accept(const Fragment& fragment);
+    bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+    std::mutex mutex_;
+    std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
+    std::size_t partial_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+    std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
+    std::atomic<std::size_t> ready_count_{0};
+};
+
+}  // namespace railyard

@@ -1,0 +1,57 @@
+#include "engine/peer.h"
+
+#include "common/log.h"
+
+namespace railyard {
+
+Peer::Peer(ConnectionInfo info, const std::shared_ptr<RailManager>& rails)
+    : info_(std::move(info)), rails_(rails), resolved_(rails->size(), no_address) {}
+
+Peer::~Peer() {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) return;
+    for (std::size_t i = 0; i < resolved_.size(); ++i) {
+        if (resolved_[i] != no_address) rails->rail(i).remove_peer(resolved_[i]);
+    }
+}
+
+PeerAddress Peer::resolve(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    if (resolved_[index] == no_address) {
+        const std::shared_ptr<RailManager> rails = rails_.lock();
+        if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
+        resolved_[index] = rails->rail(index).insert_peer(info_.rails[paired(index)]);
+    }
+    return resolved_[index];
+}
+
+std::shared_ptr<Peer> PeerTable::put(ConnectionInfo info, const std::shared_ptr<RailManager>& rails) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Peer>& entry = peers_[info.agent];
+    if (entry && entry->nonce() == info.nonce) return nullptr;
+    RAILYARD_LOG(info, info.agent.c_str(), "%s: instance %016llx with %zu rails",
+                 entry ? "replaced" : "known", static_cast<unsigned long long>(info.nonce),
+                 info.rails.size());
+    std::shared_ptr<Peer> old = std::move(entry);
+    if (old) old->mark_gone();
+    entry = std::make_shared<Peer>(std::move(info), rails);
+    return old;
+}
+
+std::shared_ptr<Peer> PeerTable::find(const std::string& agent) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = peers_.find(agent);
+    return found == peers_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Peer> PeerTable::remove(const std::string& agent) {
+    const std::lock_guard lock(mutex_);
+    const auto found = peers_.find(agent);
+    if (found == peers_.end()) return nullptr;
+    std::shared_ptr<Peer> peer = std::move(found->second);
+    peers_.erase(found);
+    peer->mark_gone();
+    return peer;
+}
+
+}  // namespace railyard

@@ -1,0 +1,63 @@
+// A peer: one instance of an agent, and its endpoints as our rails address them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <absl/base/thread_annotations.h>
+
+#include "engine/metadata.h"
+#include "manager/rail_manager.h"
+
+namespace railyard {
+
+/// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails when it
+/// goes, where they still exist; so the last reference must not be dropped with a rail's role held. Any thread.
+class Peer {
+  public:
+    Peer(ConnectionInfo info, const std::shared_ptr<RailManager>& rails);
+    ~Peer();
+    Peer(const Peer&) = delete;
+    Peer& operator=(const Peer&) = delete;
+
+    [[nodiscard]] const std::string& agent() const noexcept { return info_.agent; }
+    [[nodiscard]] std::uint64_t nonce() const noexcept { return info_.nonce; }
+    [[nodiscard]] std::size_t rail_count() const noexcept { return info_.rails.size(); }
+
+    /// Which of the peer's rails our rail `index` talks to. Counts may differ.
+    [[nodiscard]] std::size_t paired(std::size_t index) const noexcept { return index % info_.rails.size(); }
+    /// The peer's endpoint for our rail `index`, resolved on first use. Throws Error.
+    PeerAddress resolve(std::size_t index);
+
+    /// Replaced by a newer instance, or disconnected: nothing more is posted to it.
+    void mark_gone() noexcept { gone_.store(true, std::memory_order_release); }
+    [[nodiscard]] bool gone() const noexcept { return gone_.load(std::memory_order_acquire); }
+
+  private:
+    const ConnectionInfo info_;
+    const std::weak_ptr<RailManager> rails_;
+    std::mutex mutex_;
+    std::vector<PeerAddress> resolved_ ABSL_GUARDED_BY(mutex_);
+    std::atomic<bool> gone_{false};
+};
+
+/// Known peers by agent name. Any thread.
+class PeerTable {
+  public:
+    /// Adds or replaces; the same instance again changes nothing. Returns what was replaced, if anything.
+    std::shared_ptr<Peer> put(ConnectionInfo info, const std::shared_ptr<RailManager>& rails);
+    /// nullptr for an agent that is not known.
+    [[nodiscard]] std::shared_ptr<Peer> find(const std::string& agent) const;
+    std::shared_ptr<Peer> remove(const std::string& agent);
+
+  private:
+    mutable std::mutex mutex_;
+    std::map<std::string, std::shared_ptr<Peer>> peers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace railyard

@@ -1,0 +1,141 @@
+#include "engine/progress_thread.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/status.h"
+
+namespace railyard {
+namespace {
+
+/// How long to look for more work before blocking: about what one wake-up costs.
+constexpr std::uint64_t spin_ns = 20'000;
+/// Callers that make this many passes while we sleep drive the rails well enough themselves.
+constexpr std::uint64_t driving_passes = 4;
+constexpr std::uint64_t driven_sleep_ns = 400'000;
+constexpr std::uint64_t shortest_sleep_ns = 20'000;
+constexpr std::uint64_t longest_sleep_ns = 2'000'000;
+/// Upper limit of one blocking wait: a lost event costs this much and no hang.
+constexpr int block_limit_ms = 500;
+
+}  // namespace
+
+ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
+                               const std::atomic<std::uint64_t>& caller_passes)
+    : rails_(std::move(rails)),
+      pause_ns_(static_cast<std::uint64_t>(pause.count()) * 1000),
+      caller_passes_(caller_passes) {
+    open_descriptors();
+    thread_ = std::thread([this] { run(); });
+    pthread_setname_np(thread_.native_handle(), "railyard-prog");
+}
+
+ProgressThread::~ProgressThread() {
+    stop_.store(true, std::memory_order_seq_cst);
+    signal();
+    thread_.join();
+    close(epoll_fd_);
+    close(wake_fd_);
+}
+
+void ProgressThread::open_descriptors() {
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+    bool good = wake_fd_ >= 0 && epoll_fd_ >= 0;
+    auto watch = [&](int fd) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.fd = fd;
+        return epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
+    };
+    good = good && watch(wake_fd_);
+    for (Rail* rail : rails_) {
+        if (rail->wait_fd() < 0) {
+            all_waitable_ = false;
+        } else {
+            good = good && watch(rail->wait_fd());
+        }
+    }
+    if (good) return;
+    const std::string reason = std::strerror(errno);
+    if (wake_fd_ >= 0) close(wake_fd_);
+    if (epoll_fd_ >= 0) close(epoll_fd_);
+    throw Error(Status::backend, "progress thread: " + reason + "; raise the limit of open files (`ulimit -n`)");
+}
+
+void ProgressThread::signal() noexcept {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof(one));
+}
+
+bool ProgressThread::pass() noexcept {
+    bool worked = false;
+    for (Rail* rail : rails_) worked = rail->progress() == Rail::Progress::worked || worked;
+    return worked;
+}
+
+bool ProgressThread::callers_drive() noexcept {
+    const std::uint64_t passes = caller_passes_.load(std::memory_order_relaxed);
+    const bool many = passes - seen_passes_ >= driving_passes;
+    seen_passes_ = passes;
+    return many;
+}
+
+void ProgressThread::run() noexcept {
+    std::uint64_t last_work = now_ns();
+    while (!stop_.load(std::memory_order_relaxed)) {
+        if (callers_drive()) {
+            nap(driven_sleep_ns);
+            last_work = now_ns();
+            continue;
+        }
+        if (pass()) {
+            last_work = now_ns();
+            idle_sleep_ns_ = 0;
+        } else if (now_ns() - last_work >= spin_ns) {
+            block();
+        } else {
+            sched_yield();  // with few cores, whoever we wait for may need this one
+        }
+    }
+}
+
+void ProgressThread::nap(std::uint64_t nanoseconds) noexcept {
+    const timespec pause{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
+    nanosleep(&pause, nullptr);
+}
+
+bool ProgressThread::ready_to_block() noexcept {
+    // Every rail must be drained and say that its descriptor will tell; a busy one has a holder: look again later.
+    return std::all_of(rails_.begin(), rails_.end(), [](Rail* rail) { return rail->prepare_wait(); });
+}
+
+void ProgressThread::block() noexcept {
+    int timeout_ms = block_limit_ms;
+    if (!all_waitable_) {
+        idle_sleep_ns_ = std::clamp(idle_sleep_ns_ * 2, shortest_sleep_ns, longest_sleep_ns);
+        nap(pause_ns_ ? pause_ns_ : idle_sleep_ns_);
+        return;
+    }
+    asleep_.store(true, std::memory_order_seq_cst);
+    if (ready_to_block() && !stop_.load(std::memory_order_seq_cst)) {
+        epoll_event events[16];
+        epoll_wait(epoll_fd_, events, static_cast<int>(std::size(events)), timeout_ms);
+        std::uint64_t count = 0;
+        [[maybe_unused]] ssize_t got = read(wake_fd_, &count, sizeof(count));
+    } else {
+        asleep_.store(false, std::memory_order_seq_cst);
+        nap(shortest_sleep_ns);
+    }
+    asleep_.store(false, std::memory_order_seq_cst);
+}
+
+}  // namespace railyard

@@ -1,0 +1,57 @@
+// The background thread that keeps rails moving when no caller does.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "rail/rail.h"
+
+namespace railyard {
+
+/// One more taker of the rails' roles. While callers poll at a high rate it stays out of their way; else it spins
+/// briefly while there is work, and blocks on the rails' file descriptors when there is none (or sleeps in growing
+/// steps where a rail has no descriptor).
+class ProgressThread {
+  public:
+    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 2 ms. `caller_passes` counts
+    /// passes over the rails that callers made themselves.
+    ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
+                   const std::atomic<std::uint64_t>& caller_passes);
+    /// Ends and joins the thread.
+    ~ProgressThread();
+    ProgressThread(const ProgressThread&) = delete;
+    ProgressThread& operator=(const ProgressThread&) = delete;
+
+    /// Wakes the thread if it is blocked. Any thread; costs one load when it is awake.
+    void wake() noexcept {
+        // Pairs with the store before the thread's last look at the rails: one of the two sees the other.
+        if (asleep_.load(std::memory_order_seq_cst)) signal();
+    }
+
+  private:
+    void run() noexcept;
+    bool pass() noexcept;
+    bool callers_drive() noexcept;
+    void block() noexcept;
+    void nap(std::uint64_t nanoseconds) noexcept;
+    void signal() noexcept;
+    void open_descriptors();
+    bool ready_to_block() noexcept;
+
+    std::vector<Rail*> rails_;
+    std::uint64_t pause_ns_;
+    const std::atomic<std::uint64_t>& caller_passes_;
+    std::uint64_t seen_passes_ = 0;
+    std::uint64_t idle_sleep_ns_ = 0;
+    bool all_waitable_ = true;
+    int wake_fd_ = -1;
+    int epoll_fd_ = -1;
+    std::atomic<bool> stop_{false};
+    std::atomic<bool> asleep_{false};
+    std::thread thread_;  // last: starts when all else is there
+};
+
+}  // namespace railyard

@@ -1,0 +1,54 @@
+// The request handle: a planned transfer that can be posted again and again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/notification.h"
+#include "engine/peer.h"
+#include "manager/registration.h"
+#include "rail/work.h"
+
+namespace railyard {
+
+/// Everything is allocated when the transfer is prepared. Between post() and the end of the round the rails
+/// work on it (through Work); otherwise it belongs to its caller. The engine owns it and links it into its
+/// list of transfers.
+class Transfer : public Work {
+  public:
+    std::shared_ptr<Peer> peer;  ///< nullptr: a transfer to ourselves
+    std::vector<std::shared_ptr<Registration>> locals;
+    std::vector<std::shared_ptr<RemoteRegion>> remotes;
+    std::vector<Route> routes;
+    std::vector<Submission> submissions;  ///< by route
+    std::uint64_t total_bytes = 0;
+
+    bool has_notification = false;
+    OutNotification notification;
+    Rail* control_rail = nullptr;
+    NotificationInbox* own_inbox = nullptr;  ///< for transfers to ourselves
+    const std::string* own_agent = nullptr;
+    std::uint64_t own_nonce = 0;
+    std::uint64_t notification_id = 0;
+    PeerAddress control_address = no_address;
+
+    bool posted = false;
+    bool measured = false;            ///< this round is in the rate model already
+    std::uint64_t posted_at = 0;      ///< ns
+    std::uint64_t checked_epoch = 0;  ///< of the engine's registrations, when `locals` were last looked at
+    std::uint32_t polls = 0;
+    bool retired = false;  ///< released in flight; guarded by the list's lock
+    Transfer* previous = nullptr;  // the engine's list
+    Transfer* next = nullptr;
+
+    /// Sends the notification, or ends the tail part at once after an error. Work's tail.
+    static void finish_round(Work& work) noexcept;
+    static void on_notified(OutMessage& message, Status status) noexcept;
+    [[nodiscard]] bool uses(const Registration& region) const noexcept;
+    [[nodiscard]] bool revoked() const noexcept;
+};
+
+}  // namespace railyard

@@ -1,0 +1,77 @@
+#include "engine/transfer_list.h"
+
+namespace railyard {
+
+TransferList::~TransferList() {
+    while (head_) {
+        Transfer* transfer = head_;
+        head_ = transfer->next;
+        delete transfer;
+    }
+}
+
+Transfer* TransferList::add(std::unique_ptr<Transfer> transfer) noexcept {
+    const std::lock_guard lock(mutex_);
+    transfer->next = head_;
+    if (head_) head_->previous = transfer.get();
+    head_ = transfer.get();
+    return transfer.release();
+}
+
+void TransferList::unlink(Transfer& transfer) noexcept {
+    (transfer.previous ? transfer.previous->next : head_) = transfer.next;
+    if (transfer.next) transfer.next->previous = transfer.previous;
+}
+
+void TransferList::release(Transfer* transfer) noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!transfer->done()) {
+            transfer->stop(Status::canceled);
+            transfer->retired = true;
+            retired_count_.fetch_add(1, std::memory_order_relaxed);
+            return;
+        }
+        unlink(*transfer);
+    }
+    delete transfer;
+}
+
+void TransferList::sweep() noexcept {
+    Transfer* over = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        for (Transfer* transfer = head_; transfer;) {
+            Transfer* next = transfer->next;
+            if (transfer->retired && transfer->done()) {
+                unlink(*transfer);
+                transfer->next = over;
+                over = transfer;
+                retired_count_.fetch_sub(1, std::memory_order_relaxed);
+            }
+            transfer = next;
+        }
+    }
+    while (over) {
+        Transfer* next = over->next;
+        delete over;
+        over = next;
+    }
+}
+
+bool TransferList::in_flight_on(const Registration& region) const {
+    const std::lock_guard lock(mutex_);
+    for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {
+        if (!transfer->done() && transfer->uses(region)) return true;
+    }
+    return false;
+}
+
+void TransferList::stop_transfers_to(const Peer& peer, Status status) {
+    const std::lock_guard lock(mutex_);
+    for (Transfer* transfer = head_; transfer; transfer = transfer->next) {
+        if (transfer->peer.get() == &peer && !transfer->done()) transfer->stop(status);
+    }
+}
+
+}  // namespace railyard

@@ -1,0 +1,42 @@
+// All transfers of an engine: who uses a registration, and what was released while the network still worked on it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include <absl/base/thread_annotations.h>
+
+#include "engine/transfer.h"
+
+namespace railyard {
+
+/// Owns every transfer from prepare() to its end. Any thread; never calls out with its lock held.
+class TransferList {
+  public:
+    TransferList() = default;
+    /// Frees what is left. The rails must be closed or idle by then.
+    ~TransferList();
+    TransferList(const TransferList&) = delete;
+    TransferList& operator=(const TransferList&) = delete;
+
+    Transfer* add(std::unique_ptr<Transfer> transfer) noexcept;
+    /// Frees the transfer now, or, while its round is not over, in a later sweep().
+    void release(Transfer* transfer) noexcept;
+    /// Frees released transfers whose round is over. Not with a rail's role held.
+    void sweep() noexcept;
+    [[nodiscard]] bool has_retired() const noexcept { return retired_count_.load(std::memory_order_relaxed) != 0; }
+    /// True while a posted transfer that uses `region` is not over.
+    [[nodiscard]] bool in_flight_on(const Registration& region) const;
+    /// Ends the unposted rest of every transfer towards `peer` with `status`.
+    void stop_transfers_to(const Peer& peer, Status status);
+
+  private:
+    void unlink(Transfer& transfer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+    mutable std::mutex mutex_;
+    Transfer* head_ ABSL_GUARDED_BY(mutex_) = nullptr;
+    std::atomic<std::size_t> retired_count_{0};
+};
+
+}  // namespace railyard

@@ -1,0 +1,43 @@
+#include "fabric/address_vector.h"
+
+#include "common/log.h"
+
+namespace railyard::fabric {
+
+AddressVector::AddressVector(const Domain& domain) : domain_(domain) {
+    fi_av_attr attr{};
+    attr.type = domain.info().domain_attr->av_type == FI_AV_MAP ? FI_AV_MAP : FI_AV_TABLE;
+    fid_av* vector = nullptr;
+    check(fi_av_open(domain.get(), &attr, &vector, nullptr), "fi_av_open", domain.rail());
+    vector_ = Fid<fid_av>(vector);
+}
+
+fi_addr_t AddressVector::insert(std::string_view address) {
+    const fi_info& info = domain_.info();
+    const bool text = info.addr_format == FI_ADDR_STR;
+    const bool whole = text ? !address.empty() && address.back() == '\0' && address.size() <= 256
+                            : address.size() == info.src_addrlen;
+    if (!whole) {
+        throw Error(Status::mismatch, "peer address of " + std::to_string(address.size()) +
+                                          " bytes does not fit " + domain_.rail() + ", which takes " +
+                                          std::to_string(info.src_addrlen) +
+                                          ": the peer's provider or address family differs");
+    }
+    if (const auto known = kept_.find(address); known != kept_.end()) return known->second;
+    fi_addr_t handle = FI_ADDR_NOTAVAIL;
+    const int count = fi_av_insert(vector_.get(), address.data(), 1, &handle, 0, nullptr);
+    if (count != 1 || handle == FI_ADDR_NOTAVAIL) {
+        throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
+                                                   domain_.rail() + ": the peer may have ended");
+    }
+    if (domain_.caps().keeps_addresses) kept_.emplace(address, handle);
+    return handle;
+}
+
+void AddressVector::remove(fi_addr_t handle) noexcept {
+    if (domain_.caps().keeps_addresses) return;
+    const int rc = fi_av_remove(vector_.get(), &handle, 1, 0);
+    if (rc != 0) RAILYARD_LOG(debug, domain_.rail().c_str(), "fi_av_remove: %s", fi_strerror(-rc));
+}
+
+}  // namespace railyard::fabric

@@ -1,0 +1,79 @@
+#include "fabric/completion_queue.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/log.h"
+#include "fabric/op_context.h"
+
+namespace railyard::fabric {
+
+CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool blocking) : domain_(domain) {
+    is_efa_ = std::string_view(domain.info().fabric_attr->prov_name) == "efa";
+    fi_cq_attr attr{};
+    attr.size = depth;
+    attr.format = FI_CQ_FORMAT_MSG;
+    attr.wait_obj = blocking && domain.caps().blocking_wait ? FI_WAIT_FD : FI_WAIT_NONE;
+    fid_cq* queue = nullptr;
+    int rc = fi_cq_open(domain.get(), &attr, &queue, nullptr);
+    if (rc != 0 && attr.wait_obj == FI_WAIT_FD) {
+        RAILYARD_LOG(info, domain.rail().c_str(),
+                     "no waitable completion queue (%s): the progress thread polls", fi_strerror(-rc));
+        attr.wait_obj = FI_WAIT_NONE;
+        rc = fi_cq_open(domain.get(), &attr, &queue, nullptr);
+    }
+    check(rc, "fi_cq_open", domain.rail());
+    queue_ = Fid<fid_cq>(queue);
+    if (attr.wait_obj == FI_WAIT_FD && fi_control(&queue->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
+}
+
+std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
+    std::size_t total = 0;
+    fi_cq_msg_entry entries[32];
+    while (total < limit) {
+        const ssize_t count = fi_cq_read(queue_.get(), entries, std::min(std::size(entries), limit - total));
+        if (count == -FI_EAVAIL) {
+            complete_error();
+            ++total;
+            continue;
+        }
+        if (count <= 0) {
+            if (count < 0 && count != -FI_EAGAIN && count != -FI_EINTR) {
+                RAILYARD_LOG(error, domain_.rail().c_str(), "fi_cq_read: %s",
+                             fi_strerror(static_cast<int>(-count)));
+            }
+            break;
+        }
+        for (ssize_t i = 0; i < count; ++i) {
+            if (entries[i].op_context) {
+                static_cast<OpContext*>(entries[i].op_context)
+                    ->complete_with({Status::ok, entries[i].len, 0, 0});
+            }
+        }
+        total += static_cast<std::size_t>(count);
+        if (static_cast<std::size_t>(count) < std::size(entries)) break;
+    }
+    return total;
+}
+
+void CompletionQueue::complete_error() noexcept {
+    fi_cq_err_entry error{};  // err_data_size is an input: zero asks for no error data
+    if (fi_cq_readerr(queue_.get(), &error, 0) < 0) return;
+    const Status status = classify_failure(is_efa_, error.err, error.prov_errno);
+    RAILYARD_LOG(debug, domain_.rail().c_str(), "operation failed: %s (%d), provider: %s (%d)",
+                 fi_strerror(error.err), error.err,
+                 fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, nullptr, 0),
+                 error.prov_errno);
+    // Errors of inbound operations carry no context of ours.
+    if (!error.op_context) return;
+    static_cast<OpContext*>(error.op_context)
+        ->complete_with(
+            {status, 0, error.err, error.prov_errno});
+}
+
+bool CompletionQueue::may_wait() noexcept {
+    fid* queue = &queue_->fid;
+    return fi_trywait(domain_.fabric(), &queue, 1) == FI_SUCCESS;
+}
+
+}  // namespace railyard::fabric

@@ -1,0 +1,70 @@
+#include "fabric/endpoint.h"
+
+#include <rdma/fi_cm.h>
+
+#include "common/log.h"
+
+namespace railyard::fabric {
+
+Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& addresses) {
+    const std::string& rail = domain.rail();
+    // Each endpoint draws an address of its own: several share one device, and shm derives names from the
+    // request.
+    fi_info* info = fi_dupinfo(&domain.info());
+    if (!info) throw Error(Status::backend, "fi_dupinfo failed on " + rail + ": out of memory");
+    const InfoPtr owner(info);
+    fid_ep* endpoint = nullptr;
+    check(fi_endpoint(domain.get(), info, &endpoint, nullptr), "fi_endpoint", rail);
+    endpoint_ = Fid<fid_ep>(endpoint);
+    const int rc = fi_ep_bind(endpoint, &domain.event_queue()->fid, 0);
+    if (rc != 0) RAILYARD_LOG(debug, rail.c_str(), "no event queue on this endpoint: %s", fi_strerror(-rc));
+    check(fi_ep_bind(endpoint, &queue.get()->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)", rail);
+    check(fi_ep_bind(endpoint, &addresses.get()->fid, 0), "fi_ep_bind(av)", rail);
+    check(fi_enable(endpoint), "fi_enable", rail);
+
+    std::size_t length = 0;
+    fi_getname(&endpoint->fid, nullptr, &length);
+    name_.resize(length);
+    check(fi_getname(&endpoint->fid, name_.data(), &length), "fi_getname", rail);
+    name_.resize(length);
+}
+
+PostResult Endpoint::finish(OpContext& op, ssize_t rc) noexcept {
+    if (rc == 0) {
+        op.posted = true;
+        return PostResult::ok;
+    }
+    if (rc == -FI_EAGAIN) return PostResult::again;
+    last_error_ = static_cast<int>(-rc);
+    return PostResult::failed;
+}
+
+PostResult Endpoint::post_rma(OpContext& op, const RmaPiece& piece, Direction direction) noexcept {
+    iovec local{reinterpret_cast<void*>(piece.local), piece.length};
+    void* descriptor = piece.descriptor;
+    fi_rma_iov remote{piece.remote, piece.length, piece.key};
+    fi_msg_rma message{};
+    message.msg_iov = &local;
+    message.desc = &descriptor;
+    message.iov_count = 1;
+    message.addr = piece.destination;
+    message.rma_iov = &remote;
+    message.rma_iov_count = 1;
+    message.context = &op;
+    const std::uint64_t flags = FI_COMPLETION | (piece.more ? FI_MORE : 0);
+    if (direction == Direction::read) return finish(op, fi_readmsg(endpoint_.get(), &message, flags));
+    // Completion must mean "placed at the target", also where the provider emulates writes with messages.
+    return finish(op, fi_writemsg(endpoint_.get(), &message, flags | FI_DELIVERY_COMPLETE));
+}
+
+PostResult Endpoint::post_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
+                               fi_addr_t destination) noexcept {
+    return finish(op, fi_send(endpoint_.get(), buffer, length, descriptor, destination, &op));
+}
+
+PostResult Endpoint::post_receive(OpContext& op, void* buffer, std::size_t length,
+                                  void* descriptor) noexcept {
+    return finish(op, fi_recv(endpoint_.get(), buffer, length, descriptor, FI_ADDR_UNSPEC, &op));
+}
+
+}  // namespace railyard::fabric

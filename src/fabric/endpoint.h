@@ -1,0 +1,57 @@
+// The endpoint of one rail: the only poster of messages and one-sided operations.
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+#include <cstdint>
+#include <string>
+
+#include "fabric/address_vector.h"
+#include "fabric/completion_queue.h"
+#include "fabric/domain.h"
+#include "fabric/fid.h"
+#include "fabric/op_context.h"
+
+namespace railyard::fabric {
+
+/// EAGAIN is a state, not a failure: drain completions, serve others, come back.
+enum class PostResult { ok, again, failed };
+
+/// One contiguous read or write.
+struct RmaPiece {
+    std::uint64_t local = 0;
+    std::uint64_t length = 0;
+    void* descriptor = nullptr;  ///< of the local registration on this rail
+    std::uint64_t remote = 0;    ///< pointer or offset, as the target's region wants it
+    std::uint64_t key = 0;
+    fi_addr_t destination = FI_ADDR_UNSPEC;
+    bool more = false;  ///< another post follows at once: the doorbell may wait
+};
+
+/// Role holder only. `op` stays with the provider from PostResult::ok until its complete_with.
+class Endpoint {
+  public:
+    Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& addresses);
+
+    enum class Direction { read, write };
+    PostResult post_rma(OpContext& op, const RmaPiece& piece, Direction direction) noexcept;
+    PostResult post_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
+                         fi_addr_t destination) noexcept;
+    PostResult post_receive(OpContext& op, void* buffer, std::size_t length, void* descriptor) noexcept;
+
+    /// Positive errno of the last post that answered PostResult::failed.
+    [[nodiscard]] int last_error() const noexcept { return last_error_; }
+    /// This endpoint's address, as a peer's AddressVector takes it.
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    [[nodiscard]] fid* handle() const noexcept { return &endpoint_->fid; }
+
+  private:
+    PostResult finish(OpContext& op, ssize_t rc) noexcept;
+
+    Fid<fid_ep> endpoint_;
+    std::string name_;
+    int last_error_ = 0;
+};
+
+}  // namespace railyard::fabric

@@ -1,0 +1,49 @@
+// Ownership of one libfabric object, and the check of its calls.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/status.h"
+
+namespace railyard::fabric {
+
+/// Closes its fid on destruction. Objects that a fid depends on must outlive it (member order).
+template <class T>
+class Fid {
+  public:
+    Fid() = default;
+    explicit Fid(T* fid) noexcept : fid_(fid) {}
+    Fid(Fid&& other) noexcept : fid_(std::exchange(other.fid_, nullptr)) {}
+    Fid& operator=(Fid&& other) noexcept {
+        if (this != &other) {
+            reset();
+            fid_ = std::exchange(other.fid_, nullptr);
+        }
+        return *this;
+    }
+    ~Fid() { reset(); }
+
+    [[nodiscard]] T* get() const noexcept { return fid_; }
+    T* operator->() const noexcept { return fid_; }
+    explicit operator bool() const noexcept { return fid_ != nullptr; }
+    void reset() noexcept {
+        if (fid_) fi_close(&std::exchange(fid_, nullptr)->fid);
+    }
+
+  private:
+    T* fid_ = nullptr;
+};
+
+/// Throws Error{backend} "call failed on where: reason (code)" for a negative return value.
+inline void check(long rc, const char* call, std::string_view where) {
+    if (rc >= 0) return;
+    throw Error(Status::backend, std::string(call) + " failed on " + std::string(where) + ": " +
+                                     fi_strerror(static_cast<int>(-rc)) + " (" + std::to_string(rc) + ")");
+}
+
+}  // namespace railyard::fabric

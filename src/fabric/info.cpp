@@ -1,0 +1,198 @@
+#include "fabric/info.h"
+
+#include <netinet/in.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/log.h"
+#include "common/status.h"
+#include "fabric/interfaces.h"
+
+namespace railyard::fabric {
+namespace {
+
+/// The kinds of rail that a data path of ours can be built on.
+InfoPtr make_hints() {
+    InfoPtr hints(fi_allocinfo());
+    if (!hints) throw Error(Status::backend, "fi_allocinfo failed: out of memory");
+    hints->caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SEND | FI_RECV;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    // A rail's role serialises its endpoint and completion queue; memory is registered from any thread.
+    hints->domain_attr->threading = FI_THREAD_COMPLETION;
+    return hints;
+}
+
+InfoPtr query(const fi_info& hints) {
+    fi_info* list = nullptr;
+    const int rc = fi_getinfo(fi_version(), nullptr, nullptr, 0, &hints, &list);
+    if (rc == -FI_ENODATA || rc == -FI_ENOSYS) return nullptr;
+    if (rc != 0) {
+        throw Error(Status::backend, std::string("fi_getinfo failed: ") + fi_strerror(-rc) +
+                                         "; check with `fi_info -l` that libfabric is installed whole");
+    }
+    return InfoPtr(list);
+}
+
+/// Several addresses of one interface: IPv4 before global IPv6 before the rest.
+int address_rank(const fi_info& info) {
+    if (info.addr_format == FI_SOCKADDR_IN || !info.src_addr) return 0;
+    if (info.addr_format != FI_SOCKADDR_IN6) return 0;
+    const auto* address = static_cast<const sockaddr_in6*>(info.src_addr);
+    return IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr) ? 2 : 1;
+}
+
+bool matches(const fi_info& info, const Candidate& candidate) {
+    return candidate.provider == info.fabric_attr->prov_name &&
+           (candidate.fabric.empty() || candidate.fabric == info.fabric_attr->name);
+}
+
+bool is_tcp(std::string_view family) {
+    return family == "tcp";
+}
+
+std::string device_name(const fi_info& info) {
+    if (info.nic && info.nic->device_attr && info.nic->device_attr->name) return info.nic->device_attr->name;
+    return info.domain_attr->name ? info.domain_attr->name : "";
+}
+
+/// The entries of one candidate, one per device, in libfabric's order.
+std::vector<Device> select(const fi_info* list, const Candidate& candidate) {
+    std::vector<Device> devices;
+    for (const fi_info* info = list; info; info = info->next) {
+        if (!matches(*info, candidate)) continue;
+        const std::string name = device_name(*info);
+        auto same =
+            std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.name == name; });
+        if (same != devices.end() && address_rank(*same->info) <= address_rank(*info)) continue;
+        Device device{InfoPtr(fi_dupinfo(info)), info->fabric_attr->prov_name, std::string(candidate.family),
+                      name, provider_caps(*info)};
+        if (!device.info) throw Error(Status::backend, "fi_dupinfo failed: out of memory");
+        if (same != devices.end()) {
+            *same = std::move(device);
+        } else {
+            devices.push_back(std::move(device));
+        }
+    }
+    return devices;
+}
+
+void keep_usable(std::vector<Device>& devices, std::string_view family, const DeviceFilter& filter) {
+    std::string only;
+    std::vector<NetworkInterface> interfaces;
+    if (is_tcp(family)) {
+        interfaces = network_interfaces();
+        if (filter.empty() || filter.exclude) {
+            std::vector<NetworkInterface> allowed = interfaces;
+            std::erase_if(allowed, [&](const NetworkInterface& i) { return !filter.allows(i.name); });
+            only = choose_interface(allowed, default_route_interface());
+        }
+    }
+    std::erase_if(devices, [&](const Device& device) {
+        if (!filter.allows(device.name)) return true;
+        if (!is_tcp(family)) return false;
+        auto down = [&](const NetworkInterface& i) { return i.name == device.name && !i.up; };
+        if (std::any_of(interfaces.begin(), interfaces.end(), down)) {
+            RAILYARD_LOG(warn, device.name.c_str(), "interface is down: skipped");
+            return true;
+        }
+        return !only.empty() && device.name != only;
+    });
+}
+
+void order_by_filter(std::vector<Device>& devices, const DeviceFilter& filter) {
+    if (filter.exclude) return;
+    auto rank = [&](const Device& d) { return std::find(filter.names.begin(), filter.names.end(), d.name); };
+    std::stable_sort(devices.begin(), devices.end(),
+                     [&](const Device& a, const Device& b) { return rank(a) < rank(b); });
+}
+
+[[noreturn]] void reject(std::string_view provider, const DeviceFilter& filter, const fi_info* list) {
+    std::set<std::string> found;
+    for (const fi_info* info = list; info; info = info->next) {
+        found.insert(std::string(info->fabric_attr->prov_name) + ":" + device_name(*info));
+    }
+    std::string message = "no usable device for provider \"" + std::string(provider) + "\"";
+    if (!filter.empty()) {
+        message += std::string(" with devices \"") + (filter.exclude ? "^" : "");
+        for (const std::string& name : filter.names)
+            message += (&name == filter.names.data() ? "" : ",") + name;
+        message += "\"";
+    }
+    message += "; libfabric offers: ";
+    if (found.empty()) message += "nothing";
+    for (const std::string& entry : found)
+        message += (entry == *found.begin() ? "" : ", ") + entry;
+    message += ". Check `fi_info -l`, or set provider or devices to one of these";
+    throw Error(Status::backend, message);
+}
+
+}  // namespace
+
+const std::vector<Candidate>& candidates() {
+    // tcp: the provider's own reliable-datagram endpoint ("net" in libfabric 1.17, "tcp" from 1.18 on) before
+    // the layered one. sockets is never taken: a thousand times slower.
+    static const std::vector<Candidate> list = {
+        {"efa-direct", "efa", "efa-direct"}, {"efa", "efa", "efa"}, {"cxi", "cxi", ""},
+        {"verbs", "verbs;ofi_rxm", ""},      {"tcp", "net", ""},    {"tcp", "tcp", ""},
+        {"tcp", "tcp;ofi_rxm", ""},          {"shm", "shm", ""},
+    };
+    return list;
+}
+
+bool DeviceFilter::allows(std::string_view name) const noexcept {
+    if (names.empty()) return true;
+    const bool listed = std::find(names.begin(), names.end(), name) != names.end();
+    return listed != exclude;
+}
+
+DeviceFilter parse_device_filter(std::string_view text) {
+    DeviceFilter filter;
+    if (text.empty()) return filter;
+    std::string_view rest = text;
+    if (rest.front() == '^') {
+        filter.exclude = true;
+        rest.remove_prefix(1);
+    }
+    for (;;) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        const std::string_view name = rest.substr(0, comma);
+        if (name.empty() || name.find('^') != std::string_view::npos) {
+            throw Error(Status::invalid_param,
+                        "parameter devices: bad value \"" + std::string(text) +
+                            "\"; allowed: names separated by commas, a leading ^ to exclude");
+        }
+        filter.names.emplace_back(name);
+        if (comma == rest.size()) return filter;
+        rest.remove_prefix(comma + 1);
+    }
+}
+
+std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter) {
+    const InfoPtr hints = make_hints();
+    const InfoPtr list = query(*hints);
+    for (const Candidate& candidate : candidates()) {
+        if (provider != "auto" && provider != candidate.family) continue;
+        std::vector<Device> devices = select(list.get(), candidate);
+        keep_usable(devices, candidate.family, filter);
+        if (devices.empty()) continue;
+        order_by_filter(devices, filter);
+        return devices;
+    }
+    if (provider != "auto") {
+        const std::string family =
+            provider.find("ofi_rxm") != std::string_view::npos ? "tcp" : std::string(provider);
+        std::vector<Device> devices = select(list.get(), {family, provider, ""});
+        keep_usable(devices, provider == "net" ? "tcp" : family, filter);
+        if (!devices.empty()) return devices;
+    }
+    reject(provider, filter, list.get());
+}
+
+}  // namespace railyard::fabric

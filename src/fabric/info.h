@@ -1,0 +1,51 @@
+// Discovery: which devices libfabric offers, and which of them become rails.
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabric/provider_caps.h"
+
+namespace railyard::fabric {
+
+struct InfoDeleter {
+    void operator()(fi_info* info) const noexcept { fi_freeinfo(info); }
+};
+using InfoPtr = std::unique_ptr<fi_info, InfoDeleter>;
+
+/// One device that can carry a rail.
+struct Device {
+    InfoPtr info;
+    std::string provider;  ///< libfabric's name, e.g. "net", "tcp;ofi_rxm", "efa"
+    std::string family;    ///< our name for it: efa-direct, efa, cxi, verbs, tcp, shm
+    std::string name;      ///< the device or network interface
+    ProviderCaps caps;
+};
+
+/// Which entry of fi_getinfo's answer belongs to which family, best first within one family.
+struct Candidate {
+    std::string_view family, provider, fabric;  ///< empty fabric: any
+};
+/// The order in which "auto" looks (efa-direct, efa, cxi, verbs, tcp, shm).
+[[nodiscard]] const std::vector<Candidate>& candidates();
+
+/// Parsed form of the `devices` setting.
+struct DeviceFilter {
+    std::vector<std::string> names;
+    bool exclude = false;
+    [[nodiscard]] bool empty() const noexcept { return names.empty(); }
+    [[nodiscard]] bool allows(std::string_view name) const noexcept;
+};
+/// "a,b" or "^a,b". Throws Error{invalid_param} for an empty name or a stray ^.
+[[nodiscard]] DeviceFilter parse_device_filter(std::string_view text);
+
+/// Every usable device of the first provider that `provider` allows ("auto", a family or a libfabric name),
+/// in libfabric's order, one entry per device. Throws Error{backend} that names what was found and what to
+/// do.
+[[nodiscard]] std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter);
+
+}  // namespace railyard::fabric

@@ -1,0 +1,69 @@
+#include "fabric/memory_region.h"
+
+#include <sys/resource.h>
+
+#include "common/random.h"
+
+namespace railyard::fabric {
+namespace {
+
+std::string remedy(int error, std::uint64_t length) {
+    if (error == FI_ENOMEM) {
+        rlimit limit{};
+        getrlimit(RLIMIT_MEMLOCK, &limit);
+        std::string value =
+            limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KiB";
+        return "; " + std::to_string(length) + " bytes asked, locked memory limit (`ulimit -l`) is " + value +
+               ": raise it to unlimited, or register less";
+    }
+    if (error == FI_EFAULT) return "; the range is not mapped whole";
+    return "";
+}
+
+int register_once(const Domain& domain, std::uint64_t address, std::uint64_t length, std::uint64_t access,
+                  fid_mr** region) {
+    iovec range{reinterpret_cast<void*>(address), length};
+    fi_mr_attr attr{};
+    attr.mr_iov = &range;
+    attr.iov_count = 1;
+    attr.access = access;
+    const ProviderCaps& caps = domain.caps();
+    const std::uint64_t mask =
+        caps.key_size >= 8 ? UINT64_MAX : (std::uint64_t{1} << (8 * caps.key_size)) - 1;
+    int rc = 0;
+    // Keys of ours are random: nothing about the process is to be read from them, and guessing one is
+    // hopeless.
+    for (int attempt = 0; attempt < 16; ++attempt) {
+        if (!caps.provider_keys) attr.requested_key = random_u64() & mask;
+        rc = fi_mr_regattr(domain.get(), &attr, 0, region);
+        if (rc != -FI_ENOKEY || caps.provider_keys) return rc;
+    }
+    return rc;
+}
+
+}  // namespace
+
+MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, std::uint64_t address,
+                           std::uint64_t length, Access access) {
+    std::uint64_t flags = FI_SEND | FI_WRITE | FI_REMOTE_READ;
+    if (access == Access::read_write) flags |= FI_RECV | FI_READ | FI_REMOTE_WRITE;
+    fid_mr* region = nullptr;
+    const int rc = register_once(domain, address, length, flags, &region);
+    if (rc != 0) {
+        throw Error(Status::backend, "fi_mr_regattr failed on " + domain.rail() + ": " + fi_strerror(-rc) +
+                                         " (" + std::to_string(rc) + ")" + remedy(-rc, length));
+    }
+    region_ = Fid<fid_mr>(region);
+    if (domain.caps().endpoint_registration) {
+        check(fi_mr_bind(region, endpoint.handle(), 0), "fi_mr_bind", domain.rail());
+        check(fi_mr_enable(region), "fi_mr_enable", domain.rail());
+    }
+    key_ = fi_mr_key(region);
+    if (key_ == FI_KEY_NOTAVAIL) {
+        throw Error(Status::not_supported,
+                    "provider of " + domain.rail() + " uses raw memory keys, which are not supported");
+    }
+    address_base_ = domain.caps().virtual_addresses ? 0 : address;
+}
+
+}  // namespace railyard::fabric

@@ -1,0 +1,35 @@
+// The context of one posted operation, and the one way in which it ends.
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/status.h"
+
+namespace railyard::fabric {
+
+/// How an operation ended.
+struct Completion {
+    Status status = Status::ok;
+    std::size_t length = 0;  ///< bytes received, for receives
+    int error = 0;           ///< positive libfabric errno, when status is not ok
+    int provider_error = 0;
+};
+
+/// Handed to the provider with every operation; lives until complete_with. The owner sets `handler` once.
+struct OpContext {
+    fi_context2 provider_context{};  // must stay first: providers write here (FI_CONTEXT2)
+    using Handler = void (*)(OpContext& op, const Completion& completion) noexcept;
+    Handler handler = nullptr;
+    bool posted = false;  ///< with the provider; for assertions and teardown
+
+    /// Every posted operation comes here exactly once, success and error alike.
+    void complete_with(const Completion& completion) noexcept {
+        posted = false;
+        handler(*this, completion);
+    }
+};
+
+}  // namespace railyard::fabric

@@ -1,0 +1,58 @@
+#include "fabric/provider_caps.h"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace railyard::fabric {
+
+ProviderCaps provider_caps(const fi_info& info) {
+    ProviderCaps caps;
+    const int mr_mode = info.domain_attr->mr_mode;
+    caps.virtual_addresses = (mr_mode & FI_MR_VIRT_ADDR) != 0;
+    caps.provider_keys = (mr_mode & FI_MR_PROV_KEY) != 0;
+    caps.local_descriptors = (mr_mode & FI_MR_LOCAL) != 0;
+    caps.endpoint_registration = (mr_mode & FI_MR_ENDPOINT) != 0;
+    const bool shm = std::strcmp(info.fabric_attr->prov_name, "shm") == 0;
+    caps.blocking_wait = !shm;  // shm answers FI_WAIT_FD with ENOSYS (1.17)
+    caps.shares_endpoints = shm;
+    caps.keeps_addresses = shm;
+    caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
+    caps.max_message = info.ep_attr->max_msg_size;
+    caps.max_rma = info.ep_attr->max_msg_size;
+    caps.transmit_depth = info.tx_attr->size;
+    caps.receive_depth = info.rx_attr->size;
+    caps.local_iov_limit = std::max<std::size_t>(info.tx_attr->iov_limit, 1);
+    return caps;
+}
+
+Status classify_failure(bool is_efa, int error, int provider_error) noexcept {
+    if (is_efa) {
+        // The device's "peer gone" family: unresponsive, aborted, unreachable, connection reset by a new
+        // instance.
+        for (int gone : {8, 9, 13, 15, 4124, 4126, 4127}) {
+            if (provider_error == gone) return Status::remote_disconnect;
+        }
+    }
+    switch (error) {
+        case FI_ECONNRESET:
+        case FI_ECONNABORTED:
+        case FI_ECONNREFUSED:
+        case FI_ENOTCONN:
+        case FI_ESHUTDOWN:
+        case FI_EHOSTUNREACH:
+        case FI_EHOSTDOWN:
+        case FI_ENETUNREACH:
+        case FI_ETIMEDOUT:
+        case FI_ECANCELED:  // what tcp flushes the operations of a broken connection with
+        case EPIPE:
+            return Status::remote_disconnect;
+        default:
+            return Status::backend;
+    }
+}
+
+}  // namespace railyard::fabric

@@ -1,0 +1,37 @@
+// Everything in which providers differ, decided once per device from its fi_info.
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/status.h"
+
+namespace railyard::fabric {
+
+struct ProviderCaps {
+    bool virtual_addresses =
+        false;                   ///< remote addresses are the target's pointers; else offsets into the region
+    bool provider_keys = false;  ///< the provider draws memory keys; else we do, at random
+    bool local_descriptors = false;      ///< local buffers of every operation need a registration
+    bool endpoint_registration = false;  ///< regions are bound to the endpoint and enabled (cxi)
+    bool blocking_wait = false;          ///< the completion queue can be waited for through a file descriptor
+    bool shares_endpoints = false;   ///< endpoints of one process look into each other's memory (shm)
+    bool keeps_addresses = false;    ///< a removed address must not be reused: its slot remembers the old peer (shm)
+    std::size_t key_size = 8;            ///< bytes of a memory key
+    std::size_t max_message = 0;         ///< longest message (bytes)
+    std::size_t max_rma = 0;             ///< longest single read or write (bytes)
+    std::size_t transmit_depth = 0;      ///< operations the endpoint takes before it answers EAGAIN
+    std::size_t receive_depth = 0;
+    std::size_t local_iov_limit = 1;
+};
+
+[[nodiscard]] ProviderCaps provider_caps(const fi_info& info);
+
+/// What the failure of one operation means: remote_disconnect when the peer is gone, backend otherwise.
+/// `error` is a positive libfabric errno, `provider_error` the provider's own code (EFA's is listed in
+/// fi_efa(7)).
+[[nodiscard]] Status classify_failure(bool is_efa, int error, int provider_error) noexcept;
+
+}  // namespace railyard::fabric

@@ -1,0 +1,240 @@
+#include "host/metadata_exchange.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "common/status.h"
+
+namespace railyard::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::array<char, 4> frame_magic{'R', 'Y', 'X', '1'};
+constexpr std::size_t frame_header_size = frame_magic.size() + sizeof(std::uint64_t);
+constexpr auto connect_pause = std::chrono::milliseconds(20);  ///< between two tries while nobody listens
+
+[[noreturn]] void fail(const std::string& what, int error) {
+    throw Error(Status::backend, what + ": " + std::strerror(error));
+}
+
+/// Waits until the descriptor is ready for `events`; throws canceled at the deadline.
+void wait_ready(int descriptor, short events, Clock::time_point deadline, const char* what) {
+    for (;;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        pollfd entry{descriptor, events, 0};
+        const int limit = static_cast<int>(std::clamp<long long>(left, 0, INT_MAX));
+        const int ready = poll(&entry, 1, limit);
+        if (ready > 0) return;
+        if (ready == 0 && Clock::now() >= deadline)
+            throw Error(Status::canceled, std::string(what) + ": timed out");
+        if (ready < 0 && errno != EINTR) fail(what, errno);
+    }
+}
+
+struct AddressesDeleter {
+    void operator()(addrinfo* list) const noexcept { freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
+
+Addresses resolve(const std::string& host, std::uint16_t port, int flags) {
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = flags | AI_NUMERICSERV;
+    addrinfo* list = nullptr;
+    const int code =
+        getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &list);
+    if (code != 0) throw Error(Status::not_found, "cannot resolve '" + host + "': " + gai_strerror(code));
+    return Addresses(list);
+}
+
+int open_socket(const addrinfo& address) {
+    return socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
+}
+
+/// One try at one address: 0, or the errno that it ended with.
+int try_connect(int descriptor, const addrinfo& address, Clock::time_point deadline) {
+    if (connect(descriptor, address.ai_addr, address.ai_addrlen) == 0) return 0;
+    if (errno != EINPROGRESS) return errno;
+    wait_ready(descriptor, POLLOUT, deadline, "connect");
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+    return error;
+}
+
+void send_all(int descriptor, std::string_view bytes, Clock::time_point deadline) {
+    while (!bytes.empty()) {
+        const ssize_t sent = ::send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (sent >= 0) {
+            bytes.remove_prefix(static_cast<std::size_t>(sent));
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            wait_ready(descriptor, POLLOUT, deadline, "send");
+        } else if (errno == EPIPE || errno == ECONNRESET) {
+            throw Error(Status::remote_disconnect, "the peer has closed the metadata connection");
+        } else if (errno != EINTR) {
+            fail("send", errno);
+        }
+    }
+}
+
+void receive_all(int descriptor, char* out, std::size_t size, Clock::time_point deadline) {
+    while (size > 0) {
+        const ssize_t got = recv(descriptor, out, size, 0);
+        if (got > 0) {
+            out += got;
+            size -= static_cast<std::size_t>(got);
+        } else if (got == 0 || errno == ECONNRESET) {
+            throw Error(Status::remote_disconnect, "the peer has closed the metadata connection");
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            wait_ready(descriptor, POLLIN, deadline, "receive");
+        } else if (errno != EINTR) {
+            fail("receive", errno);
+        }
+    }
+}
+
+void close_if_open(int& descriptor) noexcept {
+    if (descriptor >= 0) ::close(descriptor);
+    descriptor = -1;
+}
+
+}  // namespace
+
+Channel::Channel(int descriptor) noexcept : descriptor_(descriptor) {
+    // Fails on a socket that is not TCP, where it has no meaning either.
+    const int on = 1;
+    setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const int flags = fcntl(descriptor_, F_GETFL);
+    if (flags >= 0) fcntl(descriptor_, F_SETFL, flags | O_NONBLOCK);
+}
+
+Channel::Channel(Channel&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+Channel& Channel::operator=(Channel&& other) noexcept {
+    if (this == &other) return *this;
+    close_if_open(descriptor_);
+    descriptor_ = std::exchange(other.descriptor_, -1);
+    return *this;
+}
+
+Channel::~Channel() {
+    close_if_open(descriptor_);
+}
+
+Channel Channel::connect(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout) {
+    const auto deadline = Clock::now() + timeout;
+    const Addresses addresses = resolve(host, port, 0);
+    int error = 0;
+    do {
+        for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+            const int descriptor = open_socket(*address);
+            if (descriptor < 0) fail("socket", errno);
+            Channel channel(descriptor);
+            error = try_connect(descriptor, *address, deadline);
+            if (error == 0) return channel;
+        }
+        std::this_thread::sleep_for(std::min<Clock::duration>(connect_pause, deadline - Clock::now()));
+    } while (Clock::now() < deadline);
+    throw Error(Status::canceled, "no connection to " + host + " port " + std::to_string(port) + " within " +
+                                      std::to_string(timeout.count()) + " ms: " + std::strerror(error));
+}
+
+void Channel::send(std::string_view message, std::chrono::milliseconds timeout) {
+    const auto deadline = Clock::now() + timeout;
+    std::array<char, frame_header_size> header{};
+    const std::uint64_t size = message.size();
+    std::memcpy(header.data(), frame_magic.data(), frame_magic.size());
+    std::memcpy(header.data() + frame_magic.size(), &size, sizeof size);
+    send_all(descriptor_, {header.data(), header.size()}, deadline);
+    send_all(descriptor_, message, deadline);
+}
+
+std::string Channel::receive(std::chrono::milliseconds timeout, std::size_t max_size) {
+    const auto deadline = Clock::now() + timeout;
+    std::array<char, frame_header_size> header{};
+    receive_all(descriptor_, header.data(), header.size(), deadline);
+    if (!std::equal(frame_magic.begin(), frame_magic.end(), header.begin()))
+        throw Error(Status::mismatch, "the peer does not speak this host's metadata protocol");
+    std::uint64_t size = 0;
+    std::memcpy(&size, header.data() + frame_magic.size(), sizeof size);
+    if (size > max_size)
+        throw Error(Status::mismatch, "the peer announces a message of " + std::to_string(size) +
+                                          " bytes, the limit is " + std::to_string(max_size));
+    std::string message(size, '\0');
+    receive_all(descriptor_, message.data(), message.size(), deadline);
+    return message;
+}
+
+Listener::Listener(const std::string& host, std::uint16_t port) {
+    const Addresses addresses = resolve(host, port, AI_PASSIVE);
+    int error = EADDRNOTAVAIL;
+    for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+        descriptor_ = open_socket(*address);
+        const int on = 1;
+        if (descriptor_ >= 0) setsockopt(descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (descriptor_ >= 0 && bind(descriptor_, address->ai_addr, address->ai_addrlen) == 0 &&
+            listen(descriptor_, 16) == 0)
+            break;
+        error = errno;
+        close_if_open(descriptor_);
+    }
+    if (descriptor_ < 0) fail("cannot listen on '" + host + "' port " + std::to_string(port), error);
+    sockaddr_storage bound{};
+    socklen_t size = sizeof bound;
+    if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+        error = errno;
+        close_if_open(descriptor_);
+        fail("getsockname", error);
+    }
+    port_ = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                                              : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+}
+
+Listener::Listener(Listener&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), port_(other.port_) {}
+
+Listener& Listener::operator=(Listener&& other) noexcept {
+    if (this == &other) return *this;
+    close_if_open(descriptor_);
+    descriptor_ = std::exchange(other.descriptor_, -1);
+    port_ = other.port_;
+    return *this;
+}
+
+Listener::~Listener() {
+    close_if_open(descriptor_);
+}
+
+std::uint16_t Listener::port() const noexcept {
+    return port_;
+}
+
+Channel Listener::accept(std::chrono::milliseconds timeout) {
+    const auto deadline = Clock::now() + timeout;
+    for (;;) {
+        const int descriptor = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (descriptor >= 0) return Channel(descriptor);
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            wait_ready(descriptor_, POLLIN, deadline, "accept");
+        else if (errno != EINTR && errno != ECONNABORTED)
+            fail("accept", errno);
+    }
+}
+
+}  // namespace railyard::host

@@ -1,0 +1,64 @@
+#include "manager/memory_probe.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <initializer_list>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace railyard {
+namespace {
+
+/// Runs `probe(page address, page size)` on the first and the last page; false as soon as one says so.
+template <class Probe>
+bool both_ends(std::uint64_t address, std::uint64_t length, Probe probe) noexcept {
+    if (length == 0) return true;
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    for (std::uint64_t end : {address, address + (length - 1)}) {
+        if (!probe(reinterpret_cast<void*>(end / page * page), page)) return false;
+    }
+    return true;
+}
+
+/// The slow and exact answer; true where the kernel does not tell.
+bool mapped_writable(std::uint64_t address) noexcept {
+    std::FILE* maps = std::fopen("/proc/self/maps", "re");
+    if (!maps) return true;
+    bool writable = true;
+    char line[512];
+    while (std::fgets(line, sizeof(line), maps)) {
+        unsigned long long start = 0, end = 0;
+        char permissions[5] = {};
+        if (std::sscanf(line, "%llx-%llx %4s", &start, &end, permissions) != 3) continue;
+        if (address < start || address >= end) continue;
+        writable = permissions[1] == 'w';
+        break;
+    }
+    std::fclose(maps);
+    return writable;
+}
+
+}  // namespace
+
+bool is_writable(std::uint64_t address, std::uint64_t length) noexcept {
+    // Populating one page for writing changes nothing but needs the permission, and costs one call. It also
+    // fails on device memory and on kernels before 5.14: then the list of mappings decides.
+    return both_ends(address, length, [](void* page, std::uint64_t size) {
+        return madvise(page, size, MADV_POPULATE_WRITE) == 0 ||
+               mapped_writable(reinterpret_cast<std::uint64_t>(page));
+    });
+}
+
+bool is_mapped(std::uint64_t address, std::uint64_t length) noexcept {
+    return both_ends(address, length, [](void* page, std::uint64_t size) {
+        unsigned char residency = 0;
+        return mincore(page, size, &residency) == 0 || errno != ENOMEM;
+    });
+}
+
+}  // namespace railyard

@@ -1,0 +1,82 @@
+#include "manager/rail_manager.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "fabric/fi_log.h"
+#include "fabric/info.h"
+#include "manager/memory_probe.h"
+#include "rail/fabric_rail.h"
+
+namespace railyard {
+
+RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink) {
+    if (params.libfabric_log == "on") fabric::route_libfabric_log();
+    for (fabric::Device& device : fabric::discover(params.provider, fabric::parse_device_filter(params.devices))) {
+        devices_.push_back(std::make_shared<const fabric::Device>(std::move(device)));
+    }
+    provider_ = devices_.front()->provider;
+    open(params, blocking, sink);
+    rules_ = {rails_.size(), params.stripe_threshold, params.chunk_size, UINT32_MAX};
+    for (const auto& rail : rails_)
+        rules_.max_chunk = std::min(rules_.max_chunk, rail->max_chunk());
+}
+
+RailManager::~RailManager() = default;
+
+void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
+    const std::size_t wanted = devices_.size() * params.rails_per_device;
+    const std::size_t limit = params.rails ? std::min<std::size_t>(params.rails, wanted) : wanted;
+    const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000};
+    std::string reasons;
+    // Round by round over the devices, so that a limit spreads over them.
+    for (std::size_t i = 0; i < wanted && rails_.size() < limit; ++i) {
+        const auto& device = devices_[i % devices_.size()];
+        const std::string name = "rail" + std::to_string(rails_.size()) + ":" + device->name;
+        try {
+            rails_.push_back(std::make_unique<FabricRail>(name, device, sink, config));
+        } catch (const Error& error) {
+            RAILYARD_LOG(warn, name.c_str(), "skipped: %s", error.what());
+            reasons += std::string("; ") + error.what();
+        }
+    }
+    if (rails_.empty()) throw Error(Status::backend, "no rail could be opened" + reasons);
+}
+
+std::vector<std::string> RailManager::addresses() const {
+    std::vector<std::string> result;
+    for (const auto& rail : rails_)
+        result.push_back(rail->address());
+    return result;
+}
+
+std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address, std::uint64_t length,
+                                                           std::uint64_t device_id) {
+    auto region = std::make_shared<Registration>();
+    region->address = address;
+    region->length = length;
+    region->device_id = device_id;
+    if (length == 0) return region;
+    if (length > UINT64_MAX - address || !is_mapped(address, length)) {
+        throw Error(Status::invalid_param, "memory range is not mapped in this process");
+    }
+    region->writable = is_writable(address, length);
+    for (const auto& rail : rails_) {
+        region->per_rail.push_back(rail->register_memory(address, length, region->writable));
+    }
+    return region;
+}
+
+void RailManager::deregister_memory(Registration& region) noexcept {
+    for (std::size_t i = 0; i < region.per_rail.size(); ++i)
+        rails_[i]->deregister_memory(region.per_rail[i]);
+    region.per_rail.clear();
+}
+
+Stripes RailManager::plan(std::span<const Piece> pieces, bool to_self) const {
+    StripeRules rules = rules_;
+    if (to_self) rules = {1, 0, 0, LocalRail::chunk_size};
+    return stripe(pieces, rules);
+}
+
+}  // namespace railyard

@@ -1,0 +1,54 @@
+// All rails of one engine: opening them, registering memory over them, planning transfers.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/params.h"
+#include "manager/registration.h"
+#include "manager/stripe.h"
+#include "rail/local_rail.h"
+#include "rail/rail.h"
+
+namespace railyard {
+
+namespace fabric {
+struct Device;
+}
+
+class RailManager {
+  public:
+    /// Opens `rails_per_device` rails on every usable device. A rail that fails is skipped with a warning
+    /// while at least one opens; Error{backend} otherwise. `blocking`: somebody will wait on the rails' file
+    /// descriptors.
+    RailManager(const Params& params, bool blocking, ControlSink& sink);
+    ~RailManager();
+
+    [[nodiscard]] std::size_t size() const noexcept { return rails_.size(); }
+    [[nodiscard]] Rail& rail(std::size_t index) const noexcept { return *rails_[index]; }
+    /// Carries transfers to ourselves.
+    [[nodiscard]] Rail& local() noexcept { return local_; }
+    [[nodiscard]] const std::string& provider() const noexcept { return provider_; }
+    /// Raw addresses by rail index.
+    [[nodiscard]] std::vector<std::string> addresses() const;
+
+    /// On every rail or, throwing, on none.
+    std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
+                                                  std::uint64_t device_id);
+    void deregister_memory(Registration& region) noexcept;
+
+    [[nodiscard]] Stripes plan(std::span<const Piece> pieces, bool to_self) const;
+
+  private:
+    void open(const Params& params, bool blocking, ControlSink& sink);
+
+    StripeRules rules_;
+    std::string provider_;
+    std::vector<std::shared_ptr<const fabric::Device>> devices_;
+    std::vector<std::unique_ptr<Rail>> rails_;
+    LocalRail local_;
+};
+
+}  // namespace railyard

@@ -1,0 +1,70 @@
+#include "manager/stripe.h"
+
+#include <algorithm>
+
+#include "common/status.h"
+
+namespace railyard {
+namespace {
+
+constexpr std::uint64_t alignment = 128;  // cuts fall on cache-line pairs of the target
+constexpr std::uint64_t smallest_chunk = std::uint64_t{128} << 10;
+constexpr std::uint64_t largest_chunk = std::uint64_t{4} << 20;
+constexpr std::uint64_t bytes_per_run = std::uint64_t{1} << 20;
+constexpr std::uint32_t longest_run = 16;
+constexpr std::size_t most_chunks = std::size_t{1} << 31;
+
+std::uint64_t round_up(std::uint64_t value) {
+    return (value + alignment - 1) / alignment * alignment;
+}
+
+std::uint64_t pick_chunk_size(std::uint64_t total, bool striped, const StripeRules& rules) {
+    if (!striped) return rules.max_chunk;
+    // Two chunks a rail leave the faster rails something to take over; more only add operations.
+    const std::uint64_t wanted =
+        rules.chunk_size ? rules.chunk_size
+                         : std::clamp(round_up(total / (2 * rules.rails)), smallest_chunk, largest_chunk);
+    return std::clamp<std::uint64_t>(wanted, 1, rules.max_chunk);
+}
+
+/// Equal parts of at most `limit`, cut where the target address is aligned.
+void cut(const Piece& piece, std::uint64_t limit, std::vector<Chunk>& chunks) {
+    std::uint64_t done = 0;
+    const std::uint64_t parts = (piece.length + limit - 1) / limit;
+    const std::uint64_t step = std::min(limit, round_up(piece.length / parts));
+    while (done < piece.length) {
+        std::uint64_t length = std::min(step, piece.length - done);
+        const std::uint64_t past_cut = (piece.remote + done + length) % alignment;
+        if (length > alignment && done + length < piece.length) length -= past_cut;
+        chunks.push_back({piece.local + done, piece.remote + done, static_cast<std::uint32_t>(length),
+                          piece.local_region, piece.remote_region});
+        done += length;
+    }
+}
+
+}  // namespace
+
+Stripes stripe(std::span<const Piece> pieces, const StripeRules& rules) {
+    Stripes result;
+    for (const Piece& piece : pieces)
+        result.total_bytes += piece.length;
+    result.striped = rules.rails > 1 && result.total_bytes > 0 && result.total_bytes >= rules.threshold;
+    const std::uint64_t limit = pick_chunk_size(result.total_bytes, result.striped, rules);
+    result.chunks.reserve(pieces.size() + (result.striped ? result.total_bytes / limit : 0));
+    for (const Piece& piece : pieces) {
+        if (piece.length == 0) continue;
+        cut(piece, limit, result.chunks);
+        if (result.chunks.size() > most_chunks) {
+            throw Error(Status::invalid_param,
+                        "transfer needs more than 2^31 operations: raise chunk_size or split it");
+        }
+    }
+    if (!result.chunks.empty()) {
+        const std::uint64_t average = std::max<std::uint64_t>(result.total_bytes / result.chunks.size(), 1);
+        result.run_length =
+            static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes_per_run / average, 1, longest_run));
+    }
+    return result;
+}
+
+}  // namespace railyard

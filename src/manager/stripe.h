@@ -1,0 +1,39 @@
+// Cuts the pieces of a transfer into chunks. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "rail/work.h"
+
+namespace railyard {
+
+/// One descriptor pair: `length` bytes between `local` and `remote`.
+struct Piece {
+    std::uint64_t local = 0;
+    std::uint64_t remote = 0;
+    std::uint64_t length = 0;
+    std::uint32_t local_region = 0;
+    std::uint32_t remote_region = 0;
+};
+
+struct StripeRules {
+    std::size_t rails = 1;
+    std::uint64_t threshold = 0;   ///< total bytes from which a transfer is striped
+    std::uint64_t chunk_size = 0;  ///< largest chunk of a striped transfer; 0: chosen here
+    std::uint64_t max_chunk = 0;   ///< what one operation can carry at all; at most 4 GiB - 1
+};
+
+struct Stripes {
+    std::vector<Chunk> chunks;  ///< every byte of every piece exactly once, in order
+    bool striped = false;
+    std::uint32_t run_length = 16;  ///< chunks one rail should take in one go
+    std::uint64_t total_bytes = 0;
+};
+
+/// Zero-length pieces give no chunk. Throws Error{invalid_param} past 2^31 chunks.
+[[nodiscard]] Stripes stripe(std::span<const Piece> pieces, const StripeRules& rules);
+
+}  // namespace railyard

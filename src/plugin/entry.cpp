@@ -1,0 +1,61 @@
+// The two symbols that the plugin exports.
+#include "nixl_abi/abi_asserts.h"
+#include "plugin/edge.h"
+#include "plugin/host_engine.h"
+#include "plugin/params_adapter.h"
+#include "railyard_version.h"
+
+namespace railyard::plugin {
+namespace {
+
+nixlBackendEngine* create_engine(const nixlBackendInitParams* init) noexcept {
+    if (init == nullptr) {
+        RAILYARD_LOG(error, "", "create_engine: called without parameters");
+        return nullptr;
+    }
+    HostEngine* engine = nullptr;
+    guarded(init->localAgent.c_str(), "create_engine", [&] {
+        nixlBackendInitParams checked = *init;
+        nixl_b_params_t none;
+        if (checked.customParams == nullptr)
+            checked.customParams = &none;  // the host's base class reads it unasked
+        engine = new HostEngine(checked);
+        return NIXL_SUCCESS;
+    });
+    return engine;
+}
+
+void destroy_engine(nixlBackendEngine* engine) noexcept {
+    delete engine;
+}
+
+/// An exception must not cross into the host: no options is the answer when memory is out.
+nixl_b_params_t backend_options() noexcept {
+    nixl_b_params_t options;
+    guarded("", "get_backend_options", [&] {
+        options = default_options();
+        return NIXL_SUCCESS;
+    });
+    return options;
+}
+
+nixlBackendPlugin table{
+    .api_version = 1,
+    .create_engine = create_engine,
+    .destroy_engine = destroy_engine,
+    .get_plugin_name = [] { return "RAILYARD"; },
+    .get_plugin_version = [] { return RAILYARD_VERSION; },
+    .get_backend_options = backend_options,
+    .get_backend_mems = [] { return nixl_mem_list_t{DRAM_SEG}; },
+};
+
+}  // namespace
+}  // namespace railyard::plugin
+
+/// The plugin's table; static, so that calls may come in any number and order.
+extern "C" __attribute__((visibility("default"))) nixlBackendPlugin* nixl_plugin_init() {
+    return &railyard::plugin::table;
+}
+
+/// Nothing to undo: engines end in destroy_engine.
+extern "C" __attribute__((visibility("default"))) void nixl_plugin_fini() {}

@@ -1,0 +1,290 @@
+#include "plugin/host_engine.h"
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "plugin/edge.h"
+#include "plugin/params_adapter.h"
+
+namespace railyard::plugin {
+namespace {
+
+const char* memory_name(nixl_mem_t type) noexcept {
+    switch (type) {
+        case DRAM_SEG:
+            return "host memory (DRAM)";
+        case VRAM_SEG:
+            return "GPU memory (VRAM)";
+        case BLK_SEG:
+            return "block devices (BLK)";
+        case OBJ_SEG:
+            return "object storage (OBJ)";
+        case FILE_SEG:
+            return "files (FILE)";
+    }
+    return "memory of an unknown type";
+}
+
+const MemoryHandle& handle_of(const nixlMetaDesc& desc, const char* side, std::size_t index) {
+    if (desc.metadataP == nullptr)
+        throw Error(Status::invalid_param,
+                    std::string(side) + " descriptor " + std::to_string(index) + " has no registration");
+    return static_cast<const MemoryHandle&>(*desc.metadataP);
+}
+
+std::vector<LocalDescriptor> local_descriptors(const nixl_meta_dlist_t& list) {
+    std::vector<LocalDescriptor> descriptors;
+    descriptors.reserve(static_cast<std::size_t>(list.descCount()));
+    for (const nixlMetaDesc& desc : list) {
+        const MemoryHandle& handle = handle_of(desc, "local", descriptors.size());
+        if (handle.local == nullptr)
+            throw Error(Status::invalid_param, "a local descriptor lies in remote memory");
+        descriptors.push_back({desc.addr, desc.len, &handle.local});
+    }
+    return descriptors;
+}
+
+std::vector<RemoteDescriptor> remote_descriptors(const nixl_meta_dlist_t& list) {
+    std::vector<RemoteDescriptor> descriptors;
+    descriptors.reserve(static_cast<std::size_t>(list.descCount()));
+    for (const nixlMetaDesc& desc : list) {
+        const MemoryHandle& handle = handle_of(desc, "remote", descriptors.size());
+        if (handle.remote == nullptr)
+            throw Error(Status::invalid_param, "a remote descriptor lies in local memory");
+        descriptors.push_back({desc.addr, desc.len, &handle.remote});
+    }
+    return descriptors;
+}
+
+Operation operation_of(nixl_xfer_op_t operation) {
+    switch (operation) {
+        case NIXL_READ:
+            return Operation::read;
+        case NIXL_WRITE:
+            return Operation::write;
+    }
+    throw Error(Status::invalid_param, "unknown operation " + std::to_string(static_cast<int>(operation)));
+}
+
+// The host only carries a request handle around, so it is the engine's own handle under another name: the hot
+// path saves a hop, and what the host never releases is still the engine's to free.
+nixlBackendReqH* as_handle(Transfer* transfer) noexcept {
+    return reinterpret_cast<nixlBackendReqH*>(transfer);
+}
+
+Transfer& transfer_of(nixlBackendReqH* handle) noexcept {
+    return *reinterpret_cast<Transfer*>(handle);
+}
+
+}  // namespace
+
+HostEngine::HostEngine(const nixlBackendInitParams& init)
+    : nixlBackendEngine(&init),
+      agent_(init.localAgent),
+      progress_thread_(init.enableProgTh),
+      engine_(std::make_unique<Engine>(engine_config(init))) {
+    RAILYARD_LOG(info, agent_.c_str(), "engine open: provider %s, %zu rails, progress thread %s",
+                 engine_->provider().c_str(), engine_->rail_count(), progress_thread_ ? "on" : "off");
+}
+
+HostEngine::~HostEngine() = default;
+
+template <class Body>
+nixl_status_t HostEngine::guarded_call(const char* name, Body&& body) const noexcept {
+    return guarded(agent_.c_str(), name, std::forward<Body>(body));
+}
+
+void HostEngine::require_host_memory(nixl_mem_t type, const char* what) const {
+    if (type == DRAM_SEG) return;
+    throw Error(
+        Status::not_supported,
+        std::string(what) + ": this backend handles host memory (DRAM) only, not " + memory_name(type));
+}
+
+nixl_mem_list_t HostEngine::getSupportedMems() const {
+    return {DRAM_SEG};
+}
+
+nixl_status_t HostEngine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t& type, nixlBackendMD*& out) {
+    return guarded_call("registerMem", [&] {
+        require_host_memory(type, "region refused");
+        auto region = engine_->register_memory(mem.addr, mem.len, mem.devId);
+        out = memory_.adopt(std::make_unique<MemoryHandle>(std::move(region), mem.addr, mem.len));
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::deregisterMem(nixlBackendMD* meta) {
+    return guarded_call("deregisterMem", [&] {
+        const MemoryHandle* const handle = memory_.find(meta);
+        if (handle == nullptr || handle->local == nullptr)
+            throw Error(Status::invalid_param, "the handle is of no registered region of this engine");
+        engine_->deregister_memory(handle->local);
+        memory_.remove(meta);
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::connect(const std::string& remote_agent) {
+    return guarded_call("connect", [&] {
+        engine_->connect(remote_agent);
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::disconnect(const std::string& remote_agent) {
+    return guarded_call("disconnect", [&] {
+        engine_->disconnect(remote_agent);
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::unloadMD(nixlBackendMD* input) {
+    return guarded_call("unloadMD", [&] {
+        const MemoryHandle* const handle = memory_.find(input);
+        if (handle == nullptr || handle->remote == nullptr)
+            throw Error(Status::invalid_param, "the handle is of no loaded region of this engine");
+        memory_.remove(input);
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::prepXfer(const nixl_xfer_op_t& operation, const nixl_meta_dlist_t& local,
+                                   const nixl_meta_dlist_t& remote, const std::string& remote_agent,
+                                   nixlBackendReqH*& handle, const nixl_opt_b_args_t* options) const {
+    return guarded_call("prepXfer", [&] {
+        require_host_memory(local.getType(), "local descriptors refused");
+        require_host_memory(remote.getType(), "remote descriptors refused");
+        std::optional<std::string_view> notification;
+        if (options != nullptr && options->hasNotif) notification = options->notifMsg;
+        handle = as_handle(engine_->prepare(operation_of(operation), local_descriptors(local),
+                                            remote_descriptors(remote), remote_agent, notification));
+        return NIXL_SUCCESS;
+    });
+}
+
+// Hot path: no allocation, nothing that throws.
+nixl_status_t HostEngine::postXfer(const nixl_xfer_op_t&, const nixl_meta_dlist_t&, const nixl_meta_dlist_t&,
+                                   const std::string&, nixlBackendReqH*& handle,
+                                   const nixl_opt_b_args_t* options) const {
+    if (handle == nullptr) return NIXL_ERR_INVALID_PARAM;
+    const std::string* const notification =
+        options != nullptr && options->hasNotif ? &options->notifMsg : nullptr;
+    return to_nixl(engine_->post(transfer_of(handle), notification));
+}
+
+nixl_status_t HostEngine::checkXfer(nixlBackendReqH* handle) const {
+    if (handle == nullptr) return NIXL_ERR_INVALID_PARAM;
+    return to_nixl(engine_->poll(transfer_of(handle)));
+}
+
+nixl_status_t HostEngine::releaseReqH(nixlBackendReqH* handle) const {
+    if (handle == nullptr) return NIXL_ERR_INVALID_PARAM;
+    engine_->release(&transfer_of(handle));
+    return NIXL_SUCCESS;
+}
+
+nixl_status_t HostEngine::getPublicData(const nixlBackendMD* meta, std::string& out) const {
+    return guarded_call("getPublicData", [&] {
+        const MemoryHandle* const handle = memory_.find(meta);
+        if (handle == nullptr || handle->local == nullptr)
+            throw Error(Status::invalid_param, "the handle is of no registered region of this engine");
+        out = engine_->memory_metadata(*handle->local);
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::getConnInfo(std::string& out) const {
+    return guarded_call("getConnInfo", [&] {
+        out = engine_->connection_info();
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::loadRemoteConnInfo(const std::string& remote_agent, const std::string& info) {
+    return guarded_call("loadRemoteConnInfo", [&] {
+        engine_->load_connection_info(remote_agent, info);
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::loadRemoteMD(const nixlBlobDesc& mem, const nixl_mem_t& type,
+                                       const std::string& remote_agent, nixlBackendMD*& out) {
+    return guarded_call("loadRemoteMD", [&] {
+        require_host_memory(type, "remote region refused");
+        auto region = engine_->load_remote_memory(remote_agent, mem.metaInfo, mem.addr, mem.len);
+        out = memory_.adopt(std::make_unique<MemoryHandle>(std::move(region)));
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::loadLocalMD(nixlBackendMD* input, nixlBackendMD*& out) {
+    return guarded_call("loadLocalMD", [&] {
+        const MemoryHandle* const handle = memory_.find(input);
+        if (handle == nullptr || handle->local == nullptr)
+            throw Error(Status::invalid_param, "the handle is of no registered region of this engine");
+        out = memory_.adopt(std::make_unique<MemoryHandle>(engine_->local_as_remote(handle->local)));
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::getNotifs(notif_list_t& out) {
+    return guarded_call("getNotifs", [&] {
+        const MutexLock lock(arrived_mutex_);
+        engine_->take_notifications(arrived_);
+        // One pass of our own saves the reader the progress thread's wake-up, and is the only one without
+        // that thread.
+        if (arrived_.empty() && engine_->progress()) engine_->take_notifications(arrived_);
+        out.reserve(out.size() + arrived_.size());  // may throw: nothing is lost, arrived_ keeps them
+        for (Notification& notification : arrived_)
+            out.emplace_back(std::move(notification.agent), std::move(notification.message));
+        arrived_.clear();
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::genNotif(const std::string& remote_agent, const std::string& message) const {
+    return guarded_call("genNotif", [&] {
+        engine_->send_notification(remote_agent, message);
+        if (!progress_thread_) engine_->progress();
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::queryMem(const nixl_reg_dlist_t& descs, std::vector<nixl_query_resp_t>& out) const {
+    return guarded_call("queryMem", [&] {
+        require_host_memory(descs.getType(), "query refused");
+        std::vector<nixl_query_resp_t> answers;
+        answers.reserve(static_cast<std::size_t>(descs.descCount()));
+        for (const nixlBlobDesc& desc : descs) {
+            const auto region = memory_.region_around(desc.addr, desc.len);
+            nixl_query_resp_t& answer = answers.emplace_back();
+            if (!region) continue;
+            answer = nixl_b_params_t{{"type", "dram"},
+                                     {"address", std::to_string(region->address)},
+                                     {"length", std::to_string(region->length)}};
+        }
+        out = std::move(answers);
+        return NIXL_SUCCESS;
+    });
+}
+
+nixl_status_t HostEngine::estimateXferCost(const nixl_xfer_op_t&, const nixl_meta_dlist_t&,
+                                           const nixl_meta_dlist_t&, const std::string& remote_agent,
+                                           nixlBackendReqH* const& handle,
+                                           std::chrono::microseconds& duration,
+                                           std::chrono::microseconds& error_margin, nixl_cost_t& method,
+                                           const nixlAgentOptionalArgs*) const {
+    if (handle == nullptr) return NIXL_ERR_INVALID_PARAM;
+    const CostEstimate estimate = engine_->estimate(transfer_of(handle));
+    duration = estimate.duration;
+    error_margin = estimate.error_margin;
+    method = estimate.measured ? nixl_cost_t::ANALYTICAL_BACKEND : cost_unknown;
+    if (!estimate.measured)
+        RAILYARD_LOG(info, agent_.c_str(), "estimateXferCost to %s: nothing measured yet, %lld us is a guess",
+                     remote_agent.c_str(), static_cast<long long>(estimate.duration.count()));
+    return NIXL_SUCCESS;
+}
+
+}  // namespace railyard::plugin

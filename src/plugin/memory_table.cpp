@@ -1,0 +1,52 @@
+#include "plugin/memory_table.h"
+
+namespace railyard::plugin {
+
+MemoryHandle* MemoryTable::adopt(std::unique_ptr<MemoryHandle> handle) {
+    MemoryHandle* const pointer = handle.get();
+    const MutexLock lock(mutex_);
+    const auto [position, inserted] = handles_.try_emplace(pointer, std::move(handle));
+    if (pointer->local == nullptr) return pointer;
+    try {
+        local_regions_.emplace(pointer->address_, pointer->length_);
+    } catch (...) {
+        handles_.erase(position);
+        throw;
+    }
+    return pointer;
+}
+
+MemoryHandle* MemoryTable::find(const nixlBackendMD* pointer) const {
+    const MutexLock lock(mutex_);
+    const auto found = handles_.find(pointer);
+    return found == handles_.end() ? nullptr : found->second.get();
+}
+
+std::unique_ptr<MemoryHandle> MemoryTable::remove(const nixlBackendMD* pointer) {
+    const MutexLock lock(mutex_);
+    const auto found = handles_.find(pointer);
+    if (found == handles_.end()) return nullptr;
+    std::unique_ptr<MemoryHandle> handle = std::move(found->second);
+    handles_.erase(found);
+    if (handle->local == nullptr) return handle;
+    for (auto [region, end] = local_regions_.equal_range(handle->address_); region != end; ++region) {
+        if (region->second != handle->length_) continue;
+        local_regions_.erase(region);
+        break;
+    }
+    return handle;
+}
+
+std::optional<MemoryTable::Range> MemoryTable::region_around(std::uint64_t address,
+                                                             std::uint64_t length) const {
+    const MutexLock lock(mutex_);
+    // Regions that begin behind `address` cannot hold it; any before may, since they overlap as they like.
+    for (auto region = local_regions_.begin(), end = local_regions_.upper_bound(address); region != end;
+         ++region) {
+        const auto [begin, size] = *region;
+        if (length <= size && address - begin <= size - length) return Range{begin, size};
+    }
+    return std::nullopt;
+}
+
+}  // namespace railyard::plugin

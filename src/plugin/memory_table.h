@@ -1,0 +1,64 @@
+// The memory handles that one engine has given to its host.
+#pragma once
+
+#include <backend/backend_aux.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "plugin/mutex.h"
+
+namespace railyard {
+class Registration;
+class RemoteRegion;
+}  // namespace railyard
+
+namespace railyard::plugin {
+
+/// What the host holds for a region: local (registerMem), or the target of transfers (loadRemoteMD, and
+/// loadLocalMD for transfers to ourselves). Exactly one of the two pointers is set; both never change.
+class MemoryHandle final : public nixlBackendMD {
+  public:
+    MemoryHandle(std::shared_ptr<Registration> region, std::uint64_t address, std::uint64_t length)
+        : nixlBackendMD(true), local(std::move(region)), address_(address), length_(length) {}
+    explicit MemoryHandle(std::shared_ptr<RemoteRegion> region)
+        : nixlBackendMD(false), remote(std::move(region)) {}
+
+    const std::shared_ptr<Registration> local;
+    const std::shared_ptr<RemoteRegion> remote;
+
+  private:
+    friend class MemoryTable;
+    std::uint64_t address_ = 0;  ///< of a local region
+    std::uint64_t length_ = 0;
+};
+
+/// Owns the handles. A pointer that the table does not own is answered with nullptr, so that a host's second
+/// deregisterMem or unloadMD is an error instead of a crash. Any thread.
+class MemoryTable {
+  public:
+    MemoryHandle* adopt(std::unique_ptr<MemoryHandle> handle);
+    /// The handle behind the host's pointer, nullptr for a foreign or finished one.
+    [[nodiscard]] MemoryHandle* find(const nixlBackendMD* pointer) const;
+    /// Takes the handle out of the table; nullptr as for find.
+    std::unique_ptr<MemoryHandle> remove(const nixlBackendMD* pointer);
+
+    struct Range {
+        std::uint64_t address = 0;
+        std::uint64_t length = 0;
+    };
+    /// A registered local region that holds all of [address, address + length), if there is one.
+    [[nodiscard]] std::optional<Range> region_around(std::uint64_t address, std::uint64_t length) const;
+
+  private:
+    mutable Mutex mutex_;
+    std::unordered_map<const nixlBackendMD*, std::unique_ptr<MemoryHandle>> handles_ ABSL_GUARDED_BY(mutex_);
+    /// Length of each local region by address; regions may overlap.
+    std::multimap<std::uint64_t, std::uint64_t> local_regions_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace railyard::plugin

@@ -1,0 +1,67 @@
+// Control messages of one rail: fragments out through a pool of send buffers, fragments in to a sink.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fabric/endpoint.h"
+#include "fabric/memory_region.h"
+#include "rail/pending_list.h"
+#include "rail/work.h"
+
+namespace railyard {
+
+class ControlSink;
+
+/// Role holder only, like the endpoint it uses.
+class ControlChannel {
+  public:
+    /// One fragment, header included. Fits an EFA datagram.
+    static constexpr std::size_t fragment_size = 8192;
+    static constexpr std::size_t send_slots = 16;
+    static constexpr std::size_t receive_slots = 32;
+
+    ControlChannel(const fabric::Domain& domain, fabric::Endpoint& endpoint, ControlSink& sink,
+                   std::uint64_t give_up_after_ns);
+    ~ControlChannel() = default;
+    ControlChannel(const ControlChannel&) = delete;
+    ControlChannel& operator=(const ControlChannel&) = delete;
+
+    void queue(OutMessage* chain) noexcept { pending_.append(chain); }
+    /// Ends every message that is left as canceled. Nothing may complete or be posted afterwards.
+    void cancel_all() noexcept;
+    /// Posts what there is room for; true if anything went out.
+    bool post_pending() noexcept;
+    [[nodiscard]] std::uint32_t outstanding() const noexcept { return in_flight_; }
+    [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty(); }
+
+  private:
+    struct Slot : fabric::OpContext {
+        ControlChannel* channel = nullptr;
+        OutMessage* message = nullptr;  // of a send
+        std::byte* buffer = nullptr;
+        Slot* next = nullptr;
+    };
+
+    void post_receive(Slot& slot) noexcept;
+    bool post_fragments(OutMessage& message, BlockedSet& blocked, bool& sent) noexcept;
+    void end_fragment(OutMessage& message, Status status) noexcept;
+    bool give_up(OutMessage& message) noexcept;
+    static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+    static void on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+
+    fabric::Endpoint& endpoint_;
+    ControlSink& sink_;
+    const std::uint64_t give_up_after_ns_;
+    const std::string rail_;
+    std::unique_ptr<std::byte[]> buffers_;
+    fabric::MemoryRegion region_;
+    std::vector<Slot> slots_;
+    Slot* free_sends_ = nullptr;
+    PendingList<OutMessage> pending_;
+    std::uint32_t in_flight_ = 0;
+};
+
+}  // namespace railyard

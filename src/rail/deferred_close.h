@@ -1,0 +1,19 @@
+// Endpoints that must not be closed while others of this process may still look at them.
+#pragma once
+
+#include <memory>
+
+namespace railyard {
+
+/// shm hands endpoints of one process each other's memory without counting: progress on one crashes when it has
+/// operations towards another that was closed (seen with libfabric 1.17). So closed endpoints of such providers are
+/// kept until the last live one of the process closes. Any thread.
+class DeferredClose {
+  public:
+    /// One more endpoint of this process is live.
+    static void opened() noexcept;
+    /// One fewer; `resources` close now or, while others live, when the last of them does.
+    static void closed(std::shared_ptr<void> resources) noexcept;
+};
+
+}  // namespace railyard

@@ -1,0 +1,231 @@
+#include "rail/fabric_rail.h"
+
+#include <algorithm>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "rail/deferred_close.h"
+
+namespace railyard {
+namespace {
+
+constexpr std::size_t completions_per_round = 64;
+constexpr std::uint32_t rounds_between_event_reads = 4096;
+constexpr std::uint64_t longest_chunk = std::uint64_t{1} << 30;
+
+/// Operations that may be outstanding: what the endpoint takes, less the control channel's share.
+std::size_t credits(const fabric::ProviderCaps& caps) {
+    const std::size_t depth = std::clamp<std::size_t>(caps.transmit_depth, 32, 4096);
+    return depth - std::min(ControlChannel::send_slots, depth / 2);
+}
+
+}  // namespace
+
+FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail, bool blocking)
+    : operations(credits(device->caps)),
+      domain(device, rail),
+      queue(domain, operations.size() + ControlChannel::send_slots + ControlChannel::receive_slots, blocking),
+      addresses(domain),
+      endpoint(domain, queue, addresses) {}
+
+FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device, ControlSink& sink,
+                       FabricRailConfig config)
+    : Rail(std::move(name)),
+      config_(config),
+      fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
+      endpoint_(fabric_->endpoint) {
+    RoleGuard guard(role_);
+    fabric_->control = std::make_unique<ControlChannel>(fabric_->domain, endpoint_, sink, config.give_up_after_ns);
+    control_ = fabric_->control.get();
+    for (Operation& operation : fabric_->operations) {
+        operation.handler = on_complete;
+        operation.rail = this;
+        operation.next = free_operations_;
+        free_operations_ = &operation;
+    }
+    if (device->caps.shares_endpoints) DeferredClose::opened();
+    RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s", device->provider.c_str(),
+                 device->name.c_str(), fabric_->operations.size(), wait_fd() >= 0 ? "waitable" : "polled");
+}
+
+FabricRail::~FabricRail() {
+    RoleGuard guard(role_);
+    control_->queue(outbox_.take_all());
+    control_->cancel_all();
+    if (fabric_->domain.caps().shares_endpoints) DeferredClose::closed(fabric_);
+}
+
+RegisteredMemory FabricRail::register_memory(std::uint64_t address, std::uint64_t length, bool writable) {
+    using Access = fabric::MemoryRegion::Access;
+    auto region = std::make_shared<fabric::MemoryRegion>(fabric_->domain, endpoint_, address, length,
+                                                         writable ? Access::read_write : Access::read_only);
+    RegisteredMemory memory{region, region->descriptor(), region->key(), region->address_base()};
+    return memory;
+}
+
+std::uint64_t FabricRail::max_chunk() const noexcept {
+    return std::min<std::uint64_t>(fabric_->domain.caps().max_rma, longest_chunk);
+}
+
+PeerAddress FabricRail::do_insert_peer(std::string_view address) {
+    return fabric_->addresses.insert(address);
+}
+
+void FabricRail::do_remove_peer(PeerAddress peer) noexcept {
+    fabric_->addresses.remove(peer);
+}
+
+bool FabricRail::may_wait() noexcept {
+    return pending_.empty() && !control_->has_pending() && fabric_->queue.may_wait();
+}
+
+void FabricRail::publish_load() noexcept {
+    load_.store(outstanding_ + waiting_ + control_->outstanding() + (control_->has_pending() ? 1 : 0),
+                std::memory_order_relaxed);
+}
+
+bool FabricRail::serve(bool drain_first) noexcept {
+    bool worked = drain_first && fabric_->queue.drain(completions_per_round) > 0;
+    waiting_ += take_submissions(pending_);
+    control_->queue(outbox_.take_all());
+    worked = control_->post_pending() || worked;
+    worked = post_pending() || worked;
+    if (!drain_first && (!pending_.empty() || control_->has_pending()) &&
+        fabric_->queue.drain(completions_per_round) > 0) {
+        control_->post_pending();
+        post_pending();
+        worked = true;
+    }
+    if (++rounds_ % rounds_between_event_reads == 0) fabric_->domain.drain_events();
+    publish_load();
+    return worked;
+}
+
+bool FabricRail::post_pending() noexcept {
+    bool posted = false;
+    BlockedSet blocked;
+    PendingList<Submission> kept;
+    while (!pending_.empty() && free_operations_ && !blocked.full()) {
+        Submission& submission = *pending_.pop_front();
+        if (blocked.contains(submission.route->destination)) {
+            kept.push_back(submission);
+            continue;
+        }
+        switch (post_run(submission, blocked, posted)) {
+            case Served::waits:
+                kept.push_back(submission);
+                break;
+            case Served::rotate:
+                pending_.push_back(submission);
+                break;
+            case Served::through:
+                --waiting_;
+                posted = true;
+                submission.work->part_done(Status::ok);
+                break;
+        }
+    }
+    pending_.prepend(kept);
+    return posted;
+}
+
+bool FabricRail::may_take(const Work& work) const noexcept {
+    return !work.striped || (outstanding_ < striped_operations && outstanding_bytes_ < striped_bytes);
+}
+
+FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& blocked, bool& posted) noexcept {
+    Work& work = *submission.work;
+    if (work.status() != Status::ok) {
+        fail_rest(submission, work.status());
+        return Served::through;
+    }
+    if (submission.run.empty()) {
+        if (!may_take(work)) return Served::waits;
+        const auto room = static_cast<std::uint32_t>(fabric_->operations.size()) - outstanding_;
+        submission.run = work.take_run(std::min(work.run_length, room));
+        if (submission.run.empty()) return Served::through;
+    }
+    while (!submission.run.empty()) {
+        if (!free_operations_) return Served::waits;
+        // The doorbell may wait only while the next post of the run is certain to follow.
+        const bool more = submission.run.size() > 1 && free_operations_->next;
+        switch (post_chunk(submission, more)) {
+            case fabric::PostResult::ok:
+                submission.blocked_since = 0;
+                ++submission.run.begin;
+                posted = true;
+                break;
+            case fabric::PostResult::again: {
+                const std::uint64_t now = now_ns();
+                if (submission.blocked_since == 0) submission.blocked_since = now;
+                if (now - submission.blocked_since < config_.give_up_after_ns) {
+                    blocked.insert(submission.route->destination);
+                    return Served::waits;
+                }
+                RAILYARD_LOG(warn, name().c_str(),
+                             "a transfer was given up: the peer took nothing for %llu ms",
+                             static_cast<unsigned long long>(config_.give_up_after_ns / 1'000'000));
+                fail_rest(submission, Status::remote_disconnect);
+                return Served::through;
+            }
+            case fabric::PostResult::failed:
+                RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(endpoint_.last_error()));
+                ++submission.run.begin;
+                work.part_done(fabric::classify_failure(false, endpoint_.last_error(), 0));
+                posted = true;
+                break;
+        }
+    }
+    return Served::rotate;
+}
+
+fabric::PostResult FabricRail::post_chunk(Submission& submission, bool more) noexcept {
+    Work& work = *submission.work;
+    const Route& route = *submission.route;
+    const Chunk& chunk = work.chunks[submission.run.begin];
+    const RemoteKey& key = route.keys[chunk.remote_region];
+    Operation& operation = *free_operations_;
+    fabric::RmaPiece piece;
+    piece.local = chunk.local;
+    piece.length = chunk.length;
+    piece.descriptor = route.descriptors[chunk.local_region];
+    piece.remote = chunk.remote - key.address_base;
+    piece.key = key.key;
+    piece.destination = route.destination;
+    piece.more = more;
+    using Direction = fabric::Endpoint::Direction;
+    const auto result = endpoint_.post_rma(
+        operation, piece, work.kind == Work::Kind::read ? Direction::read : Direction::write);
+    if (result == fabric::PostResult::ok) {
+        free_operations_ = operation.next;
+        operation.work = &work;
+        operation.length = chunk.length;
+        ++outstanding_;
+        outstanding_bytes_ += chunk.length;
+    }
+    return result;
+}
+
+void FabricRail::fail_rest(Submission& submission, Status status) noexcept {
+    // The submission's own part is still armed, so the work outlives these calls.
+    Work& work = *submission.work;
+    while (true) {
+        for (; !submission.run.empty(); ++submission.run.begin)
+            work.part_done(status);
+        submission.run = work.take_run(1024);
+        if (submission.run.empty()) return;
+    }
+}
+
+void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
+    Operation& operation = static_cast<Operation&>(op);
+    FabricRail& rail = *operation.rail;
+    rail.role_.assert_held();
+    operation.next = rail.free_operations_;
+    rail.free_operations_ = &operation;
+    --rail.outstanding_;
+    rail.outstanding_bytes_ -= operation.length;
+    operation.work->part_done(completion.status);
+}
+
+}  // namespace railyard

@@ -1,0 +1,91 @@
+// A rail over one libfabric endpoint.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fabric/address_vector.h"
+#include "fabric/completion_queue.h"
+#include "fabric/domain.h"
+#include "fabric/endpoint.h"
+#include "fabric/info.h"
+#include "rail/control_channel.h"
+#include "rail/pending_list.h"
+#include "rail/rail.h"
+
+namespace railyard {
+
+struct FabricRailConfig {
+    bool blocking = false;               ///< a progress thread wants to wait for completions
+    std::uint64_t give_up_after_ns = 0;  ///< a peer that takes nothing for so long is gone
+};
+
+class FabricRail final : public Rail {
+  public:
+    /// Most chunks that are taken and posted in one go.
+    static constexpr std::uint32_t run_length = 16;
+    /// What one rail may have outstanding while it shares a striped transfer with others: enough to keep a
+    /// fast NIC busy, little enough that a slow one does not sit on chunks.
+    static constexpr std::uint32_t striped_operations = 64;
+    static constexpr std::uint64_t striped_bytes = std::uint64_t{8} << 20;
+
+    /// Opens everything; throws Error{backend}. `sink` must outlive the rail.
+    FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device, ControlSink& sink,
+               FabricRailConfig config);
+    /// Messages that are left end as canceled; operations in flight end without a word.
+    ~FabricRail() override;
+
+    RegisteredMemory register_memory(std::uint64_t address, std::uint64_t length, bool writable) override;
+    [[nodiscard]] std::string address() const override { return fabric_->endpoint.name(); }
+    [[nodiscard]] std::uint64_t max_chunk() const noexcept override;
+    [[nodiscard]] int wait_fd() const noexcept override { return fabric_->queue.wait_fd(); }
+
+  private:
+    struct Operation : fabric::OpContext {
+        FabricRail* rail = nullptr;
+        Work* work = nullptr;
+        Operation* next = nullptr;
+        std::uint32_t length = 0;
+    };
+
+    bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    PeerAddress do_insert_peer(std::string_view address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void do_remove_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+
+    bool post_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    enum class Served { through, waits, rotate };
+    Served post_run(Submission& submission, BlockedSet& blocked, bool& posted) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    fabric::PostResult post_chunk(Submission& submission, bool more) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool may_take(const Work& work) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void fail_rest(Submission& submission, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+
+    /// What libfabric may still touch when the rail goes. Teardown runs upwards: the endpoint first.
+    struct Opened {
+        Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail, bool blocking);
+        std::vector<Operation> operations;
+        fabric::Domain domain;
+        fabric::CompletionQueue queue;
+        fabric::AddressVector addresses;
+        std::unique_ptr<ControlChannel> control;
+        fabric::Endpoint endpoint;
+    };
+
+    const FabricRailConfig config_;
+    const std::shared_ptr<Opened> fabric_;
+    fabric::Endpoint& endpoint_;
+    ControlChannel* control_ ABSL_PT_GUARDED_BY(role_);
+    std::uint32_t rounds_ ABSL_GUARDED_BY(role_) = 0;
+    Operation* free_operations_ ABSL_GUARDED_BY(role_) = nullptr;
+    std::uint32_t outstanding_ ABSL_GUARDED_BY(role_) = 0;
+    std::uint64_t outstanding_bytes_ ABSL_GUARDED_BY(role_) = 0;
+    std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
+    PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
+};
+
+}  // namespace railyard

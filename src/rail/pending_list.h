@@ -1,0 +1,73 @@
+// The order in which a rail serves what waits, with room to step around blocked destinations.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "rail/work.h"
+
+namespace railyard {
+
+/// Intrusive queue over `next`; role holder only.
+template <class Node>
+class PendingList {
+  public:
+    [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
+    [[nodiscard]] Node* front() const noexcept { return head_; }
+
+    void push_back(Node& node) noexcept {
+        node.next = nullptr;
+        (tail_ ? tail_->next : head_) = &node;
+        tail_ = &node;
+    }
+    Node* pop_front() noexcept {
+        Node* node = head_;
+        head_ = node->next;
+        if (!head_) tail_ = nullptr;
+        return node;
+    }
+    /// Appends a chain as MpscList::take_all returns it; returns its length.
+    std::uint32_t append(Node* chain) noexcept {
+        std::uint32_t count = 0;
+        for (; chain; ++count) {
+            Node* next = chain->next;
+            push_back(*chain);
+            chain = next;
+        }
+        return count;
+    }
+    /// Puts all of `other` in front, keeping both orders.
+    void prepend(PendingList& other) noexcept {
+        if (other.empty()) return;
+        other.tail_->next = head_;
+        if (!tail_) tail_ = other.tail_;
+        head_ = other.head_;
+        other.head_ = other.tail_ = nullptr;
+    }
+
+  private:
+    Node* head_ = nullptr;
+    Node* tail_ = nullptr;
+};
+
+/// Destinations that answered EAGAIN in this pass: others go on, and one peer's messages keep their order.
+class BlockedSet {
+  public:
+    [[nodiscard]] bool contains(PeerAddress peer) const noexcept {
+        for (std::size_t i = 0; i < count_; ++i) {
+            if (peers_[i] == peer) return true;
+        }
+        return false;
+    }
+    void insert(PeerAddress peer) noexcept {
+        if (!full()) peers_[count_++] = peer;
+    }
+    /// So many peers block that the endpoint itself must be full: stop the pass.
+    [[nodiscard]] bool full() const noexcept { return count_ == peers_.size(); }
+
+  private:
+    std::array<PeerAddress, 8> peers_{};
+    std::size_t count_ = 0;
+};
+
+}  // namespace railyard

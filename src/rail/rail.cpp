@@ -1,0 +1,79 @@
+#include "rail/rail.h"
+
+namespace railyard {
+
+// The hand-over: a pusher pushes and then tries the role; a holder releases the role and then looks at the
+// lists. All four steps are sequentially consistent, so either the pusher gets the role or the holder sees
+// what was pushed.
+bool Rail::hand_over(bool drain_first) noexcept {
+    bool worked = false;
+    do {
+        if (!role_.try_acquire()) return worked;
+        worked = serve(drain_first) || worked;
+        role_.release();
+    } while (!inbox_.empty() || !outbox_.empty());
+    return worked;
+}
+
+std::uint32_t Rail::take_submissions(PendingList<Submission>& pending) noexcept {
+    return pending.append(inbox_.take_all());
+}
+
+void Rail::submit(Submission& submission) noexcept {
+    inbox_.push(submission);
+    hand_over(false);
+}
+
+void Rail::send(OutMessage& message) noexcept {
+    outbox_.push(message);
+    hand_over(false);
+}
+
+void Rail::serve_pushed() noexcept {
+    if (!inbox_.empty() || !outbox_.empty()) hand_over(true);
+}
+
+Rail::Progress Rail::progress() noexcept {
+    if (!role_.try_acquire()) return Progress::busy;
+    const bool worked = serve(true);
+    role_.release();
+    serve_pushed();
+    return worked ? Progress::worked : Progress::idle;
+}
+
+void Rail::deregister_memory(RegisteredMemory& memory) noexcept {
+    {
+        RoleGuard guard(role_);
+        memory = {};
+    }
+    serve_pushed();
+}
+
+PeerAddress Rail::insert_peer(std::string_view address) {
+    // Also when the insertion throws, what others pushed meanwhile must not stay behind.
+    struct Serve {
+        Rail& rail;
+        ~Serve() { rail.serve_pushed(); }
+    } serve{*this};
+    RoleGuard guard(role_);
+    return do_insert_peer(address);
+}
+
+void Rail::remove_peer(PeerAddress peer) noexcept {
+    {
+        RoleGuard guard(role_);
+        do_remove_peer(peer);
+    }
+    serve_pushed();
+}
+
+bool Rail::prepare_wait() noexcept {
+    if (!role_.try_acquire()) return false;
+    const bool may = may_wait();
+    role_.release();
+    if (inbox_.empty() && outbox_.empty()) return may;
+    hand_over(true);
+    return false;
+}
+
+}  // namespace railyard

@@ -1,0 +1,105 @@
+// One rail: whatever can carry chunks to a peer, owned by whoever holds its role.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/mpsc_list.h"
+#include "common/thread_role.h"
+#include "rail/pending_list.h"
+#include "rail/work.h"
+
+namespace railyard {
+
+/// Memory registered with one rail. `owner` closes the registration when it goes (see
+/// Rail::deregister_memory).
+struct RegisteredMemory {
+    std::shared_ptr<void> owner;
+    void* descriptor = nullptr;
+    std::uint64_t key = 0;
+    std::uint64_t address_base = 0;
+};
+
+/// Receives control messages. Called by a role holder, which must not be kept waiting: copy and return.
+class ControlSink {
+  public:
+    virtual void on_control(std::span<const std::byte> fragment) noexcept = 0;
+
+  protected:
+    ~ControlSink() = default;
+};
+
+/// The seam between the engine and what moves bytes. Submissions and messages come from any thread: the
+/// caller that finds the role free does the work at once, else the work goes to the holder through a
+/// hand-over list.
+class Rail {
+  public:
+    enum class Progress { busy, idle, worked };
+
+    explicit Rail(std::string name) : name_(std::move(name)) {}
+    virtual ~Rail() = default;
+    Rail(const Rail&) = delete;
+    Rail& operator=(const Rail&) = delete;
+
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+    /// Offers a transfer; its part_done comes when the rail is through with it.
+    void submit(Submission& submission) noexcept;
+    /// Sends a control message; its done() comes exactly once.
+    void send(OutMessage& message) noexcept;
+    /// Ends what has completed and posts what waits. busy: somebody else holds the role and does so.
+    Progress progress() noexcept;
+
+    /// Operations and submissions on this rail, roughly; for choosing the least loaded. Any thread.
+    [[nodiscard]] std::uint32_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
+    /// True while something is outstanding or waits to be posted. Any thread.
+    [[nodiscard]] bool has_work() const noexcept {
+        return load() != 0 || !inbox_.empty() || !outbox_.empty();
+    }
+
+    /// Registers memory; any thread. Throws Error.
+    virtual RegisteredMemory register_memory(std::uint64_t address, std::uint64_t length, bool writable) = 0;
+    /// Ends the registration: no operation touches the memory through it afterwards.
+    void deregister_memory(RegisteredMemory& memory) noexcept;
+
+    /// Resolves a peer endpoint's raw address. Throws Error.
+    PeerAddress insert_peer(std::string_view address);
+    void remove_peer(PeerAddress peer) noexcept;
+    /// This rail's own raw address, for peers.
+    [[nodiscard]] virtual std::string address() const = 0;
+
+    /// Longest chunk this rail takes.
+    [[nodiscard]] virtual std::uint64_t max_chunk() const noexcept = 0;
+    /// File descriptor to wait on for completions and messages; -1: there is none, poll.
+    [[nodiscard]] virtual int wait_fd() const noexcept { return -1; }
+    /// True when the rail is drained and wait_fd will tell of anything new. False: progress again instead.
+    bool prepare_wait() noexcept;
+
+  protected:
+    /// One bounded round with the role held. `drain_first`: false when the caller wants its post out at once.
+    virtual bool serve(bool drain_first) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
+    virtual PeerAddress do_insert_peer(std::string_view address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
+    virtual void do_remove_peer(PeerAddress peer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
+    virtual bool may_wait() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return false; }
+
+    /// Moves what was submitted behind `pending`; returns how many.
+    std::uint32_t take_submissions(PendingList<Submission>& pending) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+
+    ThreadRole role_;
+    MpscList<Submission> inbox_;
+    MpscList<OutMessage> outbox_;
+    std::atomic<std::uint32_t> load_{0};  // written by the role holder only
+
+  private:
+    bool hand_over(bool drain_first) noexcept;
+    void serve_pushed() noexcept;
+
+    std::string name_;
+};
+
+}  // namespace railyard

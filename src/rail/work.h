@@ -1,0 +1,150 @@
+// What rails pull from: the chunks of one transfer, a cursor over them, and the countdown to its end.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/status.h"
+
+namespace railyard {
+
+class Rail;
+
+/// Handle of a peer's endpoint in one rail's address vector.
+using PeerAddress = std::uint64_t;
+inline constexpr PeerAddress no_address = UINT64_MAX;
+
+/// One contiguous piece, small enough for one operation.
+struct Chunk {
+    std::uint64_t local = 0;
+    std::uint64_t remote = 0;  ///< the peer's pointer; the route turns it into what the provider wants
+    std::uint32_t length = 0;
+    std::uint32_t local_region = 0;   ///< index into Route::descriptors
+    std::uint32_t remote_region = 0;  ///< index into Route::keys
+};
+
+struct RemoteKey {
+    std::uint64_t key = 0;
+    std::uint64_t address_base = 0;  ///< subtracted from the peer's pointer
+};
+
+/// How one rail carries one transfer. Written when the transfer is prepared, read-only afterwards.
+struct Route {
+    Rail* rail = nullptr;
+    PeerAddress destination = no_address;
+    std::vector<void*> descriptors;
+    std::vector<RemoteKey> keys;
+};
+
+/// Chunks [begin, end) of a Work.
+struct Run {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+    [[nodiscard]] bool empty() const noexcept { return begin == end; }
+    [[nodiscard]] std::uint32_t size() const noexcept { return end - begin; }
+};
+
+/// The pull side of a transfer. One round: arm() by the poster; then rails take_run() until it is dry, each
+/// operation and each submission ends in one part_done(). The round is over when everything armed is done.
+class Work {
+  public:
+    enum class Kind : std::uint8_t { read, write };
+    /// Called once per round, by whoever ends the last data part, while the tail part still holds the round
+    /// open.
+    using Tail = void (*)(Work& work) noexcept;
+
+    /// Starts a round of `submissions` hand-overs over all chunks. With `tail`, one more part is armed, which
+    /// the tail ends itself. Only while done(); before anything is handed over.
+    void arm(std::uint32_t submissions, Tail tail) noexcept {
+        tail_ = tail;
+        first_error_.store(Status::ok, std::memory_order_relaxed);
+        const auto parts = static_cast<std::uint32_t>(chunks.size()) + submissions + (tail ? 1 : 0);
+        // Relaxed is enough towards the rails: they see it through the hand-over list (seq_cst push and
+        // take).
+        remaining_.store(parts, std::memory_order_relaxed);
+        cursor_.store(0, std::memory_order_relaxed);
+    }
+
+    /// Takes the next at most `limit` chunks; empty when none are left. Any rail's role holder.
+    Run take_run(std::uint32_t limit) noexcept {
+        const auto count = static_cast<std::uint32_t>(chunks.size());
+        if (cursor_.load(std::memory_order_relaxed) >= count) return {};
+        // Each chunk index is handed out once; the chunks themselves were published by the hand-over.
+        const std::uint32_t begin = cursor_.fetch_add(limit, std::memory_order_relaxed);
+        if (begin >= count) return {};
+        return {begin, count - begin < limit ? count : begin + limit};
+    }
+
+    /// Ends one part. The last call of a round is the last touch of the object by the rails: the poster may
+    /// repost or free it from then on. The release half pairs with done()'s acquire.
+    void part_done(Status status) noexcept {
+        const Tail tail = tail_;
+        if (status != Status::ok) stop(status);
+        const std::uint32_t before = remaining_.fetch_sub(1, std::memory_order_acq_rel);
+        if (tail && before == 2) tail(*this);
+    }
+
+    /// Makes the round end with `status` unless it has failed already: rails post no more of it. Any thread.
+    void stop(Status status) noexcept {
+        Status expected = Status::ok;
+        first_error_.compare_exchange_strong(expected, status, std::memory_order_relaxed);
+    }
+
+    /// Ends a round of which nothing has been handed over yet.
+    void abandon(Status status) noexcept {
+        stop(status);
+        remaining_.store(0, std::memory_order_release);
+    }
+
+    /// Nothing of the round is outstanding (true before the first round, too).
+    [[nodiscard]] bool done() const noexcept { return remaining_.load(std::memory_order_acquire) == 0; }
+    /// Of the finished round, or the first error so far.
+    [[nodiscard]] Status status() const noexcept { return first_error_.load(std::memory_order_relaxed); }
+
+    Kind kind = Kind::write;
+    bool striped = false;           ///< several rails share it, so none may take far ahead
+    std::uint32_t run_length = 16;  ///< chunks a rail takes in one go
+    std::vector<Chunk> chunks;
+
+  private:
+    Tail tail_ = nullptr;
+    std::atomic<std::uint32_t> cursor_{0};
+    std::atomic<std::uint32_t> remaining_{0};
+    std::atomic<Status> first_error_{Status::ok};
+};
+
+/// One transfer offered to one rail. Lives in the transfer; belongs to the rail from submit() until its
+/// part_done.
+struct Submission {
+    Submission* next = nullptr;  ///< hand-over list, then the rail's list of pending work
+    Work* work = nullptr;
+    const Route* route = nullptr;
+    Run run;                          ///< taken and not yet posted; role holder only
+    std::uint64_t blocked_since = 0;  ///< ns, when the provider began to answer EAGAIN; role holder only
+};
+
+/// A control message on its way out, in fragments. Lives with its sender until `done`.
+struct OutMessage {
+    /// Writes the next fragment into `buffer` without moving on; returns its length.
+    using Fill = std::size_t (*)(OutMessage& message, std::span<std::byte> buffer) noexcept;
+    /// Moves on behind the fragment last filled; false when that was the last.
+    using Advance = bool (*)(OutMessage& message) noexcept;
+    /// Called once, after the last fragment's completion or the first failure: the sender may free it then.
+    using Done = void (*)(OutMessage& message, Status status) noexcept;
+
+    OutMessage* next = nullptr;
+    PeerAddress destination = no_address;
+    Fill fill = nullptr;
+    Advance advance = nullptr;
+    Done done = nullptr;
+    // The channel's own state, role holder only.
+    std::uint32_t in_flight = 0;
+    bool exhausted = false;
+    Status status = Status::ok;
+    std::uint64_t blocked_since = 0;
+};
+
+}  // namespace railyard

@@ -1,0 +1,123 @@
+#include "options.h"
+
+#include <gtest/gtest.h>
+
+namespace railyard::bench {
+namespace {
+
+ParsedOptions parse(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "railyard-bench");
+    return parse_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+Options good(std::vector<const char*> arguments) {
+    ParsedOptions parsed = parse(std::move(arguments));
+    EXPECT_TRUE(parsed.options) << parsed.text;
+    return parsed.options.value_or(Options{});
+}
+
+TEST(BenchOptions, DefaultsStayOnThisHost) {
+    Options options = good({});
+    EXPECT_EQ(options.role, Role::both);
+    EXPECT_EQ(options.params.at("provider"), "tcp");
+    EXPECT_EQ(options.params.at("devices"), "lo");
+    EXPECT_EQ(options.ops, std::vector{host::Op::write});
+    EXPECT_EQ(options.sizes.size(), 22u);
+    EXPECT_TRUE(options.check);
+    EXPECT_EQ(options.slice_count(), 1u);
+}
+
+TEST(BenchOptions, DevicesAreLeftAloneWhereTheyAreNamedOrHaveNoMeaning) {
+    EXPECT_EQ(good({"--param", "devices=eth7"}).params.at("devices"), "eth7");
+    EXPECT_EQ(good({"--provider", "shm"}).params.count("devices"), 0u);
+    EXPECT_EQ(good({"--role", "initiator", "--peer", "h:1"}).params.count("devices"), 0u);
+    EXPECT_EQ(good({"--plugin", "UCX"}).params.size(), 0u);
+}
+
+TEST(BenchOptions, ParamsRepeat) {
+    Options options =
+        good({"--param", "chunk_size=64K", "--param", "log_level=warn", "--rails", "4", "--sizes", "8"});
+    EXPECT_EQ(options.params.at("chunk_size"), "64K");
+    EXPECT_EQ(options.params.at("log_level"), "warn");
+    EXPECT_EQ(rails_asked(fabric_choice(options.params)), 4u);
+}
+
+TEST(BenchOptions, RailsAskedFollowParams) {
+    EXPECT_EQ(rails_asked({"tcp", "lo", 4, 0}), 4u);
+    EXPECT_EQ(rails_asked({"tcp", "a,b", 2, 0}), 4u);
+    EXPECT_EQ(rails_asked({"tcp", "a,b", 2, 3}), 3u);
+    EXPECT_EQ(rails_asked({"tcp", "^a,b", 2, 0}), 2u);
+    EXPECT_EQ(rails_asked({"auto", "", 1, 0}), 1u);
+}
+
+TEST(BenchOptions, WorkloadIsTaken) {
+    Options options = good({"--op",  "both",    "--sizes", "8,1M",       "--batch",   "1,64", "--notify",
+                            "both",  "--iters", "100",     "--window",   "3",         "--pt", "on",
+                            "--raw", "--json",  "-",       "--no-check", "--timeout", "2.5"});
+    EXPECT_EQ(options.ops, (std::vector{host::Op::write, host::Op::read}));
+    EXPECT_EQ(options.sizes, (std::vector<std::uint64_t>{8, 1u << 20}));
+    EXPECT_EQ(options.batches, (std::vector<unsigned>{1, 64}));
+    EXPECT_EQ(options.notify, (std::vector<bool>{false, true}));
+    EXPECT_EQ(options.iterations, 100u);
+    EXPECT_EQ(options.window, 3u);
+    EXPECT_TRUE(options.progress_thread);
+    EXPECT_TRUE(options.raw);
+    EXPECT_EQ(options.slice_count(), 5u);
+    EXPECT_TRUE(options.json_to_stdout());
+    EXPECT_FALSE(options.check);
+    EXPECT_EQ(options.timeout.count(), 2500);
+}
+
+TEST(BenchOptions, PeerIsHostAndPort) {
+    Options options = good({"--role", "initiator", "--peer", "[::1]:4000"});
+    EXPECT_EQ(options.peer_host, "::1");
+    EXPECT_EQ(options.peer_port, 4000);
+    EXPECT_EQ(good({"--role", "target", "--peer", ":0"}).peer_port, 0);
+}
+
+TEST(BenchOptions, MistakesAreUsageErrors) {
+    for (std::vector<const char*> arguments :
+         std::vector<std::vector<const char*>>{{"--op", "append"},
+                                               {"--sizes", "0"},
+                                               {"--sizes", "9:1"},
+                                               {"--batch", "x"},
+                                               {"--window", "0"},
+                                               {"--param", "x"},
+                                               {"--param", "=x"},
+                                               {"--provider", "tcp", "--param", "provider=shm"},
+                                               {"--role", "target"},
+                                               {"--peer", "h:1"},
+                                               {"--role", "initiator", "--peer", "h"},
+                                               {"--role", "initiator", "--peer", ":1"},
+                                               {"--role", "initiator", "--peer", "h:0"},
+                                               {"--role", "target", "--peer", "h:70000"},
+                                               {"--pt", "maybe"},
+                                               {"--iters", "5", "--seconds", "1"},
+                                               {"--raw", "--raw-only"},
+                                               {"--timeout", "-1"},
+                                               {"--rails", "0"},
+                                               {"--unknown"},
+                                               {"positional"},
+                                               {"--raw", "--plugin", "UCX"},
+                                               {"--role", "target", "--peer", "h:1x"}}) {
+        ParsedOptions parsed = parse(arguments);
+        EXPECT_FALSE(parsed.options) << arguments.front() << " " << arguments.back();
+        EXPECT_EQ(parsed.exit_status, 2) << arguments.front();
+        EXPECT_NE(parsed.text.find("railyard-bench: "), std::string::npos) << parsed.text;
+    }
+}
+
+TEST(BenchOptions, HelpIsNoError) {
+    ParsedOptions parsed = parse({"--help"});
+    EXPECT_FALSE(parsed.options);
+    EXPECT_EQ(parsed.exit_status, 0);
+    for (const char* name :
+         {"--plugin", "--plugin-dir", "--param", "--op", "--sizes", "--batch", "--notify", "--seconds",
+          "--iters", "--window", "--pt", "--json", "--no-check", "--raw", "--timeout", "--role", "--peer"}) {
+        EXPECT_NE(parsed.text.find(name), std::string::npos) << name;
+    }
+    EXPECT_EQ(parsed.text.find("--corrupt"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace railyard::bench

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""railyard-bench as a user runs it.  program_test.py PROGRAM CASE [PLUGIN_DIR]
+
+Each case is one meson test. Everything stays on the loopback interface and in this host's shared memory.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+PROGRAM, CASE = sys.argv[1], sys.argv[2]
+PLUGIN_DIR = sys.argv[3] if len(sys.argv) > 3 else ""
+LIMIT = 80
+FAST = ["--iters", "200", "--window", "4"]
+RAW = ["--raw-only"]
+PLUGIN = ["--plugin-dir", PLUGIN_DIR]
+RESULT_KEYS = {"op", "size", "batch", "rails", "notify", "pt", "mb_per_s", "ops_per_s", "p50_us", "p99_us", "p999_us",
+               "raw_mb_per_s", "ratio_raw", "checked"}
+
+
+def fail(message, done=None):
+    print(f"{CASE}: {message}")
+    if done is not None:
+        print(f"$ {' '.join(done.args)}\nstatus {done.returncode}\n{done.stdout}\n{done.stderr}")
+    sys.exit(1)
+
+
+def run(*arguments, status=0, env=None):
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith("RAILYARD_") and key != "NIXL_PLUGIN_DIR"}
+    done = subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=LIMIT, check=False, env={**environment, **(env or {})})
+    if done.returncode != status:
+        fail(f"status {done.returncode}, wanted {status}", done)
+    return done
+
+
+def expect(condition, message, done=None):
+    if not condition:
+        fail(message, done)
+
+
+def results(*arguments, points):
+    """Runs with --json - and checks the document's shape; every point must be checked and right."""
+    done = run(*arguments, "--json", "-")
+    document = json.loads(done.stdout)
+    expect(document["version"] == 1 and isinstance(document["host"], dict), "no version or host", done)
+    expect(len(document["results"]) == points, f"{len(document['results'])} results, wanted {points}", done)
+    for result in document["results"]:
+        expect(RESULT_KEYS <= result.keys(), f"missing keys: {RESULT_KEYS - result.keys()}", done)
+        expect(result["checked"] is True, "not checked", done)
+        expect(result["mb_per_s"] > 0 and result["ops_per_s"] > 0, "no rate", done)
+        expect(0 < result["p50_us"] <= result["p99_us"] <= result["p999_us"], "percentiles out of order", done)
+    return document["results"]
+
+
+def usage():
+    run("--help")
+    for arguments in (["--op", "append"], ["--sizes", "0"], ["--sizes", "1G", "--batch", "64"], ["--param", "x"],
+                      ["--role", "target"], ["--no-such-option"]):
+        done = run(*RAW, *arguments, status=2)
+        expect(done.stderr.startswith("railyard-bench: "), "no message", done)
+        expect(done.stdout == "", "usage errors belong on standard error", done)
+    done = run(*RAW, "--provider", "nonsense", "--sizes", "8", status=1)
+    expect("nonsense" in done.stderr and "libfabric offers" in done.stderr, "does not name what there is", done)
+    done = run(*RAW, "--sizes", "8", "--json", "/no/such/dir/file", *FAST, status=1)
+    expect("/no/such/dir/file" in done.stderr, "does not name the file", done)
+
+
+def raw_loop():
+    for provider in ("tcp", "shm"):
+        for rails in ("1", "4"):
+            results(*RAW, *FAST, "--provider", provider, "--rails", rails, "--op", "both", "--sizes", "1,8,5000,1M",
+                    "--batch", "1,7", points=16)
+    done = run(*RAW, *FAST, "--sizes", "8", "--pt", "on")
+    expect(re.search(r"bytes +batch .*MB/sec +usec/xfer +Mxfers/s +p50", done.stdout), "no table", done)
+    expect(len(done.stdout.strip().splitlines()) == 3 and "\r" not in done.stderr, "more than a table", done)
+
+
+def corrupt(side):
+    for kind, text in (("data", "wrong data"), ("guard", "guard bytes")):
+        for op in ("write", "read"):
+            done = run(*side, *FAST, "--op", op, "--sizes", "8,4K", "--corrupt", kind, "--json", "-", status=1)
+            expect(done.stderr.count(text) == 2 and "WRONG" in done.stderr, f"does not tell of {text}", done)
+            for result in json.loads(done.stdout)["results"]:
+                expect(result["checked"] is False and text in result["wrong"], "the result looks right", done)
+    done = run(*side, *FAST, "--sizes", "8", "--corrupt", "data", "--no-check", "--json", "-")
+    expect(json.loads(done.stdout)["results"][0]["checked"] is False, "checked without a check", done)
+
+
+def stall(side):
+    done = run(*side, "--sizes", "4K", "--seconds", "0.2", "--stall", "--timeout", "1", "--json", "-", status=1)
+    expect(re.search(r"stalled: \w+ write of 4K.* outstanding", done.stderr), "does not say what stalled", done)
+    expect("stalled" in json.loads(done.stdout)["error"], "the JSON does not tell of the stall", done)
+
+
+def two_roles(side):
+    target = subprocess.Popen([PROGRAM, *side, "--role", "target", "--peer", "127.0.0.1:0", "--param", "devices=lo",
+                               "--provider", "tcp"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        line = target.stderr.readline()
+        port = re.search(r"listening on .*:(\d+)", line)
+        expect(port, f"the target says {line!r}")
+        results(*side, *FAST, "--role", "initiator", "--peer", f"127.0.0.1:{port.group(1)}", "--provider", "tcp",
+                "--param", "devices=lo", "--op", "both", "--sizes", "8,64K", points=4)
+        expect(target.wait(timeout=20) == 0, f"the target ended with {target.returncode}")
+    finally:
+        target.kill()
+        target.wait()
+        target.stderr.close()
+
+
+def plugin(provider):
+    for rails in ("1", "4"):
+        for found in results(*PLUGIN, *FAST, "--provider", provider, "--rails", rails, "--op", "both", "--sizes",
+                             "1,8,5000,1M", "--batch", "1,7", "--notify", "both", points=32):
+            expect(found["rails"] == int(rails) and found["pt"] is False, f"wrong labels: {found}")
+
+
+def plugin_progress_thread():
+    for provider in ("tcp", "shm"):
+        results(*PLUGIN, "--provider", provider, "--pt", "on", "--op", "both", "--sizes", "8,64K", "--batch", "1,16",
+                "--notify", "both", "--iters", "50", "--window", "4", points=16)
+    found = results(*PLUGIN, "--pt", "on", "--sizes", "4K", "--batch", "2000", "--window", "1", "--iters", "5",
+                    "--post-time", points=1)
+    expect(found[0]["post_p50_us"] > 0, f"no post time: {found}")
+
+
+def plugin_ratio():
+    for provider in ("tcp", "shm"):
+        for found in results(*PLUGIN, *FAST, "--raw", "--provider", provider, "--op", "both", "--sizes", "8,64K",
+                             "--batch", "1,64", points=8):
+            expect(found["ratio_raw"] > 0 and found["raw_mb_per_s"] > 0, f"no ratio: {found}")
+            ratio = found["mb_per_s"] / found["raw_mb_per_s"]
+            expect(abs(found["ratio_raw"] / ratio - 1) < 1e-6, f"ratio and rates disagree: {found}")
+
+
+def plugin_idle():
+    done = run(*PLUGIN, "--provider", "tcp", "--pt", "on", "--idle-check", "0.5", "--json", "-")
+    idle = json.loads(done.stdout)["idle"]
+    expect(idle["initiator_cpu_percent"] < 50 and idle["target_cpu_percent"] < 50, "idle threads spin", done)
+
+
+def plugin_missing():
+    done = run("--plugin-dir", "/no/such/dir", "--sizes", "8", status=1)
+    expect("/no/such/dir" in done.stderr, "does not name the plugin dir", done)
+    done = run(*PLUGIN, "--plugin", "NO_SUCH", "--sizes", "8", status=1)
+    expect("NO_SUCH" in done.stderr, "does not name the plugin", done)
+    done = run(*PLUGIN, "--param", "no_such_param=1", "--sizes", "8", status=1)
+    expect("no_such_param" in done.stderr, "does not name the parameter", done)
+
+
+CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RAW), "raw-stall": lambda: stall(RAW),
+         "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
+         "plugin-shm": lambda: plugin("shm"), "plugin-progress-thread": plugin_progress_thread,
+         "plugin-ratio": plugin_ratio, "plugin-corrupt": lambda: corrupt(PLUGIN),
+         "plugin-stall": lambda: stall(PLUGIN), "plugin-two-roles": lambda: two_roles(PLUGIN),
+         "plugin-idle": plugin_idle, "plugin-missing": plugin_missing}
+
+CASES[CASE]()
+print(f"{CASE}: passed")

@@ -1,0 +1,83 @@
+#include "report.h"
+
+#include <gtest/gtest.h>
+
+namespace railyard::bench {
+namespace {
+
+PointResult sample() {
+    PointResult result;
+    result.point.layout = {4096, 16, 8};
+    result.point.op = host::Op::read;
+    result.point.notify = true;
+    result.main.transfers = 1000;
+    result.main.transfers_per_s = 500;
+    result.main.mb_per_s = 32.768;
+    for (int i = 0; i < 100; ++i)
+        result.main.latency.add(10'000);
+    result.checked = true;
+    return result;
+}
+
+TEST(BenchReport, KeysWithoutRaw) {
+    Options options;
+    options.params = {{"rails_per_device", "4"}};
+    options.progress_thread = true;
+    nlohmann::json json = to_json(sample(), options);
+    EXPECT_EQ(json.at("op"), "read");
+    EXPECT_EQ(json.at("size"), 4096);
+    EXPECT_EQ(json.at("batch"), 16);
+    EXPECT_EQ(json.at("rails"), 4);
+    EXPECT_EQ(json.at("notify"), true);
+    EXPECT_EQ(json.at("pt"), true);
+    EXPECT_DOUBLE_EQ(json.at("mb_per_s"), 32.768);
+    EXPECT_DOUBLE_EQ(json.at("ops_per_s"), 8000);
+    for (const char* key : {"p50_us", "p99_us", "p999_us"})
+        EXPECT_NEAR(json.at(key).get<double>(), 10, 0.1) << key;
+    EXPECT_TRUE(json.at("raw_mb_per_s").is_null());
+    EXPECT_TRUE(json.at("ratio_raw").is_null());
+    EXPECT_EQ(json.at("checked"), true);
+    EXPECT_FALSE(json.contains("wrong"));
+}
+
+TEST(BenchReport, RatioIsOursOverRaw) {
+    PointResult result = sample();
+    result.raw.emplace();
+    result.raw->transfers_per_s = 1000;
+    result.raw->mb_per_s = 65.536;
+    nlohmann::json json = to_json(result, Options{});
+    EXPECT_DOUBLE_EQ(json.at("ratio_raw"), 0.5);
+    EXPECT_DOUBLE_EQ(json.at("raw_mb_per_s"), 65.536);
+}
+
+TEST(BenchReport, WrongDataIsNeverAllRight) {
+    Options options;
+    options.json = "-";
+    Report report(options, 1);
+    EXPECT_FALSE(report.all_right());
+    PointResult result = sample();
+    result.wrong = "a byte";
+    result.checked = false;
+    testing::internal::CaptureStderr();
+    report.add(result);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("WRONG: read of 4K"), std::string::npos);
+    EXPECT_FALSE(report.all_right());
+}
+
+TEST(BenchReport, DocumentHasVersionHostAndResults) {
+    Options options;
+    options.json = "-";
+    Report report(options, 1);
+    report.add(sample());
+    EXPECT_TRUE(report.all_right());
+    testing::internal::CaptureStdout();
+    report.finish("");
+    nlohmann::json document = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+    EXPECT_EQ(document.at("version"), 1);
+    EXPECT_TRUE(document.at("host").is_object());
+    EXPECT_EQ(document.at("results").size(), 1u);
+    EXPECT_FALSE(document.contains("error"));
+}
+
+}  // namespace
+}  // namespace railyard::bench

@@ -1,0 +1,116 @@
+// Two engines in one process, with a shared way to wait for things: what the conformance suite stands on.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace railyard::test {
+
+/// One way to run the suite.
+struct Fabric {
+    std::string provider;
+    int rails = 1;
+    bool progress_thread = false;
+};
+
+inline std::string fabric_name(const testing::TestParamInfo<Fabric>& info) {
+    return info.param.provider + "_" + std::to_string(info.param.rails) + "rails_" +
+           (info.param.progress_thread ? "thread" : "inline");
+}
+
+inline ParamMap fabric_params(const Fabric& fabric) {
+    ParamMap params{{"provider", fabric.provider}, {"rails_per_device", std::to_string(fabric.rails)}};
+    if (fabric.provider == "tcp") params["devices"] = "lo";
+    return params;
+}
+
+inline std::unique_ptr<Engine> make_engine(const std::string& name, const Fabric& fabric, ParamMap extra = {}) {
+    extra.merge(fabric_params(fabric));
+    EngineConfig config;
+    config.agent_name = name;
+    config.params = Params::parse(extra, [](const char*) -> const char* { return nullptr; });
+    config.progress_thread = fabric.progress_thread;
+    return std::make_unique<Engine>(std::move(config));
+}
+
+/// Memory of one side, registered as a whole.
+struct Buffer {
+    explicit Buffer(Engine& engine, std::size_t size, std::uint8_t fill = 0)
+        : bytes(size, fill), region(engine.register_memory(address(), size, 0)) {}
+    [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(bytes.data()); }
+    [[nodiscard]] LocalDescriptor local(std::uint64_t offset, std::uint64_t length) const {
+        return {address() + offset, length, &region};
+    }
+    std::vector<std::uint8_t> bytes;
+    std::shared_ptr<Registration> region;
+};
+
+inline void fill_pattern(std::vector<std::uint8_t>& bytes, std::uint32_t seed) {
+    std::uint32_t state = seed * 2654435761u + 1;
+    for (std::uint8_t& byte : bytes) {
+        state = state * 1664525u + 1013904223u;
+        byte = static_cast<std::uint8_t>(state >> 24);
+    }
+}
+
+class EnginePair {
+  public:
+    explicit EnginePair(const Fabric& fabric) : EnginePair(fabric, fabric) {}
+    EnginePair(const Fabric& left, const Fabric& right, const ParamMap& extra = {})
+        : a(make_engine("alpha", left, extra)), b(make_engine("beta", right, extra)) {
+        a->load_connection_info("beta", b->connection_info());
+        b->load_connection_info("alpha", a->connection_info());
+    }
+
+    /// A's view of memory that B registered.
+    std::shared_ptr<RemoteRegion> publish(const Buffer& buffer) {
+        return a->load_remote_memory("beta", b->memory_metadata(*buffer.region), buffer.address(), buffer.bytes.size());
+    }
+
+    /// Drives both engines until `over` says so; false past the limit.
+    bool until(const std::function<bool()>& over, std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+        const auto end = std::chrono::steady_clock::now() + limit;
+        while (!over()) {
+            if (std::chrono::steady_clock::now() > end) return false;
+            if (a) a->progress();
+            if (b) b->progress();
+        }
+        return true;
+    }
+
+    Status wait(Transfer& transfer, std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+        Status status = Status::in_progress;
+        const bool over = until([&] { return (status = a->poll(transfer)) != Status::in_progress; }, limit);
+        EXPECT_TRUE(over) << "transfer still in progress";
+        return status;
+    }
+
+    Status run(Transfer& transfer) {
+        const Status status = a->post(transfer);
+        return status == Status::in_progress ? wait(transfer) : status;
+    }
+
+    /// What B has received, once there are at least `count`.
+    std::vector<Notification> notifications(std::size_t count) {
+        std::vector<Notification> got;
+        EXPECT_TRUE(until([&] {
+            b->take_notifications(got);
+            return got.size() >= count;
+        })) << "only "
+            << got.size() << " of " << count << " notifications arrived";
+        return got;
+    }
+
+    std::unique_ptr<Engine> a, b;
+};
+
+}  // namespace railyard::test

@@ -1,0 +1,138 @@
+// Notifications: whole, once, after their data, with the right sender; on every fabric.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "engine_pair.h"
+
+namespace railyard::test {
+namespace {
+
+class NotificationTest : public testing::TestWithParam<Fabric> {};
+
+std::string pattern_text(std::size_t size, std::uint32_t seed) {
+    std::vector<std::uint8_t> bytes(size);
+    fill_pattern(bytes, seed);
+    return {bytes.begin(), bytes.end()};
+}
+
+TEST_P(NotificationTest, AnySizeArrivesWhole) {
+    EnginePair pair(GetParam());
+    const std::vector<std::size_t> sizes = {0, 1, 100, 8100, 8192, 8193, 100'000, std::size_t{16} << 20};
+    for (std::size_t size : sizes) pair.a->send_notification("beta", pattern_text(size, static_cast<std::uint32_t>(size)));
+    std::vector<Notification> got = pair.notifications(sizes.size());
+    ASSERT_EQ(got.size(), sizes.size());
+    std::multiset<std::string> expected, seen;
+    for (std::size_t size : sizes) expected.insert(pattern_text(size, static_cast<std::uint32_t>(size)));
+    for (Notification& notification : got) {
+        EXPECT_EQ(notification.agent, "alpha");
+        seen.insert(std::move(notification.message));
+    }
+    EXPECT_TRUE(seen == expected);
+}
+
+TEST_P(NotificationTest, TooLongIsRefused) {
+    EnginePair pair(GetParam());
+    try {
+        pair.a->send_notification("beta", std::string((std::size_t{16} << 20) + 1, 'x'));
+        FAIL() << "accepted";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::invalid_param);
+        EXPECT_NE(std::string(error.what()).find("16777216"), std::string::npos) << error.what();
+    }
+    EXPECT_THROW(pair.a->send_notification("nobody", "x"), Error);
+}
+
+TEST_P(NotificationTest, FollowsTheDataOfItsTransfer) {
+    EnginePair pair(GetParam());
+    constexpr std::size_t size = 2 << 20;
+    Buffer source(*pair.a, size);
+    Buffer target(*pair.b, size);
+    const auto remote = pair.publish(target);
+    const LocalDescriptor from = source.local(0, size);
+    const RemoteDescriptor to{target.address(), size, &remote};
+    Transfer* transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", "first");
+    for (std::uint32_t round = 0; round < 20; ++round) {
+        fill_pattern(source.bytes, round);
+        const std::string message = "round " + std::to_string(round);
+        const Status posted = pair.a->post(*transfer, round ? &message : nullptr);
+        ASSERT_TRUE(posted == Status::in_progress || posted == Status::ok);
+        const std::vector<Notification> got = pair.notifications(1);
+        ASSERT_TRUE(target.bytes == source.bytes) << "notified before the data of round " << round;
+        ASSERT_EQ(got.size(), 1u);
+        EXPECT_EQ(got[0].message, round ? message : "first");
+        ASSERT_EQ(pair.wait(*transfer), Status::ok);
+    }
+    pair.a->release(transfer);
+}
+
+TEST_P(NotificationTest, ATransferWithoutDataStillNotifies) {
+    EnginePair pair(GetParam());
+    Transfer* transfer = pair.a->prepare(Operation::write, {}, {}, "beta", "only words");
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    const auto got = pair.notifications(1);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(got[0].message, "only words");
+    pair.a->release(transfer);
+}
+
+TEST_P(NotificationTest, ManySendersAtOnceLoseAndDoubleNothing) {
+    const Fabric fabric = GetParam();
+    const auto target = make_engine("target", fabric);
+    constexpr int senders = 4;
+    constexpr int threads = 2;
+    constexpr int messages = 40;
+    std::vector<std::unique_ptr<Engine>> engines;
+    for (int i = 0; i < senders; ++i) {
+        engines.push_back(make_engine("sender" + std::to_string(i), fabric));
+        engines.back()->load_connection_info("target", target->connection_info());
+    }
+    // 20 kB each: three fragments, mixed with everybody else's.
+    auto text = [](int sender, int thread, int index) {
+        const std::string head = std::to_string(sender) + "/" + std::to_string(thread) + "/" + std::to_string(index) + ":";
+        return head + std::string(20'000, static_cast<char>('a' + (sender + thread + index) % 26));
+    };
+    std::vector<std::thread> workers;
+    std::atomic<bool> stop{false};
+    for (int s = 0; s < senders; ++s) {
+        for (int t = 0; t < threads; ++t) {
+            workers.emplace_back([&, s, t] {
+                for (int i = 0; i < messages; ++i) {
+                    engines[static_cast<std::size_t>(s)]->send_notification("target", text(s, t, i));
+                }
+                while (!stop.load()) {
+                    if (!engines[static_cast<std::size_t>(s)]->progress()) std::this_thread::yield();
+                }
+            });
+        }
+    }
+    std::vector<Notification> got;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (got.size() < senders * threads * messages && std::chrono::steady_clock::now() < end) {
+        target->take_notifications(got);
+        std::this_thread::yield();
+    }
+    stop.store(true);
+    for (std::thread& worker : workers) worker.join();
+    ASSERT_EQ(got.size(), static_cast<std::size_t>(senders * threads * messages));
+    std::set<std::string> seen;
+    for (const Notification& notification : got) {
+        const int s = notification.message[0] - '0';
+        EXPECT_EQ(notification.agent, "sender" + std::to_string(s));
+        seen.insert(notification.message);
+    }
+    for (int s = 0; s < senders; ++s) {
+        for (int t = 0; t < threads; ++t) {
+            for (int i = 0; i < messages; ++i) EXPECT_EQ(seen.count(text(s, t, i)), 1u);
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, NotificationTest,
+                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, true}, Fabric{"shm", 1, false},
+                                         Fabric{"shm", 4, true}),
+                         fabric_name);
+
+}  // namespace
+}  // namespace railyard::test

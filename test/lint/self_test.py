@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Each lint finds what it is for, in small bad samples, and nothing in good ones; so do the scripts of a test run."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import environment
+import format as format_lint  # pylint: disable=redefined-builtin
+import layers
+import links
+import same_text
+import scripts
+import sizes
+import symbols
+import words
+
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
+
+
+class InTree(unittest.TestCase):
+    """A test with an empty tree of its own."""
+
+    def setUp(self):
+        self.root = tempfile.mkdtemp(prefix="railyard-lint-")
+        self.addCleanup(shutil.rmtree, self.root)
+
+    def write(self, path, text, mode=0o644):
+        full = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(full, mode)
+        return full
+
+
+class Layers(InTree):
+    def check(self, path, include, bad):
+        self.write(path, f"#pragma once\n#include {include}\n")
+        found = list(layers.findings(self.root))
+        self.assertEqual(bool(found), bad, f"{path} includes {include}: {found}")
+        if bad:
+            self.assertIn(f"{path}:2: includes", found[0])
+        os.remove(os.path.join(self.root, path))
+
+    def test_arrows_point_down(self):
+        for path, include, bad in [
+                ("src/rail/a.h", '"common/log.h"', False), ("src/rail/a.h", '"fabric/info.h"', False),
+                ("src/rail/a.h", '"rail/work.h"', False), ("src/common/a.h", '"engine/engine.h"', True),
+                ("src/fabric/a.cpp", '"rail/rail.h"', True), ("src/fabric/a.cpp", '"../rail/rail.h"', True),
+                ("src/topology/a.h", '"fabric/info.h"', True), ("src/engine/a.h", '"plugin/entry.h"', True),
+                ("src/plugin/a.h", '"host/agent.h"', True), ("src/plugin/a.h", '"engine/engine.h"', False),
+                ("src/novel/a.h", '"common/log.h"', True), ("include/railyard/a.h", '"common/log.h"', True),
+                ("benchmark/a.cpp", '"host/agent.h"', False), ("benchmark/a.cpp", '"engine/engine.h"', True)]:
+            self.check(path, include, bad)
+
+    def test_headers_of_others(self):
+        for path, include, bad in [
+                ("src/fabric/a.h", "<rdma/fabric.h>", False), ("src/engine/a.h", "<rdma/fabric.h>", True),
+                ("benchmark/raw_loop.cpp", "<rdma/fabric.h>", False), ("benchmark/a.cpp", "<rdma/fabric.h>", True),
+                ("src/common/a.h", "<cuda.h>", True), ("src/cuda/a.h", "<cuda.h>", False),
+                ("src/rail/a.h", "<hwloc.h>", True), ("src/topology/a.h", "<hwloc.h>", False),
+                ("src/engine/a.h", '"backend/backend_engine.h"', True), ("src/engine/a.h", '"nixl_types.h"', True),
+                ("src/plugin/a.h", '"backend/backend_engine.h"', False), ("src/engine/a.h", "<vector>", False)]:
+            self.check(path, include, bad)
+
+
+class Sizes(InTree):
+    GOOD = """
+        namespace a { struct S { S(int x, int y) : x_{x}, y_(y) { go(); } int x_{}, y_; };
+        enum class E { one, two };
+        template <class T> T pick(std::map<int, T> m, T b) { if (m.empty()) { return b; } return m.at(0); } }
+        """
+
+    def found(self, text, path="src/common/a.cpp"):
+        self.write(path, text)
+        return list(sizes.findings(self.root))
+
+    def test_good(self):
+        self.assertEqual(self.found(self.GOOD), [])
+        self.assertEqual([entry[:2] for entry in sizes.functions(self.GOOD)], [("S", 2), ("pick", 2)])
+
+    def test_long_file(self):
+        self.assertIn("401 lines", self.found("\n" * 401)[0])
+        self.assertEqual(self.found("\n" * 400), [])
+
+    def test_long_function(self):
+        body = "    x();  // } not a brace\n" * 59
+        self.assertIn("A::go has 61 lines", self.found("void A::go(int a) const noexcept {\n" + body + "}\n")[0])
+        self.assertEqual(self.found("void go() {\n" + body[27:] + "}\n"), [])
+        self.assertIn("C::C has", self.found("C::C(int a)\n    : a_{a},\n      b_(2) {\n" + body + "}\n")[0])
+
+    def test_parameters(self):
+        seven = "int f(int a, std::map<int, int> b, int c, int d, int e, int g, void (*h)(int, int)) { return 0; }\n"
+        self.assertIn("f has 7 parameters", self.found(seven)[0])
+        os.remove(os.path.join(self.root, "src/common/a.cpp"))
+        self.assertEqual(self.found(seven, "src/plugin/a.cpp"), [])
+
+    def test_text_is_not_code(self):
+        self.assertEqual(self.found('const char* t = "void f(int a, int b) {"; char q = \'{\'; int n = 1\'000;\n'
+                                    "#define M(x) { x\nint g() { return 1; }\n"), [])
+
+
+class Environment(InTree):
+    def test_who_reads_it(self):
+        self.write("src/common/params.cpp", "auto a = std::getenv(name);\n")
+        self.write("src/host/plugin_loader.cpp", "auto a = getenv(name);\n")
+        self.write("src/rail/a.cpp", "// getenv(x)\nauto b = 1;\n")
+        self.write("benchmark/a.cpp", "auto b = getenv(\"A\");\n")
+        self.assertEqual(list(environment.findings(self.root)), [])
+        self.write("src/rail/a.cpp", "\nauto b = std::getenv(\"A\");\n")
+        self.assertIn("src/rail/a.cpp:2:", list(environment.findings(self.root))[0])
+
+
+class Words(InTree):
+    def test_words(self):
+        self.write("a.md", "A transfer in the obsession of /opt/amazon/efa/lib; ~/work/x; https://example.com/work/x\n")
+        self.assertEqual(list(words.findings(self.root)), [])
+        for bad in ["one sess" + "ion more", "see /wo" + "rk/main", "in /ro" + "ot/x", "from py" + "pi.org"]:
+            self.write("a.md", f"first\n{bad}\n")
+            self.assertIn("a.md:2:", list(words.findings(self.root))[0], bad)
+
+
+class Links(InTree):
+    def test_links(self):
+        self.write("docs/a.md", "[b](b.md#part) [c](../c.md) [d](https://example.com/) [e](#here)\n")
+        self.write("docs/b.md", "")
+        self.assertIn("docs/a.md:1: links to ../c.md", list(links.findings(self.root))[0])
+        self.write("c.md", "")
+        self.assertEqual(list(links.findings(self.root)), [])
+
+
+class Scripts(InTree):
+    def test_python(self):
+        self.write("a.py", "def f(:\n")
+        self.write("b.sh", "#!/usr/bin/env bash\n")
+        found = list(scripts.findings(self.root, None))
+        self.assertIn("a.py:1:", found[0])
+        self.assertIn("b.sh:1: has a #! line", found[1])
+
+    @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
+    def test_shell(self):
+        self.write("b.sh", "#!/usr/bin/env bash\nrm $1\n", 0o755)
+        self.assertIn("SC2086", " ".join(scripts.findings(self.root, shutil.which("shellcheck"))))
+
+
+class Format(InTree):
+    @unittest.skipUnless(format_lint.formatter(), "clang-format of the wanted version is not installed")
+    def test_format(self):
+        self.write(".clang-format", "BasedOnStyle: Google\n")
+        self.write("src/a.cpp", "int a = 1;\n")
+        self.assertEqual(list(format_lint.findings(self.root, format_lint.formatter())), [])
+        self.write("src/a.cpp", "int  a=1;\n")
+        self.assertIn("src/a.cpp:1", list(format_lint.findings(self.root, format_lint.formatter()))[0])
+
+
+class SameText(InTree):
+    def test_same_text(self):
+        path = self.write("a.md", "one\ntwo\n")
+        self.assertEqual(same_text.findings(path, ["printf", "one\\ntwo\\n"]), [])
+        self.assertIn("+three", same_text.findings(path, ["printf", "one\\nthree\\n"]))
+        self.assertTrue(same_text.findings(path + ".none", ["printf", "one\\n"]))
+
+
+class Symbols(InTree):
+    def build(self, text, *flags):
+        source, library = self.write("a.c", text), os.path.join(self.root, "a.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, *flags], check=True)
+        return [finding.split(": ")[1] for finding in symbols.findings(library)]
+
+    def test_symbols(self):
+        entry_points = "int nixl_plugin_init(void) { return 0; } int nixl_plugin_fini(void) { return 0; }\n"
+        self.assertEqual(self.build(entry_points), [])
+        self.assertEqual(self.build(entry_points + "int more;\n"), ["exports more"])
+        self.assertEqual(self.build("int nixl_plugin_init;\n"), ["does not export nixl_plugin_fini"])
+        other = os.path.join(self.root, "libother.so.1")
+        subprocess.run(["cc", "-shared", "-o", other, "-Wl,-soname,libother.so.1"], check=True)
+        self.assertEqual(self.build(entry_points, "-Wl,--no-as-needed", other, "-lm"), ["needs libother.so.1"])
+
+
+class WithStacks(InTree):
+    """The wrapper of every test: hang, crash, leftover, skip and pass each count as what they are."""
+
+    def run_under(self, seconds, command, *, results=None):
+        environ = {key: value for key, value in os.environ.items() if key != "RAILYARD_TEST_RESULTS"}
+        if results:
+            environ["RAILYARD_TEST_RESULTS"] = results
+        done = subprocess.run([os.path.join(SCRIPTS, "with-stacks"), str(seconds), "sh", "-c", command],
+                              env=environ, check=False, capture_output=True, text=True, timeout=100)
+        return done.returncode, done.stdout
+
+    def test_pass_and_failure(self):
+        self.assertEqual(self.run_under(20, "echo hello"), (0, "hello\n"))
+        self.assertEqual(self.run_under(20, "exit 3")[0], 3)
+        code, output = self.run_under(20, "kill -SEGV $$")
+        self.assertEqual(code, 139)
+        self.assertIn("SIGSEGV", output)
+
+    def test_hang_shows_stacks_and_ends(self):
+        one, other = f"sleep 1000.{os.getpid()}", f"sleep 1001.{os.getpid()}"
+        code, output = self.run_under(1, f"{one} & {other}")
+        self.assertEqual(code, 124)
+        self.assertIn("no end after 1 s", output)
+        self.assertIn(one, output)
+        self.assertIn(other, output)
+        self.assertRegex(output, r"#0 |thread \d+:")
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    self.assertNotIn(file.read().replace(b"\0", b" ").decode().strip(), (one, other))
+            except OSError:
+                pass
+
+    def test_process_left_behind(self):
+        code, output = self.run_under(20, "setsid sleep 1002 & exit 0")
+        self.assertEqual(code, 125)
+        self.assertIn("left behind", output)
+
+    def summary(self, results, *options):
+        done = subprocess.run([os.path.join(SCRIPTS, "test-summary"), *options, results], check=False,
+                              capture_output=True, text=True)
+        return done.returncode, done.stdout.splitlines()
+
+    def test_summary_counts(self):
+        results = os.path.join(self.root, "results")
+        os.mkdir(results)
+        self.assertEqual(self.summary(results)[1][-1], "0 passed, 0 failed")
+        self.assertEqual(self.summary(results)[0], 1)
+        self.run_under(20, "true", results=results)
+        self.assertEqual(self.summary(results), (0, ["1 passed, 0 failed"]))
+        self.run_under(20, "echo no device; exit 77", results=results)
+        self.assertEqual(self.summary(results), (0, ["SKIPPED  sh: no device", "1 passed, 0 failed, 1 skipped"]))
+        self.assertEqual(self.summary(results, "--forbid-skip", "s*")[1][-1], "1 passed, 1 failed")
+        self.assertEqual(self.summary(results, "--runner-status", "1")[0], 1)
+        self.run_under(1, "sleep 1003", results=results)
+        code, lines = self.summary(results)
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 1 skipped"))
+
+    def test_summary_reads_gtest(self):
+        results = os.path.join(self.root, "results")
+        os.mkdir(results)
+        self.write("results/a.xml", """<?xml version="1.0"?><testsuites><testsuite name="S">
+            <testcase name="one" status="run" result="completed" classname="S"/>
+            <testcase name="two" status="run" result="skipped" classname="S">
+              <skipped message="a.cpp:3&#x0A;no shm here&#x0A;"/></testcase>
+            <testcase name="three" status="run" result="completed" classname="S">
+              <failure message="a.cpp:4&#x0A;1 != 2" type=""/></testcase>
+            <testcase name="four" status="notrun" result="suppressed" classname="S"/></testsuite></testsuites>""")
+        record = {"name": "prog", "suites": [], "code": 1, "seconds": 1.0, "timed_out": False, "leftovers": 0,
+                  "last_line": "", "xml": "a.xml", "log": "a.log"}
+        self.write("results/a.json", json.dumps(record))
+        code, lines = self.summary(results)
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 1 skipped"))
+        self.assertIn("SKIPPED  prog: S.two: no shm here", lines)
+        record["code"] = 139  # crashed after writing? then what failed is on record; before: nothing is
+        record["xml"] = "none.xml"
+        self.write("results/a.json", json.dumps(record))
+        self.assertEqual(self.summary(results)[1][-1], "0 passed, 1 failed")
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = []
+    unittest.main()

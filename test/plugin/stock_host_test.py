@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Runs the plugin inside the stock NIXL host from the package index.
+
+Installs the host's wheel (no dependencies, numpy besides) into a cached virtual environment, then runs the cases of
+stock_host_agents.py (the Python package, two processes) and stock_host_capi.py (the C interface) over loopback.
+Exit status: 0 all passed, 1 a failure, 77 skipped, with the reason on the last line.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+HOST_PACKAGE = "nixl-cu12==1.5.1"
+HELPER_PACKAGE = "numpy"
+INSTALL_LIMIT_S = 300
+LOG_LINES = 60
+SKIPPED = 77
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def cache_directory(argument):
+    if argument:
+        return pathlib.Path(argument)
+    if os.environ.get("RAILYARD_CACHE"):
+        return pathlib.Path(os.environ["RAILYARD_CACHE"]) / "stock-host"
+    return pathlib.Path(__file__).resolve().parents[2] / "build" / "stock-host"
+
+
+def run_quietly(command, limit_s):
+    """Returns None when the command succeeds, else why it did not."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return f"no end after {limit_s} s"
+    except OSError as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    lines = [line for line in done.stdout.splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit status {done.returncode}"
+
+
+def host_python(cache):
+    """The interpreter of a virtual environment that holds the stock host; installs it once."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    root = cache / f"{HOST_PACKAGE.replace('==', '-')}-python{version}"
+    python = root / "bin" / "python"
+    complete = root / "complete"
+    if complete.exists() and python.exists():
+        return python, root
+    shutil.rmtree(root, ignore_errors=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    why = run_quietly([sys.executable, "-m", "venv", str(root)], INSTALL_LIMIT_S)
+    if why:
+        skip(f"python3 -m venv does not work here ({why}); install python3-venv")
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps"]
+    for package in (HELPER_PACKAGE, HOST_PACKAGE):
+        print(f"installing {package} into {root}", flush=True)
+        why = run_quietly(pip + ["--only-binary", ":all:", package], INSTALL_LIMIT_S)
+        if why:
+            skip(f"pip cannot install {package} for Python {version}: {why}")
+    complete.touch()
+    return python, root
+
+
+def library_directory(root):
+    found = list(root.glob("lib/python*/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so"))
+    return found[0].parent if found else None
+
+
+def dump_stacks(pid):
+    if shutil.which("gdb") is None:
+        print("gdb is not installed: no native stacks")
+        return
+    try:
+        subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 20"],
+                       timeout=60, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        print("gdb did not come back")
+
+
+def report(command, output, log, failure):
+    """Prints a group's lines and, if it failed, the end of what it logged. Returns counts of passed and failed cases."""
+    print(output, end="", flush=True)
+    passed = sum(line.startswith("ok ") for line in output.splitlines())
+    failed = sum(line.startswith("FAILED ") for line in output.splitlines())
+    if failure is None and passed + failed == 0:
+        failure = "ran no case"
+    if failure is not None and (failed == 0 or "no end" in failure):
+        print(f"FAILED {' '.join(command[1:])}: {failure}")
+        failed += 1
+    if failed:
+        log.seek(0)
+        print("--- last lines of its standard error")
+        print("".join(log.read().decode(errors="replace").splitlines(keepends=True)[-LOG_LINES:]))
+        print("---", flush=True)
+    return passed, failed
+
+
+def run_group(command, environment, limit_s):
+    """Runs one group of cases; returns its counts of passed and failed cases."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True,
+                                   process_group=0)
+        failure = None
+        try:
+            output, _ = process.communicate(timeout=limit_s)
+            if process.returncode != 0:
+                failure = f"exit status {process.returncode}"
+        except subprocess.TimeoutExpired:
+            failure = f"no end after {limit_s} s"
+            dump_stacks(process.pid)
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+        return report(command, output, log, failure)
+
+
+def plugin_directory(plugin, root):
+    """One object under its own name and under the stock backend's, as an installation with the alias has it."""
+    for name in ("RAILYARD", "LIBFABRIC"):
+        shutil.copy2(plugin, root / f"libplugin_{name}.so")
+    return root
+
+
+def groups(python, here, libraries, arguments):
+    agents = [str(python), str(here / "stock_host_agents.py")]
+    for provider in arguments.providers.split(","):
+        for progress_thread in ("on", "off"):
+            yield agents + ["--provider", provider, "--progress-thread", progress_thread]
+    first = arguments.providers.split(",")[0]
+    yield agents + ["--provider", first, "--progress-thread", "on", "--backend", "LIBFABRIC", "--rails", "4"]
+    yield agents + ["--provider", first, "--progress-thread", "on", "--figures"]
+    if libraries is None:
+        print("FAILED capi: the wheel holds no libnixl_capi.so")
+        return
+    for progress_thread in ("on", "off"):
+        yield [str(python), str(here / "stock_host_capi.py"), "--library", str(libraries / "libnixl_capi.so"),
+               "--provider", first, "--progress-thread", progress_thread]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plugin", required=True, help="libplugin_RAILYARD.so to test")
+    parser.add_argument("--cache", help="where the virtual environment is kept")
+    parser.add_argument("--providers", default="tcp,shm")
+    parser.add_argument("--limit", type=int, default=120, help="seconds for each group of cases")
+    parser.add_argument("--only", default="", help="run only the groups whose command holds this text")
+    arguments = parser.parse_args()
+    plugin = pathlib.Path(arguments.plugin).resolve()
+    if not plugin.is_file():
+        print(f"FAILED: no plugin at {plugin}")
+        return 1
+    python, root = host_python(cache_directory(arguments.cache))
+    here = pathlib.Path(__file__).resolve().parent
+    passed, failed = 0, 0
+    with tempfile.TemporaryDirectory(prefix="railyard-stock-host-") as directory:
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("NIXL_", "RAILYARD_")) or key == "RAILYARD_LOG_LEVEL"}
+        environment["NIXL_PLUGIN_DIR"] = str(plugin_directory(plugin, pathlib.Path(directory)))
+        environment["NIXL_LOG_LEVEL"] = os.environ.get("NIXL_LOG_LEVEL", "ERROR")
+        for command in groups(python, here, library_directory(root), arguments):
+            if arguments.only not in " ".join(command):
+                continue
+            good, bad = run_group(command, environment, arguments.limit)
+            passed, failed = passed + good, failed + bad
+    print(f"stock host: {passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
