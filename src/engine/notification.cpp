@@ -18,6 +18,8 @@ constexpr std::uint8_t type_notify = 1;
 constexpr std::size_t fixed_header = 2 + 1 + 1 + 8 + 8 + 4 + 4 + 2;
 /// Unfinished messages may hold so much in all; and are dropped when nothing of them comes for so long.
 constexpr std::size_t max_partial_bytes = std::size_t{1} << 30;
+/// What an unfinished message costs besides its bytes.
+constexpr std::size_t partial_overhead = 256;
 constexpr std::uint64_t partial_limit_ns = 120'000'000'000;
 
 template <class Integer>
@@ -125,25 +127,26 @@ bool NotificationInbox::accept(const Fragment& fragment) {
         push(std::string(fragment.agent), std::string(fragment.payload));
         return true;
     }
-    const std::size_t end = fragment.offset + fragment.payload.size();
     auto found = partial_.find(fragment.key);
     if (found == partial_.end()) {
-        found = partial_.emplace(fragment.key, Partial{std::string(fragment.agent), {}, fragment.total, 0, 0})
-                    .first;
+        if (!make_room(partial_overhead)) return false;
+        found = partial_.emplace(fragment.key, Partial{std::string(fragment.agent), {}, fragment.total, {}, 0}).first;
+        partial_bytes_ += partial_overhead;
     }
     Partial& partial = found->second;
     if (partial.total != fragment.total || partial.agent != fragment.agent) return false;
     partial.last_seen = now_ns();
+    const auto end = static_cast<std::uint32_t>(fragment.offset + fragment.payload.size());
     if (end > partial.message.size()) {
         const std::size_t growth = end - partial.message.size();
         if (!make_room(growth)) return false;
         partial.message.resize(end);
         partial_bytes_ += growth;
     }
+    if (!partial.received.add(fragment.offset, end)) return false;
     std::memcpy(partial.message.data() + fragment.offset, fragment.payload.data(), fragment.payload.size());
-    partial.received += static_cast<std::uint32_t>(fragment.payload.size());
-    if (partial.received < partial.total) return true;
-    partial_bytes_ -= partial.message.size();
+    if (!partial.received.whole(partial.total)) return true;
+    partial_bytes_ -= partial.message.size() + partial_overhead;
     push(std::move(partial.agent), std::move(partial.message));
     partial_.erase(found);
     return true;
@@ -154,7 +157,7 @@ bool NotificationInbox::make_room(std::size_t bytes) {
     const std::uint64_t now = now_ns();
     std::erase_if(partial_, [&](const auto& entry) {
         const bool stale = now - entry.second.last_seen > partial_limit_ns;
-        if (stale) partial_bytes_ -= entry.second.message.size();
+        if (stale) partial_bytes_ -= entry.second.message.size() + partial_overhead;
         return stale;
     });
     return partial_bytes_ + bytes <= max_partial_bytes;

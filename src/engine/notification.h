@@ -12,6 +12,7 @@
 
 #include <absl/base/thread_annotations.h>
 
+#include "engine/byte_ranges.h"
 #include "engine/engine.h"
 #include "rail/rail.h"
 #include "rail/work.h"
@@ -59,7 +60,7 @@ class NotificationInbox final : public ControlSink {
         std::string agent;
         std::string message;
         std::uint32_t total = 0;
-        std::uint32_t received = 0;
+        ByteRanges received;
         std::uint64_t last_seen = 0;
     };
     struct Fragment;

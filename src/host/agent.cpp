@@ -120,7 +120,7 @@ void Agent::Impl::load_regions(const PeerDescription& peer, Sections& loaded) {
 }
 
 void Agent::Impl::drop_peer(const std::string& agent) {
-    engine->disconnect(agent);  // an error says that the plugin does not know it: nothing to undo then
+    engine->disconnect(agent);  // its status tells nothing: the plugin has forgotten the agent either way
     const auto found = peers.find(agent);
     if (found == peers.end()) return;
     for (const Section& section : found->second.all())
@@ -195,14 +195,16 @@ std::string Agent::load_peer(std::string_view metadata) {
                                           impl_->config.plugin);
     const std::lock_guard lock(impl_->mutex);
     Sections loaded;
+    bool known = impl_->peers.contains(peer.agent);
     try {
         require_success(impl_->engine->loadRemoteConnInfo(peer.agent, peer.connection_info),
                         "load the connection information of agent '" + peer.agent + "'");
+        known = true;
         impl_->load_regions(peer, loaded);
     } catch (...) {
         for (const Section& section : loaded.all())
             impl_->give_back(section);
-        impl_->drop_peer(peer.agent);
+        if (known) impl_->drop_peer(peer.agent);
         throw;
     }
     std::swap(impl_->peers[peer.agent], loaded);

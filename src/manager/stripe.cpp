@@ -1,6 +1,7 @@
 #include "manager/stripe.h"
 
 #include <algorithm>
+#include <string>
 
 #include "common/status.h"
 
@@ -12,7 +13,8 @@ constexpr std::uint64_t smallest_chunk = std::uint64_t{128} << 10;
 constexpr std::uint64_t largest_chunk = std::uint64_t{4} << 20;
 constexpr std::uint64_t bytes_per_run = std::uint64_t{1} << 20;
 constexpr std::uint32_t longest_run = 16;
-constexpr std::size_t most_chunks = std::size_t{1} << 31;
+// Aligned cuts at most double the number, and indices have 32 bits.
+constexpr std::uint64_t most_chunks = std::uint64_t{1} << 30;
 
 std::uint64_t round_up(std::uint64_t value) {
     return (value + alignment - 1) / alignment * alignment;
@@ -50,14 +52,14 @@ Stripes stripe(std::span<const Piece> pieces, const StripeRules& rules) {
         result.total_bytes += piece.length;
     result.striped = rules.rails > 1 && result.total_bytes > 0 && result.total_bytes >= rules.threshold;
     const std::uint64_t limit = pick_chunk_size(result.total_bytes, result.striped, rules);
-    result.chunks.reserve(pieces.size() + (result.striped ? result.total_bytes / limit : 0));
+    const std::uint64_t expected = pieces.size() + result.total_bytes / limit;
+    if (expected > most_chunks) {
+        throw Error(Status::invalid_param, "transfer needs " + std::to_string(expected) +
+                                               " operations, at most 2^30 are carried: raise chunk_size or split it");
+    }
+    result.chunks.reserve(expected);
     for (const Piece& piece : pieces) {
-        if (piece.length == 0) continue;
-        cut(piece, limit, result.chunks);
-        if (result.chunks.size() > most_chunks) {
-            throw Error(Status::invalid_param,
-                        "transfer needs more than 2^31 operations: raise chunk_size or split it");
-        }
+        if (piece.length) cut(piece, limit, result.chunks);
     }
     if (!result.chunks.empty()) {
         const std::uint64_t average = std::max<std::uint64_t>(result.total_bytes / result.chunks.size(), 1);

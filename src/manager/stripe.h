@@ -33,7 +33,7 @@ struct Stripes {
     std::uint64_t total_bytes = 0;
 };
 
-/// Zero-length pieces give no chunk. Throws Error{invalid_param} past 2^31 chunks.
+/// Zero-length pieces give no chunk. Throws Error{invalid_param} past 2^30 chunks.
 [[nodiscard]] Stripes stripe(std::span<const Piece> pieces, const StripeRules& rules);
 
 }  // namespace railyard

@@ -233,9 +233,6 @@ nixl_status_t HostEngine::getNotifs(notif_list_t& out) {
     return guarded_call("getNotifs", [&] {
         const MutexLock lock(arrived_mutex_);
         engine_->take_notifications(arrived_);
-        // One pass of our own saves the reader the progress thread's wake-up, and is the only one without
-        // that thread.
-        if (arrived_.empty() && engine_->progress()) engine_->take_notifications(arrived_);
         out.reserve(out.size() + arrived_.size());  // may throw: nothing is lost, arrived_ keeps them
         for (Notification& notification : arrived_)
             out.emplace_back(std::move(notification.agent), std::move(notification.message));

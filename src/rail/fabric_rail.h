@@ -42,6 +42,8 @@ class FabricRail final : public Rail {
     [[nodiscard]] int wait_fd() const noexcept override { return fabric_->queue.wait_fd(); }
 
   private:
+    friend struct FabricRailProbe;  // of the tests, which script the provider's answers
+
     struct Operation : fabric::OpContext {
         FabricRail* rail = nullptr;
         Work* work = nullptr;

@@ -1,0 +1,98 @@
+#include "common/params.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "common/log.h"
+#include "common/status.h"
+
+namespace railyard {
+namespace {
+
+const char* no_env(const char*) { return nullptr; }
+
+std::string refusal(const ParamMap& given, EnvLookup env = no_env) {
+    try {
+        Params::parse(given, env);
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::invalid_param);
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST(Params, DefaultsAreAcceptedAsGiven) {
+    const Params params = Params::parse(Params::defaults(), no_env);
+    EXPECT_EQ(params.provider, "auto");
+    EXPECT_EQ(params.rails_per_device, 1u);
+    EXPECT_EQ(params.stripe_threshold, 256u << 10);
+}
+
+TEST(Params, ValuesAreReadWithTheirUnits) {
+    const Params params = Params::parse({{"chunk_size", "2M"}, {"rails", "3"}, {"provider", "tcp;ofi_rxm"}}, no_env);
+    EXPECT_EQ(params.chunk_size, 2u << 20);
+    EXPECT_EQ(params.rails, 3u);
+    EXPECT_EQ(params.provider, "tcp;ofi_rxm");
+}
+
+TEST(Params, TheEnvironmentWins) {
+    auto env = [](const char* name) -> const char* { return std::strcmp(name, "RAILYARD_RAILS") ? nullptr : "9"; };
+    EXPECT_EQ(Params::parse({{"rails", "3"}}, env).rails, 9u);
+}
+
+TEST(Params, RefusalsNameTheParameterTheValueAndWhatIsAllowed) {
+    const std::string unknown = refusal({{"rials", "3"}});
+    EXPECT_NE(unknown.find("\"rials\""), std::string::npos) << unknown;
+    EXPECT_NE(unknown.find("rails_per_device"), std::string::npos) << unknown;
+    const std::string range = refusal({{"rails_per_device", "65"}});
+    EXPECT_NE(range.find("rails_per_device"), std::string::npos) << range;
+    EXPECT_NE(range.find("\"65\""), std::string::npos) << range;
+    EXPECT_NE(range.find("1..64"), std::string::npos) << range;
+    for (const char* bad : {"", "x", "-1", "3x", "99999999999999999999", "1 "}) {
+        EXPECT_NE(refusal({{"rails", bad}}), "accepted") << bad;
+    }
+    EXPECT_NE(refusal({{"chunk_size", "99999999999999999G"}}), "accepted");
+    EXPECT_NE(refusal({{"log_level", "loud"}}).find("trace,debug"), std::string::npos);
+    auto env = [](const char* name) -> const char* { return std::strcmp(name, "RAILYARD_RAILS") ? nullptr : "many"; };
+    EXPECT_NE(refusal({}, env).find("RAILYARD_RAILS"), std::string::npos);
+}
+
+TEST(Params, StockNamesAreTakenOver) {
+    EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}}, no_env).stripe_threshold, 131072u);
+    EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}, {"stripe_threshold", "1K"}}, no_env).stripe_threshold, 1024u);
+    auto env = [](const char* name) -> const char* {
+        return std::strcmp(name, "NIXL_LIBFABRIC_STRIPING_THRESHOLD") ? nullptr : "4096";
+    };
+    EXPECT_EQ(Params::parse({}, env).stripe_threshold, 4096u);
+}
+
+int warnings = 0;
+
+TEST(Params, AStockNameWithoutMeaningIsSaidOnce) {
+    log::set_sink([](log::Level, const char*) { ++warnings; });
+    Params::parse({{"post_queue_size", "7"}}, no_env);
+    Params::parse({{"post_queue_size", "8"}}, no_env);
+    log::set_sink(nullptr);
+    EXPECT_EQ(warnings, 1);
+}
+
+TEST(Params, TheDocumentationListsEveryName) {
+    const std::string page = params_as_markdown();
+    for (const auto& [name, value] : Params::defaults()) EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << name;
+    EXPECT_NE(page.find("`RAILYARD_CHUNK_SIZE`"), std::string::npos);
+    EXPECT_NE(page.find("`NIXL_LIBFABRIC_NUM_THREADS`"), std::string::npos);
+}
+
+TEST(Params, TheLogLevelComesFromTheParameterThenTheHost) {
+    auto host = [](const char* name) -> const char* { return std::strcmp(name, "NIXL_LOG_LEVEL") ? nullptr : "INFO"; };
+    apply_log_level(Params::parse({}, no_env), host);
+    EXPECT_TRUE(log::enabled(log::Level::info));
+    apply_log_level(Params::parse({{"log_level", "ERROR"}}, no_env), host);
+    EXPECT_FALSE(log::enabled(log::Level::warn));
+    apply_log_level(Params::parse({}, no_env), no_env);
+    EXPECT_TRUE(log::enabled(log::Level::warn));
+}
+
+}  // namespace
+}  // namespace railyard

@@ -1,0 +1,78 @@
+#include "engine/metadata.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "common/status.h"
+#include "common/wire.h"
+#include "engine/envelope.h"
+
+namespace railyard {
+namespace {
+
+const ConnectionInfo connection{"agent", 0x1122334455667788, "net", {std::string(16, 'a'), std::string(16, '\0')}};
+const MemoryInfo memory{7, "net", 0x1000, 0x2000, 3, false, {{0xFFFFFFFFFFFFFFFF, 0x1000}, {5, 0}}};
+
+TEST(Metadata, ComesBackAsItWas) {
+    const ConnectionInfo c = decode_connection(encode(connection));
+    EXPECT_EQ(c.agent, connection.agent);
+    EXPECT_EQ(c.nonce, connection.nonce);
+    EXPECT_EQ(c.provider, connection.provider);
+    EXPECT_EQ(c.rails, connection.rails);
+    const MemoryInfo m = decode_memory(encode(memory));
+    EXPECT_EQ(m.nonce, memory.nonce);
+    EXPECT_EQ(m.address, memory.address);
+    EXPECT_EQ(m.length, memory.length);
+    EXPECT_EQ(m.device_id, memory.device_id);
+    EXPECT_EQ(m.writable, memory.writable);
+    ASSERT_EQ(m.keys.size(), 2u);
+    EXPECT_EQ(m.keys[0].key, memory.keys[0].key);
+    EXPECT_EQ(m.keys[0].address_base, memory.keys[0].address_base);
+}
+
+TEST(Metadata, InconsistentFieldsAreRefused) {
+    ConnectionInfo no_rails = connection;
+    no_rails.rails.clear();
+    EXPECT_THROW(static_cast<void>(decode_connection(encode(no_rails))), Error);
+    ConnectionInfo nameless = connection;
+    nameless.agent.clear();
+    EXPECT_THROW(static_cast<void>(decode_connection(encode(nameless))), Error);
+    MemoryInfo wrapping = memory;
+    wrapping.length = UINT64_MAX;
+    EXPECT_THROW(static_cast<void>(decode_memory(encode(wrapping))), Error);
+    MemoryInfo stray_base = memory;
+    stray_base.keys[0].address_base = 0x10;
+    EXPECT_THROW(static_cast<void>(decode_memory(encode(stray_base))), Error);
+    MemoryInfo keyless = memory;
+    keyless.keys.clear();
+    EXPECT_THROW(static_cast<void>(decode_memory(encode(keyless))), Error);
+}
+
+/// A liar can compute the checksum too: whatever is inside, decoding ends in a value or in Error.
+TEST(Metadata, WellSealedNonsenseIsRefusedOrRead) {
+    std::mt19937 random(5);
+    const std::string good(unseal(EnvelopeKind::memory, encode(memory), 10'000));
+    int refused = 0;
+    for (int i = 0; i < 20'000; ++i) {
+        std::string payload = good;
+        for (unsigned n = 0; n < 1 + random() % 4; ++n) payload[random() % payload.size()] = static_cast<char>(random());
+        if (random() % 4 == 0) payload.resize(random() % (payload.size() + 20));
+        try {
+            const MemoryInfo read = decode_memory(seal(EnvelopeKind::memory, payload));
+            EXPECT_LE(read.length, UINT64_MAX - read.address);
+        } catch (const Error&) {
+            ++refused;
+        }
+        try {
+            const ConnectionInfo read = decode_connection(seal(EnvelopeKind::connection, payload));
+            EXPECT_FALSE(read.rails.empty());
+        } catch (const Error&) {
+            ++refused;
+        }
+    }
+    EXPECT_GT(refused, 20'000);
+}
+
+}  // namespace
+}  // namespace railyard

@@ -1,0 +1,114 @@
+#include "engine/progress_thread.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+
+namespace railyard {
+namespace {
+
+/// A rail that counts its rounds and can be woken through a descriptor, or has none.
+class CountingRail final : public Rail {
+  public:
+    explicit CountingRail(bool waitable) : Rail("counting"), fd_(waitable ? eventfd(0, EFD_NONBLOCK) : -1) {}
+    ~CountingRail() override {
+        if (fd_ >= 0) close(fd_);
+    }
+    RegisteredMemory register_memory(std::uint64_t, std::uint64_t, bool) override { return {}; }
+    [[nodiscard]] std::string address() const override { return {}; }
+    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
+    [[nodiscard]] int wait_fd() const noexcept override { return fd_; }
+
+    void arrive() {
+        arrived_.fetch_add(1);
+        const std::uint64_t one = 1;
+        EXPECT_EQ(write(fd_, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    }
+    bool wait_served(int count) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return served_ >= count; });
+    }
+    [[nodiscard]] long rounds() const { return rounds_.load(); }
+
+  private:
+    bool serve(bool) noexcept override {
+        rounds_.fetch_add(1);
+        std::uint64_t value = 0;
+        if (fd_ < 0 || read(fd_, &value, sizeof(value)) < 0) return false;
+        const std::lock_guard lock(mutex_);
+        served_ += static_cast<int>(value);
+        changed_.notify_all();
+        return true;
+    }
+    PeerAddress do_insert_peer(std::string_view) override { return 0; }
+    void do_remove_peer(PeerAddress) noexcept override {}
+    bool may_wait() noexcept override { return true; }
+
+    int fd_;
+    std::atomic<long> rounds_{0};
+    std::atomic<int> arrived_{0};
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    int served_ = 0;
+};
+
+double cpu_seconds() {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+/// What the process uses in a second in which nothing happens.
+double idle_share(bool waitable) {
+    CountingRail rail(waitable);
+    std::atomic<std::uint64_t> passes{0};
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    const timespec second{1, 0};
+    const double before = cpu_seconds();
+    nanosleep(&second, nullptr);  // the thing measured is a second of nothing
+    return cpu_seconds() - before;
+}
+
+TEST(ProgressThread, BlocksWhenThereIsNothingToDo) { EXPECT_LT(idle_share(true), 0.01); }
+
+TEST(ProgressThread, SleepsLongerAndLongerWithoutADescriptor) { EXPECT_LT(idle_share(false), 0.03); }
+
+TEST(ProgressThread, ServesWhatArrivesWhileItIsBlocked) {
+    CountingRail rail(true);
+    std::atomic<std::uint64_t> passes{0};
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    for (int i = 1; i <= 50; ++i) {
+        rail.arrive();
+        ASSERT_TRUE(rail.wait_served(i)) << i;
+    }
+}
+
+TEST(ProgressThread, StaysAwayWhileCallersDrive) {
+    CountingRail rail(true);
+    std::atomic<std::uint64_t> passes{0};
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    long calls = 0;
+    const long before = rail.rounds();
+    while (std::chrono::steady_clock::now() < end) {
+        passes.fetch_add(1);
+        ++calls;
+    }
+    EXPECT_GT(calls, 10'000);
+    EXPECT_LT(rail.rounds() - before, calls / 10);
+}
+
+TEST(ProgressThread, EndsAtOnceFromABlock) {
+    CountingRail rail(true);
+    std::atomic<std::uint64_t> passes{0};
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
+}  // namespace
+}  // namespace railyard

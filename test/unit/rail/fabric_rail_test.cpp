@@ -1,0 +1,261 @@
+// The rail against a scripted provider: libfabric's calls go through tables of the endpoint and the queue, which the tests
+// replace. Nothing here touches a network.
+#include "rail/fabric_rail.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "common/log.h"
+
+namespace railyard {
+
+struct FabricRailProbe {
+    static fid_ep* endpoint(FabricRail& rail) { return reinterpret_cast<fid_ep*>(rail.endpoint_.handle()); }
+    static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
+    static std::size_t depth(FabricRail& rail) { return rail.fabric_->operations.size(); }
+};
+
+namespace {
+
+/// What the scripted provider answers and has seen. One at a time.
+struct Script {
+    std::deque<ssize_t> answers;            // to the next posts; 0 afterwards
+    std::vector<void*> posted;              // contexts with the provider
+    std::vector<std::uint64_t> flags;       // of every post, refused ones too
+    std::deque<std::pair<void*, int>> completed;  // context, error
+    int pending_error = 0;
+    void* error_context = nullptr;
+};
+Script script;
+
+ssize_t scripted_write(fid_ep*, const fi_msg_rma* message, std::uint64_t flags) {
+    script.flags.push_back(flags);
+    ssize_t answer = 0;
+    if (!script.answers.empty()) {
+        answer = script.answers.front();
+        script.answers.pop_front();
+    }
+    if (answer == 0) script.posted.push_back(message->context);
+    return answer;
+}
+
+ssize_t scripted_read(fid_cq*, void* buffer, size_t count) {
+    auto* entries = static_cast<fi_cq_msg_entry*>(buffer);
+    size_t filled = 0;
+    while (filled < count && !script.completed.empty()) {
+        const auto [context, error] = script.completed.front();
+        if (error) {
+            if (filled) break;
+            script.completed.pop_front();
+            script.pending_error = error;
+            script.error_context = context;
+            return -FI_EAVAIL;
+        }
+        script.completed.pop_front();
+        entries[filled++].op_context = context;
+    }
+    return filled ? static_cast<ssize_t>(filled) : -FI_EAGAIN;
+}
+
+ssize_t scripted_readerr(fid_cq*, fi_cq_err_entry* entry, std::uint64_t) {
+    EXPECT_EQ(entry->err_data_size, 0u) << "not zeroed: the provider would write through a wild pointer";
+    entry->op_context = script.error_context;
+    entry->err = script.pending_error;
+    return 1;
+}
+
+const char* scripted_strerror(fid_cq*, int, const void*, char*, size_t) { return "scripted"; }
+
+struct NullSink final : ControlSink {
+    void on_control(std::span<const std::byte>) noexcept override {}
+};
+
+class FabricRailTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t give_up_ns = 50'000'000;
+
+    FabricRailTest() : rail_("rail", device(), sink_, {false, give_up_ns}) {
+        script = {};
+        fid_ep* endpoint = FabricRailProbe::endpoint(rail_);
+        fid_cq* queue = FabricRailProbe::queue(rail_);
+        real_rma_ = endpoint->rma;
+        real_cq_ = queue->ops;
+        rma_ = *endpoint->rma;
+        rma_.writemsg = scripted_write;
+        cq_ = *queue->ops;
+        cq_.read = scripted_read;
+        cq_.readerr = scripted_readerr;
+        cq_.strerror = scripted_strerror;
+        endpoint->rma = &rma_;
+        queue->ops = &cq_;
+    }
+    ~FabricRailTest() override {
+        FabricRailProbe::endpoint(rail_)->rma = real_rma_;
+        FabricRailProbe::queue(rail_)->ops = real_cq_;
+    }
+
+    static std::shared_ptr<const fabric::Device> device() {
+        auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
+        return std::make_shared<const fabric::Device>(std::move(devices.front()));
+    }
+
+    /// `count` chunks of 64 bytes towards `destination`, offered to the rail.
+    struct Offer {
+        Offer(FabricRail& rail, std::size_t count, PeerAddress destination) : route{&rail, destination, {nullptr}, {{}}} {
+            work.chunks.assign(count, Chunk{0, 0, 64, 0, 0});
+            submission.work = &work;
+            submission.route = &route;
+            work.arm(1, nullptr);
+            rail.submit(submission);
+        }
+        Work work;
+        Route route;
+        Submission submission;
+    };
+
+    void complete_all(int error = 0) {
+        for (void* context : script.posted) script.completed.emplace_back(context, error);
+        script.posted.clear();
+    }
+
+    NullSink sink_;
+    FabricRail rail_;
+    fi_ops_rma rma_{};
+    fi_ops_cq cq_{};
+    fi_ops_rma* real_rma_ = nullptr;
+    fi_ops_cq* real_cq_ = nullptr;
+};
+
+TEST_F(FabricRailTest, ARunIsOneBatchWithItsDoorbellAtTheEnd) {
+    Offer offer(rail_, 40, 1);
+    ASSERT_EQ(script.flags.size(), 40u);
+    for (std::size_t i = 0; i < 40; ++i) {
+        const bool last_of_run = i == 15 || i == 31 || i == 39;
+        EXPECT_EQ((script.flags[i] & FI_MORE) == 0, last_of_run) << i;
+        EXPECT_NE(script.flags[i] & FI_DELIVERY_COMPLETE, 0u);
+    }
+    EXPECT_FALSE(offer.work.done());
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(offer.work.done());
+    EXPECT_EQ(offer.work.status(), Status::ok);
+    EXPECT_FALSE(rail_.has_work());
+}
+
+TEST_F(FabricRailTest, EagainKeepsTheRunAndLosesNothing) {
+    script.answers = {0, 0, -FI_EAGAIN};
+    Offer offer(rail_, 10, 1);
+    const std::size_t first = script.posted.size();
+    EXPECT_EQ(first, 2u);
+    script.answers = {-FI_EAGAIN};
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 2u);
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 10u);
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(offer.work.done());
+    EXPECT_EQ(offer.work.status(), Status::ok);
+}
+
+TEST_F(FabricRailTest, APeerThatBlocksDoesNotHoldUpAnother) {
+    script.answers = {-FI_EAGAIN};
+    Offer blocked(rail_, 4, 1);
+    EXPECT_TRUE(script.posted.empty());
+    script.answers = {-FI_EAGAIN};
+    Offer free(rail_, 4, 2);
+    EXPECT_EQ(script.posted.size(), 4u);
+    complete_all();
+    script.answers = {-FI_EAGAIN};
+    rail_.progress();
+    EXPECT_TRUE(free.work.done());
+    EXPECT_FALSE(blocked.work.done());
+    rail_.progress();
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(blocked.work.done());
+}
+
+TEST_F(FabricRailTest, APeerThatTakesNothingIsGivenUpInTime) {
+    script.answers.assign(1'000'000, -FI_EAGAIN);
+    Offer offer(rail_, 100, 1);
+    const auto start = std::chrono::steady_clock::now();
+    while (!offer.work.done() && std::chrono::steady_clock::now() - start < std::chrono::seconds(5)) rail_.progress();
+    EXPECT_TRUE(offer.work.done());
+    EXPECT_EQ(offer.work.status(), Status::remote_disconnect);
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::nanoseconds(give_up_ns));
+    EXPECT_FALSE(rail_.has_work());
+}
+
+TEST_F(FabricRailTest, TheQueueIsNeverOverrun) {
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    Offer offer(rail_, 3 * depth, 1);
+    EXPECT_EQ(script.posted.size(), depth);
+    EXPECT_EQ(script.flags.back() & FI_MORE, 0u) << "a batch left open without a credit for its next";
+    std::size_t total = depth;
+    while (!offer.work.done() && total < 10 * depth) {
+        complete_all();
+        rail_.progress();
+        EXPECT_LE(script.posted.size(), depth);
+        total += script.posted.size();
+    }
+    EXPECT_TRUE(offer.work.done());
+}
+
+TEST_F(FabricRailTest, AnErrorEndsItsTransferAndStopsTheRest) {
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    Offer failing(rail_, 2 * depth, 1);
+    script.completed.emplace_back(script.posted.front(), FI_EIO);
+    script.posted.erase(script.posted.begin());
+    complete_all();
+    rail_.progress();
+    for (int i = 0; i < 100 && !failing.work.done(); ++i) rail_.progress();
+    EXPECT_TRUE(failing.work.done());
+    EXPECT_EQ(failing.work.status(), Status::backend);
+    EXPECT_LE(script.flags.size(), depth + 64) << "posted on after the error";
+    Offer next(rail_, 4, 1);
+    complete_all();
+    rail_.progress();
+    EXPECT_EQ(next.work.status(), Status::ok);
+}
+
+TEST_F(FabricRailTest, AFailingPostFailsItsTransferOnly) {
+    script.answers = {-FI_EINVAL};
+    Offer bad(rail_, 3, 1);
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(bad.work.done());
+    EXPECT_EQ(bad.work.status(), Status::backend);
+    EXPECT_FALSE(rail_.has_work());
+}
+
+TEST_F(FabricRailTest, AnErrorWithoutContextIsSurvived) {
+    script.completed.emplace_back(nullptr, FI_EIO);
+    Offer offer(rail_, 1, 1);
+    complete_all();
+    rail_.progress();
+    EXPECT_EQ(offer.work.status(), Status::ok);
+    EXPECT_TRUE(offer.work.done());
+}
+
+TEST_F(FabricRailTest, AStripedTransferDoesNotRunAheadOnOneRail) {
+    Work work;
+    work.striped = true;
+    work.chunks.assign(1000, Chunk{0, 0, 64, 0, 0});
+    const Route route{&rail_, 1, {nullptr}, {{}}};
+    Submission submission;
+    submission.work = &work;
+    submission.route = &route;
+    work.arm(1, nullptr);
+    rail_.submit(submission);
+    EXPECT_EQ(script.posted.size(), FabricRail::striped_operations);
+    for (int i = 0; i < 1000 && !work.done(); ++i) {
+        complete_all();
+        rail_.progress();
+    }
+    EXPECT_TRUE(work.done());
+}
+
+}  // namespace
+}  // namespace railyard

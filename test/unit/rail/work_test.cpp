@@ -1,0 +1,80 @@
+#include "rail/work.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace railyard {
+namespace {
+
+TEST(Work, EveryChunkIsTakenOnceByManyTakers) {
+    Work work;
+    work.chunks.resize(10'007);
+    for (int round = 0; round < 3; ++round) {
+        work.arm(4, nullptr);
+        std::vector<std::atomic<int>> taken(work.chunks.size());
+        std::vector<std::thread> takers;
+        for (int t = 0; t < 4; ++t) {
+            takers.emplace_back([&] {
+                for (railyard::Run run = work.take_run(16); !run.empty(); run = work.take_run(16)) {
+                    EXPECT_LE(run.size(), 16u);
+                    for (std::uint32_t i = run.begin; i < run.end; ++i) {
+                        taken[i].fetch_add(1);
+                        work.part_done(Status::ok);
+                    }
+                }
+                work.part_done(Status::ok);
+            });
+        }
+        for (std::thread& taker : takers) taker.join();
+        EXPECT_TRUE(work.done());
+        EXPECT_EQ(work.status(), Status::ok);
+        for (const auto& count : taken) ASSERT_EQ(count.load(), 1);
+    }
+}
+
+TEST(Work, TheFirstErrorWinsAndEveryPartCounts) {
+    Work work;
+    work.chunks.resize(2);
+    work.arm(1, nullptr);
+    work.part_done(Status::remote_disconnect);
+    work.part_done(Status::backend);
+    EXPECT_FALSE(work.done());
+    work.part_done(Status::ok);
+    EXPECT_TRUE(work.done());
+    EXPECT_EQ(work.status(), Status::remote_disconnect);
+    work.arm(1, nullptr);
+    EXPECT_EQ(work.status(), Status::ok);
+}
+
+int tails = 0;
+
+TEST(Work, TheTailRunsOnceAfterTheDataAndHoldsTheRoundOpen) {
+    tails = 0;
+    Work work;
+    work.chunks.resize(3);
+    work.arm(1, [](Work& self) noexcept {
+        ++tails;
+        EXPECT_FALSE(self.done());
+    });
+    for (int i = 0; i < 3; ++i) work.part_done(Status::ok);
+    EXPECT_EQ(tails, 0);
+    work.part_done(Status::ok);
+    EXPECT_EQ(tails, 1);
+    EXPECT_FALSE(work.done());
+    work.part_done(Status::ok);
+    EXPECT_TRUE(work.done());
+    EXPECT_EQ(tails, 1);
+}
+
+TEST(Work, AnAbandonedRoundIsOver) {
+    Work work;
+    work.chunks.resize(3);
+    work.arm(2, nullptr);
+    work.abandon(Status::invalid_param);
+    EXPECT_TRUE(work.done());
+    EXPECT_EQ(work.status(), Status::invalid_param);
+}
+
+}  // namespace
+}  // namespace railyard
