@@ -13,6 +13,7 @@ PROGRAM, CASE = sys.argv[1], sys.argv[2]
 PLUGIN_DIR = sys.argv[3] if len(sys.argv) > 3 else ""
 LIMIT = 80
 FAST = ["--iters", "200", "--window", "4"]
+MATRIX = ["--iters", "40", "--window", "3", "--op", "both", "--sizes", "1,8,5000,300000", "--batch", "1,7"]
 RAW = ["--raw-only"]
 PLUGIN = ["--plugin-dir", PLUGIN_DIR]
 RESULT_KEYS = {"op", "size", "batch", "rails", "notify", "pt", "mb_per_s", "ops_per_s", "p50_us", "p99_us", "p999_us",
@@ -71,8 +72,7 @@ def usage():
 def raw_loop():
     for provider in ("tcp", "shm"):
         for rails in ("1", "4"):
-            results(*RAW, *FAST, "--provider", provider, "--rails", rails, "--op", "both", "--sizes", "1,8,5000,1M",
-                    "--batch", "1,7", points=16)
+            results(*RAW, *MATRIX, "--provider", provider, "--rails", rails, points=16)
     done = run(*RAW, *FAST, "--sizes", "8", "--pt", "on")
     expect(re.search(r"bytes +batch .*MB/sec +usec/xfer +Mxfers/s +p50", done.stdout), "no table", done)
     expect(len(done.stdout.strip().splitlines()) == 3 and "\r" not in done.stderr, "more than a table", done)
@@ -113,8 +113,7 @@ def two_roles(side):
 
 def plugin(provider):
     for rails in ("1", "4"):
-        for found in results(*PLUGIN, *FAST, "--provider", provider, "--rails", rails, "--op", "both", "--sizes",
-                             "1,8,5000,1M", "--batch", "1,7", "--notify", "both", points=32):
+        for found in results(*PLUGIN, *MATRIX, "--provider", provider, "--rails", rails, "--notify", "both", points=32):
             expect(found["rails"] == int(rails) and found["pt"] is False, f"wrong labels: {found}")
 
 
