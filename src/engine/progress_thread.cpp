@@ -1,5 +1,6 @@
 #include "engine/progress_thread.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -23,6 +24,9 @@ constexpr std::uint64_t driving_passes = 4;
 constexpr std::uint64_t driven_sleep_ns = 400'000;
 constexpr std::uint64_t shortest_sleep_ns = 20'000;
 constexpr std::uint64_t longest_sleep_ns = 2'000'000;
+/// After so long without anything, pauses grow to this: a wake-up costs up to 80 us of a core on a virtual machine.
+constexpr std::uint64_t long_idle_ns = 200'000'000;
+constexpr std::uint64_t long_idle_pause_ns = 12'000'000;
 /// Upper limit of one blocking wait: a lost event costs this much and no hang.
 constexpr int block_limit_ms = 500;
 
@@ -58,11 +62,8 @@ void ProgressThread::open_descriptors() {
     };
     good = good && watch(wake_fd_);
     for (Rail* rail : rails_) {
-        if (rail->wait_fd() < 0) {
-            all_waitable_ = false;
-        } else {
-            good = good && watch(rail->wait_fd());
-        }
+        if (rail->needs_polling()) all_waitable_ = false;
+        if (rail->wait_fd() >= 0) good = good && watch(rail->wait_fd());
     }
     if (good) return;
     const std::string reason = std::strerror(errno);
@@ -72,6 +73,7 @@ void ProgressThread::open_descriptors() {
 }
 
 void ProgressThread::signal() noexcept {
+    signalled_.store(true, std::memory_order_relaxed);
     const std::uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
@@ -90,17 +92,17 @@ bool ProgressThread::callers_drive() noexcept {
 }
 
 void ProgressThread::run() noexcept {
-    std::uint64_t last_work = now_ns();
+    last_work_ = now_ns();
     while (!stop_.load(std::memory_order_relaxed)) {
         if (callers_drive()) {
             nap(driven_sleep_ns);
-            last_work = now_ns();
+            last_work_ = now_ns();
             continue;
         }
         if (pass()) {
-            last_work = now_ns();
-            idle_sleep_ns_ = 0;
-        } else if (now_ns() - last_work >= spin_ns) {
+            last_work_ = now_ns();
+            idle_pause_ns_ = 0;
+        } else if (now_ns() - last_work_ >= spin_ns) {
             block();
         } else {
             sched_yield();  // with few cores, whoever we wait for may need this one
@@ -108,9 +110,12 @@ void ProgressThread::run() noexcept {
     }
 }
 
+/// Sleeps, or until wake() or the end.
 void ProgressThread::nap(std::uint64_t nanoseconds) noexcept {
-    const timespec pause{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
-    nanosleep(&pause, nullptr);
+    const timespec pause{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                         static_cast<long>(nanoseconds % 1'000'000'000)};
+    pollfd wake{wake_fd_, POLLIN, 0};
+    ppoll(&wake, 1, &pause, nullptr);
 }
 
 bool ProgressThread::ready_to_block() noexcept {
@@ -119,23 +124,26 @@ bool ProgressThread::ready_to_block() noexcept {
 }
 
 void ProgressThread::block() noexcept {
-    int timeout_ms = block_limit_ms;
-    if (!all_waitable_) {
-        idle_sleep_ns_ = std::clamp(idle_sleep_ns_ * 2, shortest_sleep_ns, longest_sleep_ns);
-        nap(pause_ns_ ? pause_ns_ : idle_sleep_ns_);
-        return;
-    }
     asleep_.store(true, std::memory_order_seq_cst);
-    if (ready_to_block() && !stop_.load(std::memory_order_seq_cst)) {
+    const bool may_block = ready_to_block() && !stop_.load(std::memory_order_seq_cst);
+    if (all_waitable_ && may_block) {
         epoll_event events[16];
-        epoll_wait(epoll_fd_, events, static_cast<int>(std::size(events)), timeout_ms);
-        std::uint64_t count = 0;
-        [[maybe_unused]] ssize_t got = read(wake_fd_, &count, sizeof(count));
+        epoll_wait(epoll_fd_, events, static_cast<int>(std::size(events)), block_limit_ms);
     } else {
-        asleep_.store(false, std::memory_order_seq_cst);
-        nap(shortest_sleep_ns);
+        nap(all_waitable_ ? shortest_sleep_ns : next_pause_ns());
     }
     asleep_.store(false, std::memory_order_seq_cst);
+    if (signalled_.exchange(false, std::memory_order_relaxed)) {
+        std::uint64_t count = 0;
+        [[maybe_unused]] ssize_t got = read(wake_fd_, &count, sizeof(count));
+    }
+}
+
+std::uint64_t ProgressThread::next_pause_ns() noexcept {
+    if (pause_ns_) return pause_ns_;
+    if (now_ns() - last_work_ > long_idle_ns) return long_idle_pause_ns;
+    idle_pause_ns_ = std::clamp(idle_pause_ns_ * 2, shortest_sleep_ns, longest_sleep_ns);
+    return idle_pause_ns_;
 }
 
 }  // namespace railyard

@@ -16,7 +16,7 @@ namespace railyard {
 /// steps where a rail has no descriptor).
 class ProgressThread {
   public:
-    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 2 ms. `caller_passes` counts
+    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 12 ms. `caller_passes` counts
     /// passes over the rails that callers made themselves.
     ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
                    const std::atomic<std::uint64_t>& caller_passes);
@@ -37,6 +37,7 @@ class ProgressThread {
     bool callers_drive() noexcept;
     void block() noexcept;
     void nap(std::uint64_t nanoseconds) noexcept;
+    std::uint64_t next_pause_ns() noexcept;
     void signal() noexcept;
     void open_descriptors();
     bool ready_to_block() noexcept;
@@ -45,12 +46,14 @@ class ProgressThread {
     std::uint64_t pause_ns_;
     const std::atomic<std::uint64_t>& caller_passes_;
     std::uint64_t seen_passes_ = 0;
-    std::uint64_t idle_sleep_ns_ = 0;
+    std::uint64_t last_work_ = 0;  // ns
+    std::uint64_t idle_pause_ns_ = 0;
     bool all_waitable_ = true;
     int wake_fd_ = -1;
     int epoll_fd_ = -1;
     std::atomic<bool> stop_{false};
     std::atomic<bool> asleep_{false};
+    std::atomic<bool> signalled_{false};  // wake_fd_ may hold something to read
     std::thread thread_;  // last: starts when all else is there
 };
 

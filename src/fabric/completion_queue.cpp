@@ -1,12 +1,36 @@
 #include "fabric/completion_queue.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <string>
+#include <system_error>
 
 #include "common/log.h"
 #include "fabric/op_context.h"
 
 namespace railyard::fabric {
+
+namespace {
+
+/// The epoll descriptor inside epoll descriptor `outer`; -1 for none. libfabric 1.17's net provider nests the one of its
+/// sockets beside a signal of the queue, which fi_trywait forgets to reset: waiting for the outer one would return at once
+/// for ever after the first completion. Completions there come from the sockets alone, so theirs is the one to wait for.
+int nested_epoll(int outer) {
+    std::ifstream lines("/proc/self/fdinfo/" + std::to_string(outer));
+    std::string word;
+    while (lines >> word) {
+        int inner = -1;
+        if (word != "tfd:" || !(lines >> inner)) continue;
+        std::error_code error;
+        const auto target = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(inner), error);
+        if (!error && target == "anon_inode:[eventpoll]") return inner;
+    }
+    return -1;
+}
+
+}  // namespace
 
 CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool blocking) : domain_(domain) {
     is_efa_ = std::string_view(domain.info().fabric_attr->prov_name) == "efa";
@@ -25,6 +49,7 @@ CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool b
     check(rc, "fi_cq_open", domain.rail());
     queue_ = Fid<fid_cq>(queue);
     if (attr.wait_obj == FI_WAIT_FD && fi_control(&queue->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
+    if (wait_fd_ >= 0 && domain.caps().stale_wait_signal) wait_fd_ = nested_epoll(wait_fd_);
 }
 
 std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
@@ -72,6 +97,7 @@ void CompletionQueue::complete_error() noexcept {
 }
 
 bool CompletionQueue::may_wait() noexcept {
+    if (wait_fd_ < 0) return false;
     fid* queue = &queue_->fid;
     return fi_trywait(domain_.fabric(), &queue, 1) == FI_SUCCESS;
 }

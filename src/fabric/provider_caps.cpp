@@ -20,6 +20,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.blocking_wait = !shm;  // shm answers FI_WAIT_FD with ENOSYS (1.17)
     caps.shares_endpoints = shm;
     caps.keeps_addresses = shm;
+    caps.stale_wait_signal = std::strcmp(info.fabric_attr->prov_name, "net") == 0;
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
     caps.max_message = info.ep_attr->max_msg_size;
     caps.max_rma = info.ep_attr->max_msg_size;

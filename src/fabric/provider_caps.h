@@ -19,6 +19,7 @@ struct ProviderCaps {
     bool blocking_wait = false;          ///< the completion queue can be waited for through a file descriptor
     bool shares_endpoints = false;   ///< endpoints of one process look into each other's memory (shm)
     bool keeps_addresses = false;    ///< a removed address must not be reused: its slot remembers the old peer (shm)
+    bool stale_wait_signal = false;  ///< the queue's descriptor stays readable once it was (net of 1.17)
     std::size_t key_size = 8;            ///< bytes of a memory key
     std::size_t max_message = 0;         ///< longest message (bytes)
     std::size_t max_rma = 0;             ///< longest single read or write (bytes)

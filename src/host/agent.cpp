@@ -12,8 +12,9 @@ namespace railyard::host {
 namespace {
 
 std::string describe(const Range& range) {
-    return "[" + std::to_string(range.address) + ", +" + std::to_string(range.length) + ") of device " +
-           std::to_string(range.device);
+    std::string text = "[";
+    text.append(std::to_string(range.address)).append(", +").append(std::to_string(range.length));
+    return text.append(") of device ").append(std::to_string(range.device));
 }
 
 nixlBlobDesc blob_descriptor(const Range& range, std::string metadata) {

@@ -9,7 +9,7 @@ namespace railyard {
 namespace {
 
 constexpr std::uint64_t alignment = 128;  // cuts fall on cache-line pairs of the target
-constexpr std::uint64_t smallest_chunk = std::uint64_t{128} << 10;
+constexpr std::uint64_t smallest_chunk = std::uint64_t{256} << 10;
 constexpr std::uint64_t largest_chunk = std::uint64_t{4} << 20;
 constexpr std::uint64_t bytes_per_run = std::uint64_t{1} << 20;
 constexpr std::uint32_t longest_run = 16;
@@ -22,7 +22,7 @@ std::uint64_t round_up(std::uint64_t value) {
 
 std::uint64_t pick_chunk_size(std::uint64_t total, bool striped, const StripeRules& rules) {
     if (!striped) return rules.max_chunk;
-    // Two chunks a rail leave the faster rails something to take over; more only add operations.
+    // Two chunks a rail leave the faster rails something to take over; more, or smaller ones, only add operations.
     const std::uint64_t wanted =
         rules.chunk_size ? rules.chunk_size
                          : std::clamp(round_up(total / (2 * rules.rails)), smallest_chunk, largest_chunk);

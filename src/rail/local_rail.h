@@ -18,11 +18,14 @@ class LocalRail final : public Rail {
     RegisteredMemory register_memory(std::uint64_t, std::uint64_t, bool) override { return {}; }
     [[nodiscard]] std::string address() const override { return {}; }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return chunk_size; }
+    /// Nothing comes but what is submitted.
+    [[nodiscard]] bool needs_polling() const noexcept override { return false; }
 
   private:
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     PeerAddress do_insert_peer(std::string_view) override { return 0; }
     void do_remove_peer(PeerAddress) noexcept override {}
+    bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return pending_.empty(); }
 
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;

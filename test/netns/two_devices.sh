@@ -40,6 +40,7 @@ command -v ip >/dev/null || skip "needs ip (package iproute2)"
 ((EUID == 0)) || skip "needs root to make network namespaces"
 [[ -x $bench ]] || { echo "no benchmark at $bench" >&2; exit 1; }
 ip netns add "$left" 2>"$work/why" || skip "may not make network namespaces: $(tr '\n' ' ' <"$work/why")"
+ip netns exec "$left" true 2>"$work/why" || skip "may not run in a network namespace: $(tr '\n' ' ' <"$work/why")"
 ip netns add "$right"
 ip link add "ry${id}p" netns "$left" type veth peer name "ry${id}q" netns "$right" 2>"$work/why" ||
     skip "may not make veth pairs: $(tr '\n' ' ' <"$work/why")"
