@@ -16,7 +16,7 @@ namespace railyard {
 /// steps where a rail has no descriptor).
 class ProgressThread {
   public:
-    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 12 ms. `caller_passes` counts
+    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 20 ms. `caller_passes` counts
     /// passes over the rails that callers made themselves.
     ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
                    const std::atomic<std::uint64_t>& caller_passes);
@@ -53,7 +53,6 @@ class ProgressThread {
     int epoll_fd_ = -1;
     std::atomic<bool> stop_{false};
     std::atomic<bool> asleep_{false};
-    std::atomic<bool> signalled_{false};  // wake_fd_ may hold something to read
     std::thread thread_;  // last: starts when all else is there
 };
 
