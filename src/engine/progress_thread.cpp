@@ -26,7 +26,7 @@ constexpr std::uint64_t shortest_sleep_ns = 20'000;
 constexpr std::uint64_t longest_sleep_ns = 2'000'000;
 /// After so long without anything, pauses grow to this: a wake-up costs up to 0.2 ms of a core on a small virtual machine, whatever the program.
 constexpr std::uint64_t long_idle_ns = 200'000'000;
-constexpr std::uint64_t long_idle_pause_ns = 30'000'000;
+constexpr std::uint64_t long_idle_pause_ns = 40'000'000;
 /// Upper limit of one blocking wait: a lost event costs this much and no hang.
 constexpr int block_limit_ms = 500;
 

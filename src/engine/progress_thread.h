@@ -16,7 +16,7 @@ namespace railyard {
 /// steps where a rail has no descriptor).
 class ProgressThread {
   public:
-    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 30 ms. `caller_passes` counts
+    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms. `caller_passes` counts
     /// passes over the rails that callers made themselves.
     ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
                    const std::atomic<std::uint64_t>& caller_passes);
