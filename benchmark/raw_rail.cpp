@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/random.h"
+#include "fabric/direct_access.h"
 
 namespace railyard::bench {
 
@@ -11,7 +12,9 @@ using fabric::check;
 using fabric::Fid;
 
 RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory)
-    : name_("raw " + device.provider + ":" + device.name), info_(fi_dupinfo(device.info.get())) {
+    : name_("raw " + device.provider + ":" + device.name),
+      info_(fi_dupinfo(device.info.get())),
+      direct_rma_(device.caps.direct_rma) {
     if (!info_) throw Error(Status::backend, "fi_dupinfo failed on " + name_ + ": out of memory");
     depth_ = info_->tx_attr->size;
 
@@ -87,6 +90,10 @@ void RawRail::register_memory(std::span<std::byte> memory) {
 
 void RawRail::connect(const RawRemote& remote) {
     remote_ = remote;
+    // The same completion as the plugin asks for: a direct copy needs no confirmation (see
+    // ProviderCaps::direct_rma).
+    const bool direct = direct_rma_ && fabric::may_access_process_of(remote_.address);
+    write_flags_ = direct ? 0 : FI_DELIVERY_COMPLETE;
     if (fi_av_insert(addresses_.get(), remote_.address.data(), 1, &peer_, 0, nullptr) != 1) {
         throw Error(Status::backend, "fi_av_insert failed on " + name_);
     }
@@ -103,10 +110,9 @@ bool RawRail::post(host::Op op, RawOperation& operation, bool more) {
     message.rma_iov = &remote;
     message.rma_iov_count = 1;
     message.context = &operation;
-    std::uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0);
-    ssize_t status = op == host::Op::write
-                         ? fi_writemsg(endpoint_.get(), &message, flags | FI_DELIVERY_COMPLETE)
-                         : fi_readmsg(endpoint_.get(), &message, flags);
+    const std::uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0);
+    ssize_t status = op == host::Op::write ? fi_writemsg(endpoint_.get(), &message, flags | write_flags_)
+                                           : fi_readmsg(endpoint_.get(), &message, flags);
     if (status == -FI_EAGAIN) return false;
     check(status, op == host::Op::write ? "fi_writemsg" : "fi_readmsg", name_);
     ++outstanding_;

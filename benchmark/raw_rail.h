@@ -63,6 +63,8 @@ class RawRail {
 
     std::string name_;
     fabric::InfoPtr info_;
+    bool direct_rma_ = false;
+    std::uint64_t write_flags_ = FI_DELIVERY_COMPLETE;
     std::size_t depth_ = 0;
     std::size_t outstanding_ = 0;
     fabric::Fid<fid_fabric> fabric_;

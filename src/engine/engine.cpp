@@ -7,16 +7,26 @@ namespace railyard {
 Engine::Engine(EngineConfig config) : impl_(std::make_unique<Impl>(std::move(config))) {}
 Engine::~Engine() = default;
 
-const std::string& Engine::agent_name() const noexcept { return impl_->agent(); }
-std::size_t Engine::rail_count() const noexcept { return impl_->rails().size(); }
-const std::string& Engine::provider() const noexcept { return impl_->rails().provider(); }
+const std::string& Engine::agent_name() const noexcept {
+    return impl_->agent();
+}
+std::size_t Engine::rail_count() const noexcept {
+    return impl_->rails().size();
+}
+const std::string& Engine::provider() const noexcept {
+    return impl_->rails().provider();
+}
 
 std::shared_ptr<Registration> Engine::register_memory(std::uint64_t address, std::uint64_t length,
                                                       std::uint64_t device_id) {
     return impl_->register_memory(address, length, device_id);
 }
-void Engine::deregister_memory(const std::shared_ptr<Registration>& region) { impl_->deregister_memory(region); }
-std::string Engine::memory_metadata(const Registration& region) const { return impl_->memory_metadata(region); }
+void Engine::deregister_memory(const std::shared_ptr<Registration>& region) {
+    impl_->deregister_memory(region);
+}
+std::string Engine::memory_metadata(const Registration& region) const {
+    return impl_->memory_metadata(region);
+}
 std::shared_ptr<RemoteRegion> Engine::load_remote_memory(const std::string& agent, std::string_view metadata,
                                                          std::uint64_t address, std::uint64_t length) {
     return impl_->load_remote_memory(agent, metadata, address, length);
@@ -25,12 +35,18 @@ std::shared_ptr<RemoteRegion> Engine::local_as_remote(const std::shared_ptr<Regi
     return impl_->local_as_remote(region);
 }
 
-std::string Engine::connection_info() const { return impl_->connection_info(); }
+std::string Engine::connection_info() const {
+    return impl_->connection_info();
+}
 void Engine::load_connection_info(const std::string& agent, std::string_view info) {
     impl_->load_connection_info(agent, info);
 }
-void Engine::connect(const std::string& agent) { impl_->connect(agent); }
-void Engine::disconnect(const std::string& agent) { impl_->disconnect(agent); }
+void Engine::connect(const std::string& agent) {
+    impl_->connect(agent);
+}
+void Engine::disconnect(const std::string& agent) {
+    impl_->disconnect(agent);
+}
 
 Transfer* Engine::prepare(Operation operation, std::span<const LocalDescriptor> local,
                           std::span<const RemoteDescriptor> remote, const std::string& agent,
@@ -40,14 +56,24 @@ Transfer* Engine::prepare(Operation operation, std::span<const LocalDescriptor> 
 Status Engine::post(Transfer& transfer, const std::string* notification) noexcept {
     return impl_->post(transfer, notification);
 }
-Status Engine::poll(Transfer& transfer) noexcept { return impl_->poll(transfer); }
-void Engine::release(Transfer* transfer) noexcept { impl_->release(transfer); }
-CostEstimate Engine::estimate(const Transfer& transfer) const noexcept { return impl_->estimate(transfer); }
+Status Engine::poll(Transfer& transfer) noexcept {
+    return impl_->poll(transfer);
+}
+void Engine::release(Transfer* transfer) noexcept {
+    impl_->release(transfer);
+}
+CostEstimate Engine::estimate(const Transfer& transfer) const noexcept {
+    return impl_->estimate(transfer);
+}
 
-void Engine::take_notifications(std::vector<Notification>& out) { impl_->take_notifications(out); }
+void Engine::take_notifications(std::vector<Notification>& out) {
+    impl_->take_notifications(out);
+}
 void Engine::send_notification(const std::string& agent, std::string_view message) {
     impl_->send_notification(agent, message);
 }
-bool Engine::progress() noexcept { return impl_->progress(); }
+bool Engine::progress() noexcept {
+    return impl_->progress();
+}
 
 }  // namespace railyard

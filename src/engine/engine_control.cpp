@@ -14,7 +14,8 @@ constexpr std::uint64_t flush_limit_ns = 2'000'000'000;
 EngineConfig checked(EngineConfig config) {
     if (config.agent_name.empty() || config.agent_name.size() > max_agent_name) {
         throw Error(Status::invalid_param, "agent name must have 1 to " + std::to_string(max_agent_name) +
-                                               " bytes, this one has " + std::to_string(config.agent_name.size()));
+                                               " bytes, this one has " +
+                                               std::to_string(config.agent_name.size()));
     }
     return config;
 }
@@ -28,11 +29,13 @@ struct Engine::Impl::OwnMessage : OutNotification {
 };
 
 Engine::Impl::Impl(EngineConfig config)
-    : config_(checked(std::move(config))), nonce_(random_u64()),
+    : config_(checked(std::move(config))),
+      nonce_(random_u64()),
       rails_(std::make_shared<RailManager>(config_.params, config_.progress_thread, inbox_)) {
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};
-        for (std::size_t i = 0; i < rails_->size(); ++i) rails.push_back(&rails_->rail(i));
+        for (std::size_t i = 0; i < rails_->size(); ++i)
+            rails.push_back(&rails_->rail(i));
         thread_ = std::make_unique<ProgressThread>(std::move(rails), config_.progress_delay, caller_passes_);
     }
     RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, progress thread %s", rails_->size(),
@@ -58,7 +61,8 @@ Engine::Impl::~Impl() {
 
 std::shared_ptr<Peer> Engine::Impl::require_peer(const std::string& agent) const {
     std::shared_ptr<Peer> peer = peers_.find(agent);
-    if (!peer) throw Error(Status::not_found, "agent \"" + agent + "\" is not known: load its metadata first");
+    if (!peer)
+        throw Error(Status::not_found, "agent \"" + agent + "\" is not known: load its metadata first");
     return peer;
 }
 
@@ -69,15 +73,18 @@ std::string Engine::Impl::connection_info() const {
 void Engine::Impl::load_connection_info(const std::string& agent, std::string_view bytes) {
     ConnectionInfo info = decode_connection(bytes);
     if (info.agent != agent) {
-        throw Error(Status::mismatch, "connection info for agent \"" + agent + "\" was made by \"" + info.agent + "\"");
+        throw Error(Status::mismatch,
+                    "connection info for agent \"" + agent + "\" was made by \"" + info.agent + "\"");
     }
     if (is_self(agent)) {
         if (info.nonce == nonce_) return;
-        throw Error(Status::mismatch, "agent \"" + agent + "\" has our own name and is another engine: rename one");
+        throw Error(Status::mismatch,
+                    "agent \"" + agent + "\" has our own name and is another engine: rename one");
     }
     if (info.provider != rails_->provider()) {
-        throw Error(Status::mismatch, "agent \"" + agent + "\" uses provider " + info.provider + ", ours is " +
-                                          rails_->provider() + ": set the same provider on both sides");
+        throw Error(Status::mismatch, "agent \"" + agent + "\" uses provider " + info.provider +
+                                          ", ours is " + rails_->provider() +
+                                          ": set the same provider on both sides");
     }
     const std::shared_ptr<Peer> old = peers_.put(std::move(info), rails_);
     if (old) transfers_.stop_transfers_to(*old, Status::remote_disconnect);
@@ -86,7 +93,8 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
 void Engine::Impl::connect(const std::string& agent) {
     if (is_self(agent)) return;
     const std::shared_ptr<Peer> peer = require_peer(agent);
-    for (std::size_t i = 0; i < rails_->size(); ++i) peer->resolve(i);
+    for (std::size_t i = 0; i < rails_->size(); ++i)
+        peer->resolve(i);
 }
 
 void Engine::Impl::disconnect(const std::string& agent) {
@@ -107,8 +115,9 @@ void Engine::Impl::take_notifications(std::vector<Notification>& out) {
 
 void Engine::Impl::send_notification(const std::string& agent, std::string_view text) {
     if (text.size() > max_notification) {
-        throw Error(Status::invalid_param, "notification of " + std::to_string(text.size()) + " bytes; at most " +
-                                               std::to_string(max_notification) + " are carried");
+        throw Error(Status::invalid_param, "notification of " + std::to_string(text.size()) +
+                                               " bytes; at most " + std::to_string(max_notification) +
+                                               " are carried");
     }
     if (is_self(agent)) {
         inbox_.put(agent, std::string(text));
@@ -130,8 +139,9 @@ void Engine::Impl::send_notification(const std::string& agent, std::string_view 
 void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     auto* message = static_cast<OwnMessage*>(static_cast<OutNotification*>(&out));
     if (status != Status::ok) {
-        RAILYARD_LOG(warn, message->peer->agent().c_str(), "a notification of %zu bytes was not delivered: %s",
-                     message->message.size(), to_string(status));
+        RAILYARD_LOG(warn, message->peer->agent().c_str(),
+                     "a notification of %zu bytes was not delivered: %s", message->message.size(),
+                     to_string(status));
     }
     Impl* engine = message->engine;
     engine->sent_messages_.push(*message);

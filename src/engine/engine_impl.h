@@ -1,4 +1,5 @@
-// The engine's inside. engine.cpp forwards to it; its methods are spread over memory, peers, transfers and control.
+// The engine's inside. engine.cpp forwards to it; its methods are spread over memory, peers, transfers and
+// control.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,8 @@ class Engine::Impl {
     [[nodiscard]] const RailManager& rails() const noexcept { return *rails_; }
 
     // engine_memory.cpp
-    std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length, std::uint64_t device_id);
+    std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
+                                                  std::uint64_t device_id);
     void deregister_memory(const std::shared_ptr<Registration>& region);
     [[nodiscard]] std::string memory_metadata(const Registration& region) const;
     std::shared_ptr<RemoteRegion> load_remote_memory(const std::string& agent, std::string_view metadata,
@@ -59,7 +61,9 @@ class Engine::Impl {
     [[nodiscard]] CostEstimate estimate(const Transfer& transfer) const noexcept;
 
   private:
-    [[nodiscard]] bool is_self(const std::string& agent) const noexcept { return agent == config_.agent_name; }
+    [[nodiscard]] bool is_self(const std::string& agent) const noexcept {
+        return agent == config_.agent_name;
+    }
     /// Throws Error{not_found} naming the agent and the remedy.
     [[nodiscard]] std::shared_ptr<Peer> require_peer(const std::string& agent) const;
     void add_routes(Transfer& transfer);
@@ -87,7 +91,8 @@ class Engine::Impl {
     NotificationInbox inbox_;
     /// Sent notifications: freed outside of the rails' roles, because the last one gives its peer back.
     MpscList<OutMessage> sent_messages_;
-    // Teardown runs upwards: the thread, the rails (whose endpoints may still write to transfers), then the rest.
+    // Teardown runs upwards: the thread, the rails (whose endpoints may still write to transfers), then the
+    // rest.
     TransferList transfers_;
     std::mutex registrations_mutex_;
     std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);

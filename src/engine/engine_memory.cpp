@@ -13,8 +13,8 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
 }
 
 void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region) {
-    // New posts look at the epoch after arming; we look for armed transfers after raising it. Both are sequentially
-    // consistent, so a post either sees the revocation or is seen here.
+    // New posts look at the epoch after arming; we look for armed transfers after raising it. Both are
+    // sequentially consistent, so a post either sees the revocation or is seen here.
     region->revoked.store(true, std::memory_order_seq_cst);
     registration_epoch_.fetch_add(1, std::memory_order_seq_cst);
     const std::uint64_t limit = now_ns() + config_.params.connect_timeout_ms * 1'000'000;
@@ -33,29 +33,36 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
 }
 
 std::string Engine::Impl::memory_metadata(const Registration& region) const {
-    MemoryInfo info{nonce_, rails_->provider(), region.address, region.length, region.device_id, region.writable, {}};
-    for (const RegisteredMemory& memory : region.per_rail) info.keys.push_back({memory.key, memory.address_base});
+    MemoryInfo info{
+        nonce_, rails_->provider(), region.address, region.length, region.device_id, region.writable, {}};
+    for (const RegisteredMemory& memory : region.per_rail)
+        info.keys.push_back({memory.key, memory.address_base});
     return encode(info);
 }
 
-std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string& agent, std::string_view metadata,
+std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string& agent,
+                                                               std::string_view metadata,
                                                                std::uint64_t address, std::uint64_t length) {
     const std::shared_ptr<Peer> peer = require_peer(agent);
     MemoryInfo info = decode_memory(metadata);
     if (info.provider != rails_->provider()) {
-        throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" is for provider " + info.provider +
-                                          ", ours is " + rails_->provider() + ": set the same provider on both sides");
+        throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" is for provider " +
+                                          info.provider + ", ours is " + rails_->provider() +
+                                          ": set the same provider on both sides");
     }
     if (info.nonce != peer->nonce()) {
-        throw Error(Status::remote_disconnect, "memory metadata of agent \"" + agent +
-                                                   "\" belongs to another instance of it: load its current metadata");
+        throw Error(Status::remote_disconnect,
+                    "memory metadata of agent \"" + agent +
+                        "\" belongs to another instance of it: load its current metadata");
     }
     if (!covers(info.address, info.length, address, length)) {
-        throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" does not cover the described range");
+        throw Error(Status::mismatch,
+                    "memory metadata of agent \"" + agent + "\" does not cover the described range");
     }
     if (info.length > 0 && info.keys.size() != peer->rail_count()) {
         throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" has keys for " +
-                                          std::to_string(info.keys.size()) + " rails, its connection info names " +
+                                          std::to_string(info.keys.size()) +
+                                          " rails, its connection info names " +
                                           std::to_string(peer->rail_count()));
     }
     auto region = std::make_shared<RemoteRegion>();

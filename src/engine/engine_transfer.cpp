@@ -51,8 +51,9 @@ void check_range(std::size_t index, const char* side, const Descriptor& descript
     if (!descriptor.region || !*descriptor.region) refuse(index, side, "memory is not registered");
     const auto& region = **descriptor.region;
     if (covers(region.address, region.length, descriptor.address, descriptor.length)) return;
-    refuse(index, side, "range " + describe(descriptor.address, descriptor.length) + " is outside its registration " +
-                            describe(region.address, region.length));
+    refuse(index, side,
+           "range " + describe(descriptor.address, descriptor.length) + " is outside its registration " +
+               describe(region.address, region.length));
 }
 
 void check_local(std::size_t index, const LocalDescriptor& local, Operation operation) {
@@ -64,14 +65,15 @@ void check_local(std::size_t index, const LocalDescriptor& local, Operation oper
     }
 }
 
-void check_remote(std::size_t index, const RemoteDescriptor& remote, Operation operation, const std::string& agent,
-                  const Peer* peer) {
+void check_remote(std::size_t index, const RemoteDescriptor& remote, Operation operation,
+                  const std::string& agent, const Peer* peer) {
     check_range(index, "remote", remote);
     const RemoteRegion& region = **remote.region;
     if (region.agent != agent) refuse(index, "remote", "memory belongs to agent \"" + region.agent + "\"");
     if (peer && region.nonce != peer->nonce()) {
-        throw Error(Status::remote_disconnect, "descriptor " + std::to_string(index) + ", remote memory of agent \"" +
-                                                   agent + "\" belongs to an earlier instance: load its current metadata");
+        throw Error(Status::remote_disconnect,
+                    "descriptor " + std::to_string(index) + ", remote memory of agent \"" + agent +
+                        "\" belongs to an earlier instance: load its current metadata");
     }
     if (region.self && region.self->revoked.load(std::memory_order_acquire)) {
         refuse(index, "remote", "memory was deregistered");
@@ -102,9 +104,9 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
         check_local(i, local[i], operation);
         check_remote(i, remote[i], operation, agent, transfer->peer.get());
         if (local[i].length != remote[i].length) {
-            throw Error(Status::invalid_param, "descriptor " + std::to_string(i) + ": " +
-                                                   std::to_string(local[i].length) + " bytes locally against " +
-                                                   std::to_string(remote[i].length) + " remotely");
+            throw Error(Status::invalid_param,
+                        "descriptor " + std::to_string(i) + ": " + std::to_string(local[i].length) +
+                            " bytes locally against " + std::to_string(remote[i].length) + " remotely");
         }
         pieces.push_back({local[i].address, remote[i].address, local[i].length, locals.of(*local[i].region),
                           remotes.of(*remote[i].region)});
@@ -119,7 +121,8 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
     ready_notification(*transfer);
     if (notification) {
         if (notification->size() > max_notification) {
-            throw Error(Status::invalid_param, "notification of " + std::to_string(notification->size()) + " bytes");
+            throw Error(Status::invalid_param,
+                        "notification of " + std::to_string(notification->size()) + " bytes");
         }
         transfer->has_notification = true;
         transfer->notification.message = *notification;

@@ -130,7 +130,9 @@ bool NotificationInbox::accept(const Fragment& fragment) {
     auto found = partial_.find(fragment.key);
     if (found == partial_.end()) {
         if (!make_room(partial_overhead)) return false;
-        found = partial_.emplace(fragment.key, Partial{std::string(fragment.agent), {}, fragment.total, {}, 0}).first;
+        found =
+            partial_.emplace(fragment.key, Partial{std::string(fragment.agent), {}, fragment.total, {}, 0})
+                .first;
         partial_bytes_ += partial_overhead;
     }
     Partial& partial = found->second;

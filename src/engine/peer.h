@@ -16,8 +16,9 @@
 
 namespace railyard {
 
-/// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails when it
-/// goes, where they still exist; so the last reference must not be dropped with a rail's role held. Any thread.
+/// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails
+/// when it goes, where they still exist; so the last reference must not be dropped with a rail's role held.
+/// Any thread.
 class Peer {
   public:
     Peer(ConnectionInfo info, const std::shared_ptr<RailManager>& rails);

@@ -24,7 +24,8 @@ constexpr std::uint64_t driving_passes = 4;
 constexpr std::uint64_t driven_sleep_ns = 400'000;
 constexpr std::uint64_t shortest_sleep_ns = 20'000;
 constexpr std::uint64_t longest_sleep_ns = 2'000'000;
-/// After so long without anything, pauses grow to this: a wake-up costs up to 0.2 ms of a core on a small virtual machine, whatever the program.
+/// After so long without anything, pauses grow to this: a wake-up costs up to 0.2 ms of a core on a small
+/// virtual machine, whatever the program.
 constexpr std::uint64_t long_idle_ns = 200'000'000;
 constexpr std::uint64_t long_idle_pause_ns = 40'000'000;
 /// Upper limit of one blocking wait: a lost event costs this much and no hang.
@@ -69,7 +70,8 @@ void ProgressThread::open_descriptors() {
     const std::string reason = std::strerror(errno);
     if (wake_fd_ >= 0) close(wake_fd_);
     if (epoll_fd_ >= 0) close(epoll_fd_);
-    throw Error(Status::backend, "progress thread: " + reason + "; raise the limit of open files (`ulimit -n`)");
+    throw Error(Status::backend,
+                "progress thread: " + reason + "; raise the limit of open files (`ulimit -n`)");
 }
 
 void ProgressThread::signal() noexcept {
@@ -79,7 +81,8 @@ void ProgressThread::signal() noexcept {
 
 bool ProgressThread::pass() noexcept {
     bool worked = false;
-    for (Rail* rail : rails_) worked = rail->progress() == Rail::Progress::worked || worked;
+    for (Rail* rail : rails_)
+        worked = rail->progress() == Rail::Progress::worked || worked;
     return worked;
 }
 
@@ -118,7 +121,8 @@ void ProgressThread::nap(std::uint64_t nanoseconds) noexcept {
 }
 
 bool ProgressThread::ready_to_block() noexcept {
-    // Every rail must be drained and say that its descriptor will tell; a busy one has a holder: look again later.
+    // Every rail must be drained and say that its descriptor will tell; a busy one has a holder: look again
+    // later.
     return std::all_of(rails_.begin(), rails_.end(), [](Rail* rail) { return rail->prepare_wait(); });
 }
 

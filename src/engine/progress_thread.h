@@ -11,13 +11,13 @@
 
 namespace railyard {
 
-/// One more taker of the rails' roles. While callers poll at a high rate it stays out of their way; else it spins
-/// briefly while there is work, and blocks on the rails' file descriptors when there is none (or sleeps in growing
-/// steps where a rail has no descriptor).
+/// One more taker of the rails' roles. While callers poll at a high rate it stays out of their way; else it
+/// spins briefly while there is work, and blocks on the rails' file descriptors when there is none (or sleeps
+/// in growing steps where a rail has no descriptor).
 class ProgressThread {
   public:
-    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms. `caller_passes` counts
-    /// passes over the rails that callers made themselves.
+    /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms.
+    /// `caller_passes` counts passes over the rails that callers made themselves.
     ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
                    const std::atomic<std::uint64_t>& caller_passes);
     /// Ends and joins the thread.

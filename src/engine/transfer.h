@@ -40,7 +40,7 @@ class Transfer : public Work {
     std::uint64_t posted_at = 0;      ///< ns
     std::uint64_t checked_epoch = 0;  ///< of the engine's registrations, when `locals` were last looked at
     std::uint32_t polls = 0;
-    bool retired = false;  ///< released in flight; guarded by the list's lock
+    bool retired = false;          ///< released in flight; guarded by the list's lock
     Transfer* previous = nullptr;  // the engine's list
     Transfer* next = nullptr;
 

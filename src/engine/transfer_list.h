@@ -1,4 +1,5 @@
-// All transfers of an engine: who uses a registration, and what was released while the network still worked on it.
+// All transfers of an engine: who uses a registration, and what was released while the network still worked
+// on it.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,9 @@ class TransferList {
     void release(Transfer* transfer) noexcept;
     /// Frees released transfers whose round is over. Not with a rail's role held.
     void sweep() noexcept;
-    [[nodiscard]] bool has_retired() const noexcept { return retired_count_.load(std::memory_order_relaxed) != 0; }
+    [[nodiscard]] bool has_retired() const noexcept {
+        return retired_count_.load(std::memory_order_relaxed) != 0;
+    }
     /// True while a posted transfer that uses `region` is not over.
     [[nodiscard]] bool in_flight_on(const Registration& region) const;
     /// Ends the unposted rest of every transfer towards `peer` with `status`.

@@ -14,9 +14,10 @@ namespace railyard::fabric {
 
 namespace {
 
-/// The epoll descriptor inside epoll descriptor `outer`; -1 for none. libfabric 1.17's net provider nests the one of its
-/// sockets beside a signal of the queue, which fi_trywait forgets to reset: waiting for the outer one would return at once
-/// for ever after the first completion. Completions there come from the sockets alone, so theirs is the one to wait for.
+/// The epoll descriptor inside epoll descriptor `outer`; -1 for none. libfabric 1.17's net provider nests the
+/// one of its sockets beside a signal of the queue, which fi_trywait forgets to reset: waiting for the outer
+/// one would return at once for ever after the first completion. Completions there come from the sockets
+/// alone, so theirs is the one to wait for.
 int nested_epoll(int outer) {
     std::ifstream lines("/proc/self/fdinfo/" + std::to_string(outer));
     std::string word;
@@ -91,9 +92,7 @@ void CompletionQueue::complete_error() noexcept {
                  error.prov_errno);
     // Errors of inbound operations carry no context of ours.
     if (!error.op_context) return;
-    static_cast<OpContext*>(error.op_context)
-        ->complete_with(
-            {status, 0, error.err, error.prov_errno});
+    static_cast<OpContext*>(error.op_context)->complete_with({status, 0, error.err, error.prov_errno});
 }
 
 bool CompletionQueue::may_wait() noexcept {

@@ -22,6 +22,9 @@ Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& 
     check(fi_ep_bind(endpoint, &addresses.get()->fid, 0), "fi_ep_bind(av)", rail);
     check(fi_enable(endpoint), "fi_enable", rail);
 
+    // Completion must mean "placed at the target", also where the provider emulates writes with messages.
+    if (!domain.caps().direct_rma) confirm_delivery();
+
     std::size_t length = 0;
     fi_getname(&endpoint->fid, nullptr, &length);
     name_.resize(length);
@@ -51,10 +54,10 @@ PostResult Endpoint::post_rma(OpContext& op, const RmaPiece& piece, Direction di
     message.rma_iov = &remote;
     message.rma_iov_count = 1;
     message.context = &op;
-    const std::uint64_t flags = FI_COMPLETION | (piece.more ? FI_MORE : 0);
-    if (direction == Direction::read) return finish(op, fi_readmsg(endpoint_.get(), &message, flags));
-    // Completion must mean "placed at the target", also where the provider emulates writes with messages.
-    return finish(op, fi_writemsg(endpoint_.get(), &message, flags | FI_DELIVERY_COMPLETE));
+    const std::uint64_t more = piece.more ? FI_MORE : 0;
+    if (direction == Direction::read)
+        return finish(op, fi_readmsg(endpoint_.get(), &message, FI_COMPLETION | more));
+    return finish(op, fi_writemsg(endpoint_.get(), &message, write_flags_ | more));
 }
 
 PostResult Endpoint::post_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,

@@ -40,6 +40,10 @@ class Endpoint {
                          fi_addr_t destination) noexcept;
     PostResult post_receive(OpContext& op, void* buffer, std::size_t length, void* descriptor) noexcept;
 
+    /// Makes writes ask for FI_DELIVERY_COMPLETE. On from the start unless the provider's caps say
+    /// direct_rma.
+    void confirm_delivery() noexcept { write_flags_ = FI_COMPLETION | FI_DELIVERY_COMPLETE; }
+
     /// Positive errno of the last post that answered PostResult::failed.
     [[nodiscard]] int last_error() const noexcept { return last_error_; }
     /// This endpoint's address, as a peer's AddressVector takes it.
@@ -50,6 +54,7 @@ class Endpoint {
     PostResult finish(OpContext& op, ssize_t rc) noexcept;
 
     Fid<fid_ep> endpoint_;
+    std::uint64_t write_flags_ = FI_COMPLETION;
     std::string name_;
     int last_error_ = 0;
 };

@@ -20,6 +20,10 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.blocking_wait = !shm;  // shm answers FI_WAIT_FD with ENOSYS (1.17)
     caps.shares_endpoints = shm;
     caps.keeps_addresses = shm;
+    // Where it copies directly, shm's completion means placed. Asking for FI_DELIVERY_COMPLETE as well turns
+    // the direct copy off and leaves one small operation in flight at a time. Seen with 1.17; 2.x has not
+    // been looked at.
+    caps.direct_rma = shm && caps.virtual_addresses && FI_MAJOR(fi_version()) == 1;
     caps.stale_wait_signal = std::strcmp(info.fabric_attr->prov_name, "net") == 0;
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
     caps.max_message = info.ep_attr->max_msg_size;

@@ -17,13 +17,15 @@ struct ProviderCaps {
     bool local_descriptors = false;      ///< local buffers of every operation need a registration
     bool endpoint_registration = false;  ///< regions are bound to the endpoint and enabled (cxi)
     bool blocking_wait = false;          ///< the completion queue can be waited for through a file descriptor
-    bool shares_endpoints = false;   ///< endpoints of one process look into each other's memory (shm)
-    bool keeps_addresses = false;    ///< a removed address must not be reused: its slot remembers the old peer (shm)
+    bool shares_endpoints = false;       ///< endpoints of one process look into each other's memory (shm)
+    bool keeps_addresses =
+        false;                ///< a removed address must not be reused: its slot remembers the old peer (shm)
+    bool direct_rma = false;  ///< writes go straight into the peer's memory where the kernel lets us (shm)
     bool stale_wait_signal = false;  ///< the queue's descriptor stays readable once it was (net of 1.17)
-    std::size_t key_size = 8;            ///< bytes of a memory key
-    std::size_t max_message = 0;         ///< longest message (bytes)
-    std::size_t max_rma = 0;             ///< longest single read or write (bytes)
-    std::size_t transmit_depth = 0;      ///< operations the endpoint takes before it answers EAGAIN
+    std::size_t key_size = 8;        ///< bytes of a memory key
+    std::size_t max_message = 0;     ///< longest message (bytes)
+    std::size_t max_rma = 0;         ///< longest single read or write (bytes)
+    std::size_t transmit_depth = 0;  ///< operations the endpoint takes before it answers EAGAIN
     std::size_t receive_depth = 0;
     std::size_t local_iov_limit = 1;
 };

@@ -12,7 +12,8 @@ namespace railyard {
 
 RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink) {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
-    for (fabric::Device& device : fabric::discover(params.provider, fabric::parse_device_filter(params.devices))) {
+    for (fabric::Device& device :
+         fabric::discover(params.provider, fabric::parse_device_filter(params.devices))) {
         devices_.push_back(std::make_shared<const fabric::Device>(std::move(device)));
     }
     provider_ = devices_.front()->provider;

@@ -22,7 +22,8 @@ std::uint64_t round_up(std::uint64_t value) {
 
 std::uint64_t pick_chunk_size(std::uint64_t total, bool striped, const StripeRules& rules) {
     if (!striped) return rules.max_chunk;
-    // Two chunks a rail leave the faster rails something to take over; more, or smaller ones, only add operations.
+    // Two chunks a rail leave the faster rails something to take over; more, or smaller ones, only add
+    // operations.
     const std::uint64_t wanted =
         rules.chunk_size ? rules.chunk_size
                          : std::clamp(round_up(total / (2 * rules.rails)), smallest_chunk, largest_chunk);
@@ -54,8 +55,9 @@ Stripes stripe(std::span<const Piece> pieces, const StripeRules& rules) {
     const std::uint64_t limit = pick_chunk_size(result.total_bytes, result.striped, rules);
     const std::uint64_t expected = pieces.size() + result.total_bytes / limit;
     if (expected > most_chunks) {
-        throw Error(Status::invalid_param, "transfer needs " + std::to_string(expected) +
-                                               " operations, at most 2^30 are carried: raise chunk_size or split it");
+        throw Error(Status::invalid_param,
+                    "transfer needs " + std::to_string(expected) +
+                        " operations, at most 2^30 are carried: raise chunk_size or split it");
     }
     result.chunks.reserve(expected);
     for (const Piece& piece : pieces) {

@@ -5,9 +5,9 @@
 
 namespace railyard {
 
-/// shm hands endpoints of one process each other's memory without counting: progress on one crashes when it has
-/// operations towards another that was closed (seen with libfabric 1.17). So closed endpoints of such providers are
-/// kept until the last live one of the process closes. Any thread.
+/// shm hands endpoints of one process each other's memory without counting: progress on one crashes when it
+/// has operations towards another that was closed (seen with libfabric 1.17). So closed endpoints of such
+/// providers are kept until the last live one of the process closes. Any thread.
 class DeferredClose {
   public:
     /// One more endpoint of this process is live.

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "fabric/direct_access.h"
 #include "rail/deferred_close.h"
 
 namespace railyard {
@@ -21,21 +22,23 @@ std::size_t credits(const fabric::ProviderCaps& caps) {
 
 }  // namespace
 
-FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail, bool blocking)
+FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail,
+                           bool blocking)
     : operations(credits(device->caps)),
       domain(device, rail),
       queue(domain, operations.size() + ControlChannel::send_slots + ControlChannel::receive_slots, blocking),
       addresses(domain),
       endpoint(domain, queue, addresses) {}
 
-FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device, ControlSink& sink,
-                       FabricRailConfig config)
+FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device,
+                       ControlSink& sink, FabricRailConfig config)
     : Rail(std::move(name)),
       config_(config),
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
       endpoint_(fabric_->endpoint) {
     RoleGuard guard(role_);
-    fabric_->control = std::make_unique<ControlChannel>(fabric_->domain, endpoint_, sink, config.give_up_after_ns);
+    fabric_->control =
+        std::make_unique<ControlChannel>(fabric_->domain, endpoint_, sink, config.give_up_after_ns);
     control_ = fabric_->control.get();
     for (Operation& operation : fabric_->operations) {
         operation.handler = on_complete;
@@ -44,8 +47,9 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
         free_operations_ = &operation;
     }
     if (device->caps.shares_endpoints) DeferredClose::opened();
-    RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s", device->provider.c_str(),
-                 device->name.c_str(), fabric_->operations.size(), wait_fd() >= 0 ? "waitable" : "polled");
+    RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s",
+                 device->provider.c_str(), device->name.c_str(), fabric_->operations.size(),
+                 wait_fd() >= 0 ? "waitable" : "polled");
 }
 
 FabricRail::~FabricRail() {
@@ -68,6 +72,11 @@ std::uint64_t FabricRail::max_chunk() const noexcept {
 }
 
 PeerAddress FabricRail::do_insert_peer(std::string_view address) {
+    if (fabric_->domain.caps().direct_rma && !fabric::may_access_process_of(address)) {
+        RAILYARD_LOG(info, name().c_str(),
+                     "the kernel does not let us write to a peer's memory: writes go by way of it");
+        endpoint_.confirm_delivery();
+    }
     return fabric_->addresses.insert(address);
 }
 

@@ -76,7 +76,8 @@ class Rail {
     [[nodiscard]] virtual std::uint64_t max_chunk() const noexcept = 0;
     /// File descriptor to wait on for completions and messages; -1: there is none, poll.
     [[nodiscard]] virtual int wait_fd() const noexcept { return -1; }
-    /// True when things happen on the rail that neither a hand-over nor wait_fd tells of: somebody must look now and then.
+    /// True when things happen on the rail that neither a hand-over nor wait_fd tells of: somebody must look
+    /// now and then.
     [[nodiscard]] virtual bool needs_polling() const noexcept { return wait_fd() < 0; }
     /// True when the rail is drained and wait_fd will tell of anything new. False: progress again instead.
     bool prepare_wait() noexcept;

@@ -33,7 +33,8 @@ inline ParamMap fabric_params(const Fabric& fabric) {
     return params;
 }
 
-inline std::unique_ptr<Engine> make_engine(const std::string& name, const Fabric& fabric, ParamMap extra = {}) {
+inline std::unique_ptr<Engine> make_engine(const std::string& name, const Fabric& fabric,
+                                           ParamMap extra = {}) {
     extra.merge(fabric_params(fabric));
     EngineConfig config;
     config.agent_name = name;
@@ -73,11 +74,13 @@ class EnginePair {
 
     /// A's view of memory that B registered.
     std::shared_ptr<RemoteRegion> publish(const Buffer& buffer) {
-        return a->load_remote_memory("beta", b->memory_metadata(*buffer.region), buffer.address(), buffer.bytes.size());
+        return a->load_remote_memory("beta", b->memory_metadata(*buffer.region), buffer.address(),
+                                     buffer.bytes.size());
     }
 
     /// Drives both engines until `over` says so; false past the limit.
-    bool until(const std::function<bool()>& over, std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+    bool until(const std::function<bool()>& over,
+               std::chrono::milliseconds limit = std::chrono::seconds(20)) {
         const auto end = std::chrono::steady_clock::now() + limit;
         while (!over()) {
             if (std::chrono::steady_clock::now() > end) return false;

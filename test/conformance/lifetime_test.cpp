@@ -17,7 +17,8 @@ class LifetimeTest : public testing::TestWithParam<Fabric> {};
 std::size_t thread_count() {
     std::size_t count = 0;
     DIR* directory = opendir("/proc/self/task");
-    while (const dirent* entry = readdir(directory)) count += entry->d_name[0] != '.';
+    while (const dirent* entry = readdir(directory))
+        count += entry->d_name[0] != '.';
     closedir(directory);
     return count;
 }
@@ -25,7 +26,10 @@ std::size_t thread_count() {
 /// A pair with one 8 MiB transfer from alpha to beta.
 struct BigWrite {
     explicit BigWrite(const Fabric& fabric, const ParamMap& extra = {})
-        : pair(fabric, fabric, extra), source(*pair.a, size), target(*pair.b, size), remote(pair.publish(target)) {
+        : pair(fabric, fabric, extra),
+          source(*pair.a, size),
+          target(*pair.b, size),
+          remote(pair.publish(target)) {
         fill_pattern(source.bytes, 1);
         const LocalDescriptor from = source.local(0, size);
         const RemoteDescriptor to{target.address(), size, &remote};
@@ -81,34 +85,19 @@ TEST_P(LifetimeTest, DeregistrationWaitsForTransfersOrRefuses) {
     BigWrite setup(GetParam(), {{"connect_timeout_ms", "1000"}});
     ASSERT_EQ(setup.pair.run(*setup.transfer), Status::ok);
     std::fill(setup.target.bytes.begin(), setup.target.bytes.end(), std::uint8_t{0});
-    const bool alone = !GetParam().progress_thread;
+    // shm writes without the target's help: there it has ended by now.
+    const bool alone = !GetParam().progress_thread && GetParam().provider != "shm";
     const Status posted = setup.pair.a->post(*setup.transfer);
     if (alone && posted == Status::in_progress) {
         // Nobody drives beta: the transfer cannot end, so the memory must stay.
-        expect_error(Status::not_allowed, "in flight", [&] { setup.pair.a->deregister_memory(setup.source.region); });
+        expect_error(Status::not_allowed, "in flight",
+                     [&] { setup.pair.a->deregister_memory(setup.source.region); });
         EXPECT_EQ(setup.pair.wait(*setup.transfer), Status::ok);
     }
     setup.pair.a->deregister_memory(setup.source.region);
     setup.pair.until([&] { return setup.pair.a->poll(*setup.transfer) != Status::in_progress; });
     EXPECT_TRUE(setup.target.bytes == setup.source.bytes);
     EXPECT_EQ(setup.pair.a->post(*setup.transfer), Status::invalid_param);
-    setup.pair.a->release(setup.transfer);
-}
-
-TEST_P(LifetimeTest, TheKeyOfDeregisteredMemoryIsDead) {
-    const bool shm = GetParam().provider == "shm";
-    BigWrite setup(GetParam());
-    ASSERT_EQ(setup.pair.run(*setup.transfer), Status::ok);
-    setup.pair.b->deregister_memory(setup.target.region);
-    std::fill(setup.target.bytes.begin(), setup.target.bytes.end(), std::uint8_t{0});
-    Status status = setup.pair.a->post(*setup.transfer);
-    const bool ended = setup.pair.until([&] { return (status = setup.pair.a->poll(*setup.transfer)) != Status::in_progress; },
-                                        std::chrono::milliseconds(shm ? 300 : 5000));
-    // shm (1.17) refuses the write at the target and never answers the initiator.
-    EXPECT_EQ(ended, !shm);
-    EXPECT_NE(status, Status::ok);
-    EXPECT_EQ(std::count(setup.target.bytes.begin(), setup.target.bytes.end(), 0),
-              static_cast<long>(setup.target.bytes.size()));
     setup.pair.a->release(setup.transfer);
 }
 
@@ -136,9 +125,8 @@ TEST_P(LifetimeTest, ARestartedPeerIsANewInstance) {
     setup.pair.a->load_connection_info("beta", setup.pair.b->connection_info());
     EXPECT_EQ(setup.pair.a->post(*setup.transfer), Status::remote_disconnect);
     setup.pair.a->release(setup.transfer);
-    expect_error(Status::remote_disconnect, "another instance", [&] {
-        setup.pair.a->load_remote_memory("beta", old_metadata, setup.target.address(), 1);
-    });
+    expect_error(Status::remote_disconnect, "another instance",
+                 [&] { setup.pair.a->load_remote_memory("beta", old_metadata, setup.target.address(), 1); });
     Buffer fresh(*setup.pair.b, 4096);
     const auto remote = setup.pair.publish(fresh);
     const LocalDescriptor from = setup.source.local(0, 4096);
@@ -177,7 +165,8 @@ TEST_P(LifetimeTest, BadDescriptorsAndMetadataAreNamed) {
     auto load_memory = [&](const std::string& bytes) {
         a.load_remote_memory("beta", bytes, setup.target.address(), BigWrite::size);
     };
-    for (std::size_t cut = 0; cut < memory.size(); ++cut) EXPECT_THROW(load_memory(memory.substr(0, cut)), Error) << cut;
+    for (std::size_t cut = 0; cut < memory.size(); ++cut)
+        EXPECT_THROW(load_memory(memory.substr(0, cut)), Error) << cut;
     for (std::size_t cut = 0; cut < info.size(); ++cut) {
         EXPECT_THROW(a.load_connection_info("beta", info.substr(0, cut)), Error) << cut;
     }
@@ -190,9 +179,8 @@ TEST_P(LifetimeTest, BadDescriptorsAndMetadataAreNamed) {
     newer[5] = 99;
     expect_error(Status::mismatch, "version 99", [&] { load_memory(newer); });
     expect_error(Status::mismatch, "made by", [&] { a.load_connection_info("gamma", info); });
-    expect_error(Status::mismatch, "cover", [&] {
-        a.load_remote_memory("beta", memory, setup.target.address(), BigWrite::size + 1);
-    });
+    expect_error(Status::mismatch, "cover",
+                 [&] { a.load_remote_memory("beta", memory, setup.target.address(), BigWrite::size + 1); });
     // Nothing was lost by all that.
     EXPECT_EQ(setup.pair.run(*setup.transfer), Status::ok);
     EXPECT_TRUE(setup.target.bytes == setup.source.bytes);
@@ -228,7 +216,8 @@ struct RemoteBeta {
             const auto length = static_cast<std::uint32_t>(part.size());
             if (write(fd, &length, sizeof(length)) < 0 || write(fd, part.data(), part.size()) < 0) _exit(1);
         }
-        for (;;) engine->progress();
+        for (;;)
+            engine->progress();
     }
     static std::string receive(int fd) {
         std::uint32_t length = 0;
@@ -243,10 +232,24 @@ struct RemoteBeta {
     std::uint64_t address = 0;
 };
 
-/// tcp only: shm does not tell that a peer died.
-class DeadPeerTest : public testing::TestWithParam<Fabric> {};
+/// tcp only: shm neither tells that a peer died nor looks at keys (docs/gotchas.md).
+class NetworkTest : public testing::TestWithParam<Fabric> {};
 
-TEST_P(DeadPeerTest, AKilledPeerEndsItsTransfersAndNobodyElses) {
+TEST_P(NetworkTest, TheKeyOfDeregisteredMemoryIsDead) {
+    BigWrite setup(GetParam());
+    ASSERT_EQ(setup.pair.run(*setup.transfer), Status::ok);
+    setup.pair.b->deregister_memory(setup.target.region);
+    std::fill(setup.target.bytes.begin(), setup.target.bytes.end(), std::uint8_t{0});
+    Status status = setup.pair.a->post(*setup.transfer);
+    ASSERT_TRUE(setup.pair.until(
+        [&] { return (status = setup.pair.a->poll(*setup.transfer)) != Status::in_progress; }));
+    EXPECT_NE(status, Status::ok);
+    EXPECT_EQ(std::count(setup.target.bytes.begin(), setup.target.bytes.end(), 0),
+              static_cast<long>(setup.target.bytes.size()));
+    setup.pair.a->release(setup.transfer);
+}
+
+TEST_P(NetworkTest, AKilledPeerEndsItsTransfersAndNobodyElses) {
     const Fabric fabric = GetParam();
     RemoteBeta beta(fabric);
     const auto a = make_engine("alpha", fabric, {{"connect_timeout_ms", "2000"}});
@@ -257,7 +260,8 @@ TEST_P(DeadPeerTest, AKilledPeerEndsItsTransfersAndNobodyElses) {
     Buffer other(*gamma, RemoteBeta::size);
     fill_pattern(source.bytes, 21);
     const auto dead = a->load_remote_memory("beta", beta.memory, beta.address, RemoteBeta::size);
-    const auto alive = a->load_remote_memory("gamma", gamma->memory_metadata(*other.region), other.address(), RemoteBeta::size);
+    const auto alive = a->load_remote_memory("gamma", gamma->memory_metadata(*other.region), other.address(),
+                                             RemoteBeta::size);
     const LocalDescriptor from = source.local(0, RemoteBeta::size);
     const RemoteDescriptor to_dead{beta.address, RemoteBeta::size, &dead};
     const RemoteDescriptor to_alive{other.address(), RemoteBeta::size, &alive};
@@ -281,7 +285,8 @@ TEST_P(DeadPeerTest, AKilledPeerEndsItsTransfersAndNobodyElses) {
     EXPECT_TRUE(other.bytes == source.bytes);
     Status status = Status::in_progress;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(15);
-    while (status == Status::in_progress && std::chrono::steady_clock::now() < end) status = a->poll(*doomed);
+    while (status == Status::in_progress && std::chrono::steady_clock::now() < end)
+        status = a->poll(*doomed);
     // The round may have ended before the kill; the next one cannot.
     if (status == Status::ok) status = run(*doomed);
     EXPECT_EQ(status, Status::remote_disconnect);
@@ -292,12 +297,14 @@ TEST_P(DeadPeerTest, AKilledPeerEndsItsTransfersAndNobodyElses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, LifetimeTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false}, Fabric{"tcp", 4, true},
-                                         Fabric{"shm", 1, false}, Fabric{"shm", 4, true}),
+                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
+                                         Fabric{"tcp", 4, true}, Fabric{"shm", 1, false},
+                                         Fabric{"shm", 4, true}),
                          fabric_name);
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, DeadPeerTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false}, Fabric{"tcp", 4, true}),
+INSTANTIATE_TEST_SUITE_P(Fabrics, NetworkTest,
+                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
+                                         Fabric{"tcp", 4, true}),
                          fabric_name);
 
 TEST(AsymmetricRails, FourAgainstOneAndTwo) {
@@ -323,7 +330,8 @@ TEST(AsymmetricRails, FourAgainstOneAndTwo) {
 TEST(Providers, MetadataOfAnotherProviderIsRefused) {
     const auto a = make_engine("alpha", {"tcp", 1, false});
     const auto b = make_engine("beta", {"shm", 1, false});
-    expect_error(Status::mismatch, "provider", [&] { a->load_connection_info("beta", b->connection_info()); });
+    expect_error(Status::mismatch, "provider",
+                 [&] { a->load_connection_info("beta", b->connection_info()); });
 }
 
 TEST(Providers, NoneUsableNamesWhatWasFound) {

@@ -20,11 +20,13 @@ std::string pattern_text(std::size_t size, std::uint32_t seed) {
 TEST_P(NotificationTest, AnySizeArrivesWhole) {
     EnginePair pair(GetParam());
     const std::vector<std::size_t> sizes = {0, 1, 100, 8100, 8192, 8193, 100'000, std::size_t{16} << 20};
-    for (std::size_t size : sizes) pair.a->send_notification("beta", pattern_text(size, static_cast<std::uint32_t>(size)));
+    for (std::size_t size : sizes)
+        pair.a->send_notification("beta", pattern_text(size, static_cast<std::uint32_t>(size)));
     std::vector<Notification> got = pair.notifications(sizes.size());
     ASSERT_EQ(got.size(), sizes.size());
     std::multiset<std::string> expected, seen;
-    for (std::size_t size : sizes) expected.insert(pattern_text(size, static_cast<std::uint32_t>(size)));
+    for (std::size_t size : sizes)
+        expected.insert(pattern_text(size, static_cast<std::uint32_t>(size)));
     for (Notification& notification : got) {
         EXPECT_EQ(notification.agent, "alpha");
         seen.insert(std::move(notification.message));
@@ -90,7 +92,8 @@ TEST_P(NotificationTest, ManySendersAtOnceLoseAndDoubleNothing) {
     }
     // 20 kB each: three fragments, mixed with everybody else's.
     auto text = [](int sender, int thread, int index) {
-        const std::string head = std::to_string(sender) + "/" + std::to_string(thread) + "/" + std::to_string(index) + ":";
+        const std::string head =
+            std::to_string(sender) + "/" + std::to_string(thread) + "/" + std::to_string(index) + ":";
         return head + std::string(20'000, static_cast<char>('a' + (sender + thread + index) % 26));
     };
     std::vector<std::thread> workers;
@@ -114,7 +117,8 @@ TEST_P(NotificationTest, ManySendersAtOnceLoseAndDoubleNothing) {
         std::this_thread::yield();
     }
     stop.store(true);
-    for (std::thread& worker : workers) worker.join();
+    for (std::thread& worker : workers)
+        worker.join();
     ASSERT_EQ(got.size(), static_cast<std::size_t>(senders * threads * messages));
     std::set<std::string> seen;
     for (const Notification& notification : got) {
@@ -124,14 +128,15 @@ TEST_P(NotificationTest, ManySendersAtOnceLoseAndDoubleNothing) {
     }
     for (int s = 0; s < senders; ++s) {
         for (int t = 0; t < threads; ++t) {
-            for (int i = 0; i < messages; ++i) EXPECT_EQ(seen.count(text(s, t, i)), 1u);
+            for (int i = 0; i < messages; ++i)
+                EXPECT_EQ(seen.count(text(s, t, i)), 1u);
         }
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, NotificationTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, true}, Fabric{"shm", 1, false},
-                                         Fabric{"shm", 4, true}),
+                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, true},
+                                         Fabric{"shm", 1, false}, Fabric{"shm", 4, true}),
                          fabric_name);
 
 }  // namespace

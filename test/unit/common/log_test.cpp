@@ -9,7 +9,9 @@ namespace railyard::log {
 namespace {
 
 std::vector<std::string> lines;
-void keep(Level, const char* line) { lines.emplace_back(line); }
+void keep(Level, const char* line) {
+    lines.emplace_back(line);
+}
 
 class LogTest : public testing::Test {
   protected:

@@ -10,7 +10,9 @@
 namespace railyard {
 namespace {
 
-const char* no_env(const char*) { return nullptr; }
+const char* no_env(const char*) {
+    return nullptr;
+}
 
 std::string refusal(const ParamMap& given, EnvLookup env = no_env) {
     try {
@@ -30,14 +32,17 @@ TEST(Params, DefaultsAreAcceptedAsGiven) {
 }
 
 TEST(Params, ValuesAreReadWithTheirUnits) {
-    const Params params = Params::parse({{"chunk_size", "2M"}, {"rails", "3"}, {"provider", "tcp;ofi_rxm"}}, no_env);
+    const Params params =
+        Params::parse({{"chunk_size", "2M"}, {"rails", "3"}, {"provider", "tcp;ofi_rxm"}}, no_env);
     EXPECT_EQ(params.chunk_size, 2u << 20);
     EXPECT_EQ(params.rails, 3u);
     EXPECT_EQ(params.provider, "tcp;ofi_rxm");
 }
 
 TEST(Params, TheEnvironmentWins) {
-    auto env = [](const char* name) -> const char* { return std::strcmp(name, "RAILYARD_RAILS") ? nullptr : "9"; };
+    auto env = [](const char* name) -> const char* {
+        return std::strcmp(name, "RAILYARD_RAILS") ? nullptr : "9";
+    };
     EXPECT_EQ(Params::parse({{"rails", "3"}}, env).rails, 9u);
 }
 
@@ -54,13 +59,17 @@ TEST(Params, RefusalsNameTheParameterTheValueAndWhatIsAllowed) {
     }
     EXPECT_NE(refusal({{"chunk_size", "99999999999999999G"}}), "accepted");
     EXPECT_NE(refusal({{"log_level", "loud"}}).find("trace,debug"), std::string::npos);
-    auto env = [](const char* name) -> const char* { return std::strcmp(name, "RAILYARD_RAILS") ? nullptr : "many"; };
+    auto env = [](const char* name) -> const char* {
+        return std::strcmp(name, "RAILYARD_RAILS") ? nullptr : "many";
+    };
     EXPECT_NE(refusal({}, env).find("RAILYARD_RAILS"), std::string::npos);
 }
 
 TEST(Params, StockNamesAreTakenOver) {
     EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}}, no_env).stripe_threshold, 131072u);
-    EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}, {"stripe_threshold", "1K"}}, no_env).stripe_threshold, 1024u);
+    EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}, {"stripe_threshold", "1K"}}, no_env)
+                  .stripe_threshold,
+              1024u);
     auto env = [](const char* name) -> const char* {
         return std::strcmp(name, "NIXL_LIBFABRIC_STRIPING_THRESHOLD") ? nullptr : "4096";
     };
@@ -79,13 +88,16 @@ TEST(Params, AStockNameWithoutMeaningIsSaidOnce) {
 
 TEST(Params, TheDocumentationListsEveryName) {
     const std::string page = params_as_markdown();
-    for (const auto& [name, value] : Params::defaults()) EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << name;
+    for (const auto& [name, value] : Params::defaults())
+        EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << name;
     EXPECT_NE(page.find("`RAILYARD_CHUNK_SIZE`"), std::string::npos);
     EXPECT_NE(page.find("`NIXL_LIBFABRIC_NUM_THREADS`"), std::string::npos);
 }
 
 TEST(Params, TheLogLevelComesFromTheParameterThenTheHost) {
-    auto host = [](const char* name) -> const char* { return std::strcmp(name, "NIXL_LOG_LEVEL") ? nullptr : "INFO"; };
+    auto host = [](const char* name) -> const char* {
+        return std::strcmp(name, "NIXL_LOG_LEVEL") ? nullptr : "INFO";
+    };
     apply_log_level(Params::parse({}, no_env), host);
     EXPECT_TRUE(log::enabled(log::Level::info));
     apply_log_level(Params::parse({{"log_level", "ERROR"}}, no_env), host);

@@ -1,4 +1,5 @@
-// The hand-over between pushers and the holder of a role: under TSan this is the proof of the orders in the headers.
+// The hand-over between pushers and the holder of a role: under TSan this is the proof of the orders in the
+// headers.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -19,9 +20,11 @@ TEST(MpscList, TakesOldestFirst) {
     MpscList<Node> list;
     Node nodes[3] = {{nullptr, 1}, {nullptr, 2}, {nullptr, 3}};
     EXPECT_EQ(list.take_all(), nullptr);
-    for (Node& node : nodes) list.push(node);
+    for (Node& node : nodes)
+        list.push(node);
     int expected = 1;
-    for (Node* node = list.take_all(); node; node = node->next) EXPECT_EQ(node->value, expected++);
+    for (Node* node = list.take_all(); node; node = node->next)
+        EXPECT_EQ(node->value, expected++);
     EXPECT_EQ(expected, 4);
     EXPECT_TRUE(list.empty());
 }
@@ -55,13 +58,15 @@ TEST(HandOver, StrandsNothing) {
                 list.push(node);
                 do {
                     if (!role.try_acquire()) break;
-                    for (Node* got = list.take_all(); got; got = got->next) taken += got->value;
+                    for (Node* got = list.take_all(); got; got = got->next)
+                        taken += got->value;
                     role.release();
                 } while (!list.empty());
             }
         });
     }
-    for (std::thread& worker : workers) worker.join();
+    for (std::thread& worker : workers)
+        worker.join();
     EXPECT_EQ(taken, threads * pushes);
     EXPECT_TRUE(list.empty());
 }

@@ -7,7 +7,9 @@
 namespace railyard {
 namespace {
 
-TEST(Crc32, MatchesTheStandardCheckValue) { EXPECT_EQ(crc32("123456789"), 0xCBF43926u); }
+TEST(Crc32, MatchesTheStandardCheckValue) {
+    EXPECT_EQ(crc32("123456789"), 0xCBF43926u);
+}
 
 TEST(Wire, NumbersAreLittleEndianAndComeBack) {
     std::string out;

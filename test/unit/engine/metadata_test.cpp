@@ -11,7 +11,8 @@
 namespace railyard {
 namespace {
 
-const ConnectionInfo connection{"agent", 0x1122334455667788, "net", {std::string(16, 'a'), std::string(16, '\0')}};
+const ConnectionInfo connection{
+    "agent", 0x1122334455667788, "net", {std::string(16, 'a'), std::string(16, '\0')}};
 const MemoryInfo memory{7, "net", 0x1000, 0x2000, 3, false, {{0xFFFFFFFFFFFFFFFF, 0x1000}, {5, 0}}};
 
 TEST(Metadata, ComesBackAsItWas) {
@@ -56,7 +57,8 @@ TEST(Metadata, WellSealedNonsenseIsRefusedOrRead) {
     int refused = 0;
     for (int i = 0; i < 20'000; ++i) {
         std::string payload = good;
-        for (unsigned n = 0; n < 1 + random() % 4; ++n) payload[random() % payload.size()] = static_cast<char>(random());
+        for (unsigned n = 0; n < 1 + random() % 4; ++n)
+            payload[random() % payload.size()] = static_cast<char>(random());
         if (random() % 4 == 0) payload.resize(random() % (payload.size() + 20));
         try {
             const MemoryInfo read = decode_memory(seal(EnvelopeKind::memory, payload));

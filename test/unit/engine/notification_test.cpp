@@ -48,7 +48,8 @@ class NotificationInboxTest : public testing::Test {
 TEST_F(NotificationInboxTest, FragmentsComeTogetherInAnyOrder) {
     std::string text(5000, '\0');
     std::mt19937 random(3);
-    for (char& c : text) c = static_cast<char>(random());
+    for (char& c : text)
+        c = static_cast<char>(random());
     std::vector<Bytes> parts = cut(text);
     EXPECT_GT(parts.size(), 20u);
     std::shuffle(parts.begin(), parts.end(), random);
@@ -66,11 +67,14 @@ TEST_F(NotificationInboxTest, FragmentsComeTogetherInAnyOrder) {
 TEST_F(NotificationInboxTest, MessagesOfSeveralSendersMix) {
     const std::string a(1000, 'a'), b(1500, 'b'), c(700, 'c');
     std::vector<Bytes> all;
-    for (auto& parts : {cut(a, 1, 1), cut(b, 1, 2), cut(c, 2, 1)}) all.insert(all.end(), parts.begin(), parts.end());
+    for (auto& parts : {cut(a, 1, 1), cut(b, 1, 2), cut(c, 2, 1)})
+        all.insert(all.end(), parts.begin(), parts.end());
     std::shuffle(all.begin(), all.end(), std::mt19937(8));
-    for (const Bytes& part : all) inbox_.on_control(part);
+    for (const Bytes& part : all)
+        inbox_.on_control(part);
     std::vector<std::string> texts;
-    for (const Notification& notification : taken(inbox_)) texts.push_back(notification.message);
+    for (const Notification& notification : taken(inbox_))
+        texts.push_back(notification.message);
     std::sort(texts.begin(), texts.end());
     EXPECT_EQ(texts, (std::vector<std::string>{a, b, c}));
 }
@@ -80,7 +84,8 @@ TEST_F(NotificationInboxTest, AMessageCanBeSentAgain) {
     message.message = "again";
     for (std::uint64_t id = 1; id <= 3; ++id) {
         message.start(sender_, 1, id, 0);
-        for (const Bytes& part : fragments(message, ControlChannel::fragment_size)) inbox_.on_control(part);
+        for (const Bytes& part : fragments(message, ControlChannel::fragment_size))
+            inbox_.on_control(part);
     }
     EXPECT_EQ(taken(inbox_).size(), 3u);
 }
@@ -94,17 +99,21 @@ TEST_F(NotificationInboxTest, HostileFragmentsChangeNothing) {
     std::mt19937 random(11);
     for (int i = 0; i < 50'000; ++i) {
         Bytes bytes = good;
-        for (unsigned n = 0; n < 1 + random() % 6; ++n) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+        for (unsigned n = 0; n < 1 + random() % 6; ++n)
+            bytes[random() % bytes.size()] = static_cast<std::byte>(random());
         inbox_.on_control(bytes);
     }
-    for (const Notification& notification : taken(inbox_)) EXPECT_LE(notification.message.size(), good.size());
-    // A second half that disagrees with the first about the total is refused, and the message still completes.
+    for (const Notification& notification : taken(inbox_))
+        EXPECT_LE(notification.message.size(), good.size());
+    // A second half that disagrees with the first about the total is refused, and the message still
+    // completes.
     const std::string text(500, 't');
     const auto parts = cut(text, 77, 1234);
     auto liar = cut(std::string(400, 'l'), 77, 1234);
     inbox_.on_control(parts[0]);
     inbox_.on_control(liar[1]);
-    for (std::size_t i = 1; i < parts.size(); ++i) inbox_.on_control(parts[i]);
+    for (std::size_t i = 1; i < parts.size(); ++i)
+        inbox_.on_control(parts[i]);
     const auto got = taken(inbox_);
     ASSERT_EQ(got.size(), 1u);
     EXPECT_EQ(got[0].message, text);

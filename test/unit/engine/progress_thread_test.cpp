@@ -73,9 +73,13 @@ double idle_share(bool waitable) {
     return cpu_seconds() - before;
 }
 
-TEST(ProgressThread, BlocksWhenThereIsNothingToDo) { EXPECT_LT(idle_share(true), 0.01); }
+TEST(ProgressThread, BlocksWhenThereIsNothingToDo) {
+    EXPECT_LT(idle_share(true), 0.01);
+}
 
-TEST(ProgressThread, SleepsLongerAndLongerWithoutADescriptor) { EXPECT_LT(idle_share(false), 0.03); }
+TEST(ProgressThread, SleepsLongerAndLongerWithoutADescriptor) {
+    EXPECT_LT(idle_share(false), 0.03);
+}
 
 TEST(ProgressThread, ServesWhatArrivesWhileItIsBlocked) {
     CountingRail rail(true);
@@ -106,7 +110,8 @@ TEST(ProgressThread, EndsAtOnceFromABlock) {
     CountingRail rail(true);
     std::atomic<std::uint64_t> passes{0};
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < 20; ++i) ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    for (int i = 0; i < 20; ++i)
+        ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 

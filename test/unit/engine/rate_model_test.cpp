@@ -23,7 +23,8 @@ TEST(RateModel, SaysWhatItHasMeasured) {
 TEST(RateModel, FollowsAChange) {
     RateModel model;
     model.record(8, 1'000);
-    for (int i = 0; i < 100; ++i) model.record(8, 9'000);
+    for (int i = 0; i < 100; ++i)
+        model.record(8, 9'000);
     EXPECT_NEAR(model.estimate_ns(0), 9'000, 10);
 }
 

@@ -7,14 +7,23 @@
 namespace railyard::fabric {
 namespace {
 
-const std::vector<NetworkInterface> machine = {
-    {"lo", true, true}, {"docker0", true, false}, {"eth9", false, false}, {"eth0", true, false}, {"eth1", true, false}};
+const std::vector<NetworkInterface> machine = {{"lo", true, true},
+                                               {"docker0", true, false},
+                                               {"eth9", false, false},
+                                               {"eth0", true, false},
+                                               {"eth1", true, false}};
 
-TEST(Interfaces, TheRoutedOneIsChosen) { EXPECT_EQ(choose_interface(machine, "eth1"), "eth1"); }
+TEST(Interfaces, TheRoutedOneIsChosen) {
+    EXPECT_EQ(choose_interface(machine, "eth1"), "eth1");
+}
 
-TEST(Interfaces, WithoutARouteTheFirstRealOneThatIsUp) { EXPECT_EQ(choose_interface(machine, ""), "eth0"); }
+TEST(Interfaces, WithoutARouteTheFirstRealOneThatIsUp) {
+    EXPECT_EQ(choose_interface(machine, ""), "eth0");
+}
 
-TEST(Interfaces, ARouteOverADownInterfaceIsNotTaken) { EXPECT_EQ(choose_interface(machine, "eth9"), "eth0"); }
+TEST(Interfaces, ARouteOverADownInterfaceIsNotTaken) {
+    EXPECT_EQ(choose_interface(machine, "eth9"), "eth0");
+}
 
 TEST(Interfaces, TheLoopbackIsTheLastResort) {
     EXPECT_EQ(choose_interface({{"docker0", true, false}, {"lo", true, true}}, ""), "lo");
@@ -33,13 +42,16 @@ TEST(Interfaces, TheDefaultRouteWithTheLowestMetricCounts) {
 }
 
 TEST(Interfaces, BridgesOfContainersAreKnown) {
-    for (const char* name : {"docker0", "br-1a2b", "veth12", "virbr0", "cni0"}) EXPECT_TRUE(is_container_bridge(name)) << name;
-    for (const char* name : {"eth0", "ens5", "bond0", "br0"}) EXPECT_FALSE(is_container_bridge(name)) << name;
+    for (const char* name : {"docker0", "br-1a2b", "veth12", "virbr0", "cni0"})
+        EXPECT_TRUE(is_container_bridge(name)) << name;
+    for (const char* name : {"eth0", "ens5", "bond0", "br0"})
+        EXPECT_FALSE(is_container_bridge(name)) << name;
 }
 
 TEST(Interfaces, ThisMachineHasALoopback) {
     const auto all = network_interfaces();
-    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const NetworkInterface& i) { return i.loopback && i.up; }));
+    EXPECT_TRUE(
+        std::any_of(all.begin(), all.end(), [](const NetworkInterface& i) { return i.loopback && i.up; }));
 }
 
 }  // namespace

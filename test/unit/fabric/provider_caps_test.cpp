@@ -7,10 +7,12 @@ namespace railyard::fabric {
 namespace {
 
 TEST(Failures, ConnectionErrorsMeanThatThePeerIsGone) {
-    for (int error : {FI_ECONNRESET, FI_ECONNREFUSED, FI_ENOTCONN, FI_ECANCELED, FI_EHOSTUNREACH, FI_ETIMEDOUT}) {
+    for (int error :
+         {FI_ECONNRESET, FI_ECONNREFUSED, FI_ENOTCONN, FI_ECANCELED, FI_EHOSTUNREACH, FI_ETIMEDOUT}) {
         EXPECT_EQ(classify_failure(false, error, 0), Status::remote_disconnect) << error;
     }
-    for (int error : {int{FI_EIO}, int{FI_EINVAL}, int{FI_EACCES}, int{FI_EOTHER}}) EXPECT_EQ(classify_failure(false, error, 0), Status::backend);
+    for (int error : {int{FI_EIO}, int{FI_EINVAL}, int{FI_EACCES}, int{FI_EOTHER}})
+        EXPECT_EQ(classify_failure(false, error, 0), Status::backend);
 }
 
 TEST(Failures, TheCodesOfEfaAreReadOnEfaOnly) {
@@ -18,7 +20,8 @@ TEST(Failures, TheCodesOfEfaAreReadOnEfaOnly) {
         EXPECT_EQ(classify_failure(true, FI_EIO, gone), Status::remote_disconnect) << gone;
         EXPECT_EQ(classify_failure(false, FI_EIO, gone), Status::backend) << gone;
     }
-    for (int other : {1, 4, 5, 6, 7, 10, 14, 18}) EXPECT_EQ(classify_failure(true, FI_EIO, other), Status::backend) << other;
+    for (int other : {1, 4, 5, 6, 7, 10, 14, 18})
+        EXPECT_EQ(classify_failure(true, FI_EIO, other), Status::backend) << other;
 }
 
 }  // namespace

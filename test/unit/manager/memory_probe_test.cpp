@@ -8,7 +8,9 @@ namespace railyard {
 namespace {
 
 struct Pages {
-    explicit Pages(int protection) : address(reinterpret_cast<std::uint64_t>(mmap(nullptr, 3 * size(), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+    explicit Pages(int protection)
+        : address(reinterpret_cast<std::uint64_t>(
+              mmap(nullptr, 3 * size(), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
     ~Pages() { munmap(reinterpret_cast<void*>(address), 3 * size()); }
     static std::uint64_t size() { return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)); }
     std::uint64_t address;

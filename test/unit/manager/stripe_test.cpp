@@ -42,13 +42,15 @@ TEST(Stripe, EveryByteOnceAtAnyLengthAndRailCount) {
         std::vector<Piece> pieces;
         for (std::uint64_t i = 0; i < 1 + random() % 5; ++i) {
             const std::uint64_t scale = std::uint64_t{1} << (random() % 25);
-            pieces.push_back({random() % mebi, random() % mebi, random() % scale, static_cast<std::uint32_t>(i), 7});
+            pieces.push_back(
+                {random() % mebi, random() % mebi, random() % scale, static_cast<std::uint32_t>(i), 7});
         }
-        const StripeRules given =
-            rules(1 + random() % 32, random() % mebi, random() % 3 ? 0 : 1 + random() % 100'000, 1 + random() % (4 * mebi));
+        const StripeRules given = rules(1 + random() % 32, random() % mebi,
+                                        random() % 3 ? 0 : 1 + random() % 100'000, 1 + random() % (4 * mebi));
         const Stripes stripes = stripe(pieces, given);
         expect_exact(pieces, stripes);
-        for (const Chunk& chunk : stripes.chunks) ASSERT_LE(chunk.length, given.max_chunk);
+        for (const Chunk& chunk : stripes.chunks)
+            ASSERT_LE(chunk.length, given.max_chunk);
     }
 }
 
@@ -74,7 +76,8 @@ TEST(Stripe, CutsFallOnAlignedTargetAddresses) {
     const std::vector<Piece> pieces = {{3, 1000, 2 * mebi + 77, 0, 0}};
     const Stripes stripes = stripe(pieces, rules(4));
     ASSERT_GT(stripes.chunks.size(), 1u);
-    for (std::size_t i = 1; i < stripes.chunks.size(); ++i) EXPECT_EQ(stripes.chunks[i].remote % 128, 0u);
+    for (std::size_t i = 1; i < stripes.chunks.size(); ++i)
+        EXPECT_EQ(stripes.chunks[i].remote % 128, 0u);
 }
 
 TEST(Stripe, ManyDescriptorsAreStripedByTheirSum) {

@@ -1,5 +1,5 @@
-// The rail against a scripted provider: libfabric's calls go through tables of the endpoint and the queue, which the tests
-// replace. Nothing here touches a network.
+// The rail against a scripted provider: libfabric's calls go through tables of the endpoint and the queue,
+// which the tests replace. Nothing here touches a network.
 #include "rail/fabric_rail.h"
 
 #include <gtest/gtest.h>
@@ -20,9 +20,9 @@ namespace {
 
 /// What the scripted provider answers and has seen. One at a time.
 struct Script {
-    std::deque<ssize_t> answers;            // to the next posts; 0 afterwards
-    std::vector<void*> posted;              // contexts with the provider
-    std::vector<std::uint64_t> flags;       // of every post, refused ones too
+    std::deque<ssize_t> answers;                  // to the next posts; 0 afterwards
+    std::vector<void*> posted;                    // contexts with the provider
+    std::vector<std::uint64_t> flags;             // of every post, refused ones too
     std::deque<std::pair<void*, int>> completed;  // context, error
     int pending_error = 0;
     void* error_context = nullptr;
@@ -65,7 +65,9 @@ ssize_t scripted_readerr(fid_cq*, fi_cq_err_entry* entry, std::uint64_t) {
     return 1;
 }
 
-const char* scripted_strerror(fid_cq*, int, const void*, char*, size_t) { return "scripted"; }
+const char* scripted_strerror(fid_cq*, int, const void*, char*, size_t) {
+    return "scripted";
+}
 
 struct NullSink final : ControlSink {
     void on_control(std::span<const std::byte>) noexcept override {}
@@ -102,7 +104,8 @@ class FabricRailTest : public testing::Test {
 
     /// `count` chunks of 64 bytes towards `destination`, offered to the rail.
     struct Offer {
-        Offer(FabricRail& rail, std::size_t count, PeerAddress destination) : route{&rail, destination, {nullptr}, {{}}} {
+        Offer(FabricRail& rail, std::size_t count, PeerAddress destination)
+            : route{&rail, destination, {nullptr}, {{}}} {
             work.chunks.assign(count, Chunk{0, 0, 64, 0, 0});
             submission.work = &work;
             submission.route = &route;
@@ -115,7 +118,8 @@ class FabricRailTest : public testing::Test {
     };
 
     void complete_all(int error = 0) {
-        for (void* context : script.posted) script.completed.emplace_back(context, error);
+        for (void* context : script.posted)
+            script.completed.emplace_back(context, error);
         script.posted.clear();
     }
 
@@ -181,7 +185,8 @@ TEST_F(FabricRailTest, APeerThatTakesNothingIsGivenUpInTime) {
     script.answers.assign(1'000'000, -FI_EAGAIN);
     Offer offer(rail_, 100, 1);
     const auto start = std::chrono::steady_clock::now();
-    while (!offer.work.done() && std::chrono::steady_clock::now() - start < std::chrono::seconds(5)) rail_.progress();
+    while (!offer.work.done() && std::chrono::steady_clock::now() - start < std::chrono::seconds(5))
+        rail_.progress();
     EXPECT_TRUE(offer.work.done());
     EXPECT_EQ(offer.work.status(), Status::remote_disconnect);
     EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::nanoseconds(give_up_ns));
@@ -210,7 +215,8 @@ TEST_F(FabricRailTest, AnErrorEndsItsTransferAndStopsTheRest) {
     script.posted.erase(script.posted.begin());
     complete_all();
     rail_.progress();
-    for (int i = 0; i < 100 && !failing.work.done(); ++i) rail_.progress();
+    for (int i = 0; i < 100 && !failing.work.done(); ++i)
+        rail_.progress();
     EXPECT_TRUE(failing.work.done());
     EXPECT_EQ(failing.work.status(), Status::backend);
     EXPECT_LE(script.flags.size(), depth + 64) << "posted on after the error";

@@ -14,7 +14,8 @@ struct Node {
 
 std::string drain(PendingList<Node>& list) {
     std::string names;
-    while (!list.empty()) names += list.pop_front()->name;
+    while (!list.empty())
+        names += list.pop_front()->name;
     return names;
 }
 

@@ -26,10 +26,12 @@ TEST(Work, EveryChunkIsTakenOnceByManyTakers) {
                 work.part_done(Status::ok);
             });
         }
-        for (std::thread& taker : takers) taker.join();
+        for (std::thread& taker : takers)
+            taker.join();
         EXPECT_TRUE(work.done());
         EXPECT_EQ(work.status(), Status::ok);
-        for (const auto& count : taken) ASSERT_EQ(count.load(), 1);
+        for (const auto& count : taken)
+            ASSERT_EQ(count.load(), 1);
     }
 }
 
@@ -57,7 +59,8 @@ TEST(Work, TheTailRunsOnceAfterTheDataAndHoldsTheRoundOpen) {
         ++tails;
         EXPECT_FALSE(self.done());
     });
-    for (int i = 0; i < 3; ++i) work.part_done(Status::ok);
+    for (int i = 0; i < 3; ++i)
+        work.part_done(Status::ok);
     EXPECT_EQ(tails, 0);
     work.part_done(Status::ok);
     EXPECT_EQ(tails, 1);
