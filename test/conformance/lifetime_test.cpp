@@ -1,12 +1,16 @@
 // Ends of things: handles, registrations, peers and engines that go while work is in flight; and bad input.
 #include <dirent.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <cstring>
 
+#include "common/log.h"
 #include "engine_pair.h"
 
 namespace railyard::test {
@@ -332,6 +336,50 @@ TEST(Providers, MetadataOfAnotherProviderIsRefused) {
     const auto b = make_engine("beta", {"shm", 1, false});
     expect_error(Status::mismatch, "provider",
                  [&] { a->load_connection_info("beta", b->connection_info()); });
+}
+
+/// In a process of its own: what it changes stays there. The child's status says which expectation failed.
+int in_child(const std::function<int()>& body) {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(body());
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+std::atomic<int> skipped_rails{0};
+std::atomic<int> provider_lines{0};
+
+TEST(Rails, ThoseThatDoNotOpenAreSkippedWithAWarning) {
+    EXPECT_EQ(in_child([] {
+                  log::set_sink([](log::Level level, const char* line) {
+                      if (level == log::Level::warn && std::strstr(line, "skipped"))
+                          skipped_rails.fetch_add(1);
+                  });
+                  // Each rail takes some ten descriptors.
+                  const rlimit few{120, 120};
+                  setrlimit(RLIMIT_NOFILE, &few);
+                  const auto engine = make_engine("alpha", {"tcp", 64, false});
+                  if (engine->rail_count() == 0 || engine->rail_count() >= 64) return 1;
+                  return skipped_rails.load() > 0 ? 0 : 2;
+              }),
+              0);
+}
+
+TEST(Providers, LibfabricsLinesComeThroughOurLogOnRequest) {
+    auto lines_with = [](const char* setting) {
+        return in_child([&] {
+            log::set_level(log::Level::trace);
+            log::set_sink([](log::Level, const char* line) {
+                if (std::strstr(line, "railyard net:") || std::strstr(line, "railyard tcp:"))
+                    provider_lines.fetch_add(1);
+            });
+            const auto engine = make_engine("alpha", {"tcp", 1, false}, {{"libfabric_log", setting}});
+            return provider_lines.load() > 0 ? 1 : 0;
+        });
+    };
+    EXPECT_EQ(lines_with("on"), 1);
+    EXPECT_EQ(lines_with("off"), 0);
 }
 
 TEST(Providers, NoneUsableNamesWhatWasFound) {

@@ -1,0 +1,98 @@
+// Registration against a scripted domain: what the provider refuses, and what we ask it for.
+#include "fabric/memory_region.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "common/status.h"
+
+namespace railyard::fabric {
+namespace {
+
+struct Script {
+    std::vector<int> answers;  // to the next registrations; the real provider answers afterwards
+    std::vector<std::uint64_t> keys;
+    fi_ops_mr* real = nullptr;
+};
+Script script;
+
+int scripted_register(struct fid* fid, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** region) {
+    script.keys.push_back(attr->requested_key);
+    if (!script.answers.empty()) {
+        const int answer = script.answers.front();
+        script.answers.erase(script.answers.begin());
+        return answer;
+    }
+    return script.real->regattr(fid, attr, flags, region);
+}
+
+class MemoryRegionTest : public testing::Test {
+  protected:
+    MemoryRegionTest()
+        : device_(
+              std::make_shared<const Device>(std::move(discover("tcp", parse_device_filter("lo")).front()))),
+          domain_(device_, "rail"),
+          queue_(domain_, 64, false),
+          addresses_(domain_),
+          endpoint_(domain_, queue_, addresses_) {
+        script = {};
+        script.real = domain_.get()->mr;
+        scripted_ = *script.real;
+        scripted_.regattr = scripted_register;
+        domain_.get()->mr = &scripted_;
+    }
+    ~MemoryRegionTest() override { domain_.get()->mr = script.real; }
+
+    MemoryRegion make() {
+        return {domain_, endpoint_, reinterpret_cast<std::uint64_t>(bytes_.data()), bytes_.size(),
+                MemoryRegion::Access::read_write};
+    }
+
+    std::shared_ptr<const Device> device_;
+    Domain domain_;
+    CompletionQueue queue_;
+    AddressVector addresses_;
+    Endpoint endpoint_;
+    fi_ops_mr scripted_{};
+    std::vector<char> bytes_ = std::vector<char>(4096);
+};
+
+TEST_F(MemoryRegionTest, OutOfLockedMemoryNamesTheLimitAndTheRemedy) {
+    script.answers = {-FI_ENOMEM};
+    try {
+        make();
+        FAIL() << "registered";
+    } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_EQ(error.status(), Status::backend);
+        EXPECT_NE(text.find("ulimit -l"), std::string::npos) << text;
+        EXPECT_NE(text.find("4096 bytes"), std::string::npos) << text;
+        EXPECT_NE(text.find("rail"), std::string::npos) << text;
+    }
+    EXPECT_TRUE(make()) << "the domain is of no use after one failure";
+}
+
+TEST_F(MemoryRegionTest, KeysAreDrawnAtRandomAndNeverTheAddress) {
+    std::vector<MemoryRegion> regions;
+    for (int i = 0; i < 64; ++i)
+        regions.push_back(make());  // one range, many registrations
+    const std::set<std::uint64_t> distinct(script.keys.begin(), script.keys.end());
+    EXPECT_EQ(distinct.size(), 64u);
+    EXPECT_EQ(distinct.count(reinterpret_cast<std::uint64_t>(bytes_.data())), 0u);
+    int large = 0;
+    for (std::uint64_t key : distinct)
+        large += key > UINT32_MAX;
+    EXPECT_GT(large, 48) << "64-bit keys should use their bits";
+}
+
+TEST_F(MemoryRegionTest, ATakenKeyIsDrawnAnew) {
+    script.answers = {-FI_ENOKEY, -FI_ENOKEY};
+    EXPECT_TRUE(make());
+    ASSERT_EQ(script.keys.size(), 3u);
+    EXPECT_NE(script.keys[0], script.keys[1]);
+}
+
+}  // namespace
+}  // namespace railyard::fabric
