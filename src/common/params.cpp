@@ -160,13 +160,18 @@ void set_stock(Params& params, const StockSpec& stock, const std::string& source
     throw Error(Status::invalid_param, "unknown parameter \"" + name + "\"; known: " + known);
 }
 
+bool is_own(const std::string& name) {
+    return std::any_of(std::begin(specs), std::end(specs),
+                       [&](const Spec& spec) { return name == spec.name; });
+}
+
 void set_given(Params& params, const std::string& name, const std::string& value) {
-    auto is_named = [&](const auto& spec) { return name == spec.name; };
-    if (std::any_of(std::begin(specs), std::end(specs), is_named)) {
+    if (is_own(name)) {
         set(params, name, "parameter " + name, value);
         return;
     }
-    const StockSpec* stock = std::find_if(std::begin(stock_specs), std::end(stock_specs), is_named);
+    const StockSpec* stock = std::find_if(std::begin(stock_specs), std::end(stock_specs),
+                                          [&](const StockSpec& spec) { return name == spec.name; });
     if (stock == std::end(stock_specs)) reject_unknown(name);
     set_stock(params, *stock, "parameter " + name, value);
 }
@@ -180,9 +185,7 @@ Params Params::parse(const ParamMap& given, EnvLookup env) {
     // Stock names first, so that our own name wins where both say something.
     for (bool stock_pass : {true, false}) {
         for (const auto& [name, value] : given) {
-            bool own = std::any_of(std::begin(specs), std::end(specs),
-                                   [&](const Spec& s) { return name == s.name; });
-            if (own != stock_pass) set_given(params, name, value);
+            if (is_own(name) != stock_pass) set_given(params, name, value);
         }
     }
     for (const StockSpec& stock : stock_specs) {

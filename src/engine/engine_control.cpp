@@ -49,7 +49,7 @@ Engine::Impl::~Impl() {
     }
     thread_.reset();
     {
-        const std::lock_guard lock(registrations_mutex_);
+        const MutexLock lock(registrations_mutex_);
         for (const auto& region : registrations_) {
             region->revoked.store(true, std::memory_order_release);
             rails_->deregister_memory(*region);

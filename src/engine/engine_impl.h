@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +13,7 @@
 
 #include <absl/base/thread_annotations.h>
 
+#include "common/mutex.h"
 #include "engine/engine.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
@@ -94,7 +94,7 @@ class Engine::Impl {
     // Teardown runs upwards: the thread, the rails (whose endpoints may still write to transfers), then the
     // rest.
     TransferList transfers_;
-    std::mutex registrations_mutex_;
+    Mutex registrations_mutex_;
     std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);
     PeerTable peers_;
     std::shared_ptr<RailManager> rails_;

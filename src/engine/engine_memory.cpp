@@ -7,7 +7,7 @@ namespace railyard {
 std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t address, std::uint64_t length,
                                                             std::uint64_t device_id) {
     std::shared_ptr<Registration> region = rails_->register_memory(address, length, device_id);
-    const std::lock_guard lock(registrations_mutex_);
+    const MutexLock lock(registrations_mutex_);
     registrations_.insert(region);
     return region;
 }
@@ -28,7 +28,7 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
         if (!progress()) sched_yield();
     }
     rails_->deregister_memory(*region);
-    const std::lock_guard lock(registrations_mutex_);
+    const MutexLock lock(registrations_mutex_);
     registrations_.erase(region);
 }
 

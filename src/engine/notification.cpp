@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -122,7 +123,7 @@ void NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
 }
 
 bool NotificationInbox::accept(const Fragment& fragment) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (fragment.payload.size() == fragment.total) {
         push(std::string(fragment.agent), std::string(fragment.payload));
         return true;
@@ -157,11 +158,11 @@ bool NotificationInbox::accept(const Fragment& fragment) {
 bool NotificationInbox::make_room(std::size_t bytes) {
     if (partial_bytes_ + bytes <= max_partial_bytes) return true;
     const std::uint64_t now = now_ns();
-    std::erase_if(partial_, [&](const auto& entry) {
-        const bool stale = now - entry.second.last_seen > partial_limit_ns;
-        if (stale) partial_bytes_ -= entry.second.message.size() + partial_overhead;
-        return stale;
-    });
+    for (auto entry = partial_.begin(); entry != partial_.end();) {
+        const bool stale = now - entry->second.last_seen > partial_limit_ns;
+        if (stale) partial_bytes_ -= entry->second.message.size() + partial_overhead;
+        entry = stale ? partial_.erase(entry) : std::next(entry);
+    }
     return partial_bytes_ + bytes <= max_partial_bytes;
 }
 
@@ -171,12 +172,12 @@ void NotificationInbox::push(std::string agent, std::string message) {
 }
 
 void NotificationInbox::put(const std::string& agent, const std::string& message) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     push(agent, message);
 }
 
 void NotificationInbox::take(std::vector<Notification>& out) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Notification& notification : ready_)
         out.push_back(std::move(notification));
     ready_.clear();

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 
 #include <absl/base/thread_annotations.h>
 
+#include "common/mutex.h"
 #include "engine/byte_ranges.h"
 #include "engine/engine.h"
 #include "rail/rail.h"
@@ -69,7 +69,7 @@ class NotificationInbox final : public ControlSink {
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-    std::mutex mutex_;
+    Mutex mutex_;
     std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
     std::size_t partial_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);

@@ -16,7 +16,7 @@ Peer::~Peer() {
 }
 
 PeerAddress Peer::resolve(std::size_t index) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (resolved_[index] == no_address) {
         const std::shared_ptr<RailManager> rails = rails_.lock();
         if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
@@ -26,7 +26,7 @@ PeerAddress Peer::resolve(std::size_t index) {
 }
 
 std::shared_ptr<Peer> PeerTable::put(ConnectionInfo info, const std::shared_ptr<RailManager>& rails) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::shared_ptr<Peer>& entry = peers_[info.agent];
     if (entry && entry->nonce() == info.nonce) return nullptr;
     RAILYARD_LOG(info, info.agent.c_str(), "%s: instance %016llx with %zu rails",
@@ -39,13 +39,13 @@ std::shared_ptr<Peer> PeerTable::put(ConnectionInfo info, const std::shared_ptr<
 }
 
 std::shared_ptr<Peer> PeerTable::find(const std::string& agent) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = peers_.find(agent);
     return found == peers_.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<Peer> PeerTable::remove(const std::string& agent) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = peers_.find(agent);
     if (found == peers_.end()) return nullptr;
     std::shared_ptr<Peer> peer = std::move(found->second);

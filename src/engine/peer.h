@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <absl/base/thread_annotations.h>
 
+#include "common/mutex.h"
 #include "engine/metadata.h"
 #include "manager/rail_manager.h"
 
@@ -42,7 +42,7 @@ class Peer {
   private:
     const ConnectionInfo info_;
     const std::weak_ptr<RailManager> rails_;
-    std::mutex mutex_;
+    Mutex mutex_;
     std::vector<PeerAddress> resolved_ ABSL_GUARDED_BY(mutex_);
     std::atomic<bool> gone_{false};
 };
@@ -57,7 +57,7 @@ class PeerTable {
     std::shared_ptr<Peer> remove(const std::string& agent);
 
   private:
-    mutable std::mutex mutex_;
+    mutable Mutex mutex_;
     std::map<std::string, std::shared_ptr<Peer>> peers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -11,7 +11,7 @@ TransferList::~TransferList() {
 }
 
 Transfer* TransferList::add(std::unique_ptr<Transfer> transfer) noexcept {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     transfer->next = head_;
     if (head_) head_->previous = transfer.get();
     head_ = transfer.get();
@@ -25,7 +25,7 @@ void TransferList::unlink(Transfer& transfer) noexcept {
 
 void TransferList::release(Transfer* transfer) noexcept {
     {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (!transfer->done()) {
             transfer->stop(Status::canceled);
             transfer->retired = true;
@@ -40,7 +40,7 @@ void TransferList::release(Transfer* transfer) noexcept {
 void TransferList::sweep() noexcept {
     Transfer* over = nullptr;
     {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         for (Transfer* transfer = head_; transfer;) {
             Transfer* next = transfer->next;
             if (transfer->retired && transfer->done()) {
@@ -60,7 +60,7 @@ void TransferList::sweep() noexcept {
 }
 
 bool TransferList::in_flight_on(const Registration& region) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {
         if (!transfer->done() && transfer->uses(region)) return true;
     }
@@ -68,7 +68,7 @@ bool TransferList::in_flight_on(const Registration& region) const {
 }
 
 void TransferList::stop_transfers_to(const Peer& peer, Status status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Transfer* transfer = head_; transfer; transfer = transfer->next) {
         if (transfer->peer.get() == &peer && !transfer->done()) transfer->stop(status);
     }

@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include <absl/base/thread_annotations.h>
 
+#include "common/mutex.h"
 #include "engine/transfer.h"
 
 namespace railyard {
@@ -37,7 +37,7 @@ class TransferList {
   private:
     void unlink(Transfer& transfer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-    mutable std::mutex mutex_;
+    mutable Mutex mutex_;
     Transfer* head_ ABSL_GUARDED_BY(mutex_) = nullptr;
     std::atomic<std::size_t> retired_count_{0};
 };

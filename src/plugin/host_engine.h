@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "common/mutex.h"
 #include "engine/engine.h"
 #include "plugin/memory_table.h"
-#include "plugin/mutex.h"
 
 namespace railyard::plugin {
 

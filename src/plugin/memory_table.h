@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "plugin/mutex.h"
+#include "common/mutex.h"
 
 namespace railyard {
 class Registration;

@@ -1,17 +1,18 @@
 #include "rail/deferred_close.h"
 
 #include <cstddef>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include <absl/base/thread_annotations.h>
 
+#include "common/mutex.h"
+
 namespace railyard {
 namespace {
 
 struct Registry {
-    std::mutex mutex;
+    Mutex mutex;
     std::size_t live ABSL_GUARDED_BY(mutex) = 0;
     std::vector<std::shared_ptr<void>> kept ABSL_GUARDED_BY(mutex);
 };
@@ -25,14 +26,14 @@ Registry& registry() {
 
 void DeferredClose::opened() noexcept {
     Registry& all = registry();
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     ++all.live;
 }
 
 void DeferredClose::closed(std::shared_ptr<void> resources) noexcept {
     Registry& all = registry();
     std::vector<std::shared_ptr<void>> closing;
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     all.kept.push_back(std::move(resources));
     if (--all.live == 0) closing.swap(all.kept);
 }

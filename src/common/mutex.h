@@ -5,9 +5,9 @@
 
 #include <mutex>
 
-namespace railyard::plugin {
+namespace railyard {
 
-/// For the plugin's control path only: the hot path takes no lock here.
+/// For control paths: the hot path takes no lock but a rail's role.
 class ABSL_LOCKABLE Mutex {
   public:
     void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
@@ -29,4 +29,4 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
     Mutex& mutex_;
 };
 
-}  // namespace railyard::plugin
+}  // namespace railyard
