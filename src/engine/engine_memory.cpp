@@ -13,10 +13,11 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
 }
 
 void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region) {
-    // New posts look at the epoch after arming; we look for armed transfers after raising it. Both are
-    // sequentially consistent, so a post either sees the revocation or is seen here.
+    // New posts arm and then touch the epoch; we mark the region, touch the epoch and then look for armed
+    // transfers. Both touches are read-modify-writes of one atomic: a post either sees the mark or is seen
+    // here.
     region->revoked.store(true, std::memory_order_seq_cst);
-    registration_epoch_.fetch_add(1, std::memory_order_seq_cst);
+    registration_epoch_.fetch_add(1, std::memory_order_acq_rel);
     const std::uint64_t limit = now_ns() + config_.params.connect_timeout_ms * 1'000'000;
     while (transfers_.in_flight_on(*region)) {
         if (now_ns() > limit) {

@@ -216,8 +216,10 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     // A transfer without data is one part that is over at once.
     transfer.arm(static_cast<std::uint32_t>(std::max<std::size_t>(count, 1)),
                  transfer.has_notification ? Transfer::finish_round : nullptr);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // see deregister_memory
-    if (registration_epoch_.load(std::memory_order_seq_cst) != transfer.checked_epoch && transfer.revoked()) {
+    // A read-modify-write, so that this and deregister_memory's come one after the other: whichever is second
+    // sees what the other did before its own.
+    const std::uint64_t epoch = registration_epoch_.fetch_add(0, std::memory_order_acq_rel);
+    if (epoch != transfer.checked_epoch && transfer.revoked()) {
         transfer.abandon(Status::invalid_param);
         return Status::invalid_param;
     }

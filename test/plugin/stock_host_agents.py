@@ -62,6 +62,8 @@ class Pair:
         handle.release()
 
     def look(self):
+        if self.agent is None:  # closed, and waiting for the other side to close
+            return
         for sender, messages in self.agent.get_new_notifs().items():
             self.arrived += [(text(sender), message) for message in messages]
 
