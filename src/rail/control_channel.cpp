@@ -37,14 +37,14 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
 }
 
 void ControlChannel::cancel_all() noexcept {
-    for (Slot& slot : slots_) {
-        if (!slot.posted || !slot.message) continue;
-        slot.message->exhausted = true;
-        end_fragment(*slot.message, Status::canceled);
-    }
+    // First the list, which runs through the messages themselves: once one is done it is its owner's again.
     while (!pending_.empty()) {
         OutMessage& message = *pending_.pop_front();
-        if (!message.exhausted) message.done(message, Status::canceled);
+        message.exhausted = true;
+        if (message.in_flight == 0) message.done(message, Status::canceled);
+    }
+    for (Slot& slot : slots_) {
+        if (slot.posted && slot.message) end_fragment(*slot.message, Status::canceled);
     }
 }
 

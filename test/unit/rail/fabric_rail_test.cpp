@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 
 #include "common/log.h"
@@ -71,6 +72,26 @@ const char* scripted_strerror(fid_cq*, int, const void*, char*, size_t) {
 
 struct NullSink final : ControlSink {
     void on_control(std::span<const std::byte>) noexcept override {}
+};
+
+ssize_t swallowed_send(fid_ep*, const void*, size_t, void*, fi_addr_t, void*) {
+    return 0;  // posted, and never heard of again
+}
+
+/// A message without end. Its owner links it into a list of its own when it is done, as the engine does.
+struct EndlessMessage : OutMessage {
+    EndlessMessage() {
+        fill = [](OutMessage&, std::span<std::byte>) noexcept { return std::size_t{1}; };
+        advance = [](OutMessage&) noexcept { return true; };
+        done = [](OutMessage& message, Status outcome) noexcept {
+            auto& self = static_cast<EndlessMessage&>(message);
+            ++self.ends;
+            self.result = outcome;
+            self.next = nullptr;
+        };
+    }
+    int ends = 0;
+    Status result = Status::ok;
 };
 
 class FabricRailTest : public testing::Test {
@@ -261,6 +282,27 @@ TEST_F(FabricRailTest, AStripedTransferDoesNotRunAheadOnOneRail) {
         rail_.progress();
     }
     EXPECT_TRUE(work.done());
+}
+
+TEST(FabricRailTeardown, EveryMessageEndsOnceAsCanceled) {
+    auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
+    NullSink sink;
+    std::array<EndlessMessage, 3> messages;  // the first fills the send buffers, the others wait behind it
+    fi_ops_msg scripted{};
+    {
+        FabricRail rail("rail", std::make_shared<const fabric::Device>(std::move(devices.front())), sink, {});
+        fid_ep* endpoint = FabricRailProbe::endpoint(rail);
+        scripted = *endpoint->msg;
+        scripted.send = swallowed_send;
+        endpoint->msg = &scripted;
+        for (EndlessMessage& message : messages)
+            rail.send(message);
+        EXPECT_EQ(messages[0].in_flight, ControlChannel::send_slots);
+    }
+    for (const EndlessMessage& message : messages) {
+        EXPECT_EQ(message.ends, 1);
+        EXPECT_EQ(message.result, Status::canceled);
+    }
 }
 
 }  // namespace
