@@ -225,7 +225,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     }
     if (count == 0) transfer.part_done(Status::ok);
     for (std::size_t i = first; i < first + count; ++i) {
-        transfer.submissions[i].blocked_since = 0;
+        transfer.submissions[i].stalled.reset();
         transfer.routes[i].rail->submit(transfer.submissions[i]);
     }
     if (transfer.done()) return finished(transfer);

@@ -49,7 +49,7 @@ void OutNotification::start(const std::string& agent, std::uint64_t nonce, std::
     in_flight = 0;
     exhausted = false;
     status = Status::ok;
-    blocked_since = 0;
+    stalled.reset();
 }
 
 std::size_t OutNotification::header_size() const noexcept {

@@ -8,8 +8,7 @@ namespace railyard::fabric {
 
 Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& addresses) {
     const std::string& rail = domain.rail();
-    // Each endpoint draws an address of its own: several share one device, and shm derives names from the
-    // request.
+    // fi_endpoint takes an fi_info that it may write to; the domain's is shared.
     fi_info* info = fi_dupinfo(&domain.info());
     if (!info) throw Error(Status::backend, "fi_dupinfo failed on " + rail + ": out of memory");
     const InfoPtr owner(info);

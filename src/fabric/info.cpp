@@ -15,6 +15,28 @@
 namespace railyard::fabric {
 namespace {
 
+/// Which entry of fi_getinfo's answer belongs to which family.
+struct Candidate {
+    std::string_view family, provider, fabric;  ///< empty fabric: any
+};
+
+/// Best first. tcp: the provider's own reliable-datagram endpoint ("net" in libfabric 1.17, "tcp" from 1.18
+/// on) before the layered one. sockets is never taken: a thousand times slower.
+constexpr Candidate candidates[] = {
+    {"efa-direct", "efa", "efa-direct"}, {"efa", "efa", "efa"}, {"cxi", "cxi", ""},
+    {"verbs", "verbs;ofi_rxm", ""},      {"tcp", "net", ""},    {"tcp", "tcp", ""},
+    {"tcp", "tcp;ofi_rxm", ""},          {"shm", "shm", ""},
+};
+
+/// What a libfabric name that is no candidate's belongs to: by its core provider, "verbs" of "verbs;ofi_rxd".
+std::string_view family_of(std::string_view provider) {
+    const std::string_view core = provider.substr(0, provider.find(';'));
+    for (const Candidate& candidate : candidates) {
+        if (core == candidate.provider.substr(0, candidate.provider.find(';'))) return candidate.family;
+    }
+    return provider;
+}
+
 /// The kinds of rail that a data path of ours can be built on.
 InfoPtr make_hints() {
     InfoPtr hints(fi_allocinfo());
@@ -135,17 +157,6 @@ void order_by_filter(std::vector<Device>& devices, const DeviceFilter& filter) {
 
 }  // namespace
 
-const std::vector<Candidate>& candidates() {
-    // tcp: the provider's own reliable-datagram endpoint ("net" in libfabric 1.17, "tcp" from 1.18 on) before
-    // the layered one. sockets is never taken: a thousand times slower.
-    static const std::vector<Candidate> list = {
-        {"efa-direct", "efa", "efa-direct"}, {"efa", "efa", "efa"}, {"cxi", "cxi", ""},
-        {"verbs", "verbs;ofi_rxm", ""},      {"tcp", "net", ""},    {"tcp", "tcp", ""},
-        {"tcp", "tcp;ofi_rxm", ""},          {"shm", "shm", ""},
-    };
-    return list;
-}
-
 bool DeviceFilter::allows(std::string_view name) const noexcept {
     if (names.empty()) return true;
     const bool listed = std::find(names.begin(), names.end(), name) != names.end();
@@ -177,19 +188,19 @@ DeviceFilter parse_device_filter(std::string_view text) {
 std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter) {
     const InfoPtr hints = make_hints();
     const InfoPtr list = query(*hints);
-    for (const Candidate& candidate : candidates()) {
-        if (provider != "auto" && provider != candidate.family) continue;
+    auto usable = [&](const Candidate& candidate) {
         std::vector<Device> devices = select(list.get(), candidate);
         keep_usable(devices, candidate.family, filter);
-        if (devices.empty()) continue;
         order_by_filter(devices, filter);
         return devices;
+    };
+    for (const Candidate& candidate : candidates) {
+        if (provider != "auto" && provider != candidate.family) continue;
+        std::vector<Device> devices = usable(candidate);
+        if (!devices.empty()) return devices;
     }
     if (provider != "auto") {
-        const std::string family =
-            provider.find("ofi_rxm") != std::string_view::npos ? "tcp" : std::string(provider);
-        std::vector<Device> devices = select(list.get(), {family, provider, ""});
-        keep_usable(devices, provider == "net" ? "tcp" : family, filter);
+        std::vector<Device> devices = usable({family_of(provider), provider, ""});
         if (!devices.empty()) return devices;
     }
     reject(provider, filter, list.get());

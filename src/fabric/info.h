@@ -26,13 +26,6 @@ struct Device {
     ProviderCaps caps;
 };
 
-/// Which entry of fi_getinfo's answer belongs to which family, best first within one family.
-struct Candidate {
-    std::string_view family, provider, fabric;  ///< empty fabric: any
-};
-/// The order in which "auto" looks (efa-direct, efa, cxi, verbs, tcp, shm).
-[[nodiscard]] const std::vector<Candidate>& candidates();
-
 /// Parsed form of the `devices` setting.
 struct DeviceFilter {
     std::vector<std::string> names;
@@ -44,7 +37,8 @@ struct DeviceFilter {
 [[nodiscard]] DeviceFilter parse_device_filter(std::string_view text);
 
 /// Every usable device of the first provider that `provider` allows ("auto", a family or a libfabric name),
-/// in libfabric's order, one entry per device. Throws Error{backend} that names what was found and what to
+/// in the order of the filter's names, else libfabric's, one entry per device. "auto" looks in the order
+/// efa-direct, efa, cxi, verbs, tcp, shm. Throws Error{backend} that names what was found and what to
 /// do.
 [[nodiscard]] std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter);
 

@@ -26,11 +26,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.direct_rma = shm && caps.virtual_addresses && FI_MAJOR(fi_version()) == 1;
     caps.stale_wait_signal = std::strcmp(info.fabric_attr->prov_name, "net") == 0;
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
-    caps.max_message = info.ep_attr->max_msg_size;
     caps.max_rma = info.ep_attr->max_msg_size;
     caps.transmit_depth = info.tx_attr->size;
-    caps.receive_depth = info.rx_attr->size;
-    caps.local_iov_limit = std::max<std::size_t>(info.tx_attr->iov_limit, 1);
     return caps;
 }
 

@@ -23,11 +23,8 @@ struct ProviderCaps {
     bool direct_rma = false;  ///< writes go straight into the peer's memory where the kernel lets us (shm)
     bool stale_wait_signal = false;  ///< the queue's descriptor stays readable once it was (net of 1.17)
     std::size_t key_size = 8;        ///< bytes of a memory key
-    std::size_t max_message = 0;     ///< longest message (bytes)
     std::size_t max_rma = 0;         ///< longest single read or write (bytes)
     std::size_t transmit_depth = 0;  ///< operations the endpoint takes before it answers EAGAIN
-    std::size_t receive_depth = 0;
-    std::size_t local_iov_limit = 1;
 };
 
 [[nodiscard]] ProviderCaps provider_caps(const fi_info& info);

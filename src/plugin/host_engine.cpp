@@ -102,6 +102,13 @@ void HostEngine::require_host_memory(nixl_mem_t type, const char* what) const {
         std::string(what) + ": this backend handles host memory (DRAM) only, not " + memory_name(type));
 }
 
+const std::shared_ptr<Registration>& HostEngine::registered_region(const nixlBackendMD* meta) const {
+    const MemoryHandle* const handle = memory_.find(meta);
+    if (handle == nullptr || handle->local == nullptr)
+        throw Error(Status::invalid_param, "the handle is of no registered region of this engine");
+    return handle->local;
+}
+
 nixl_mem_list_t HostEngine::getSupportedMems() const {
     return {DRAM_SEG};
 }
@@ -117,10 +124,8 @@ nixl_status_t HostEngine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t&
 
 nixl_status_t HostEngine::deregisterMem(nixlBackendMD* meta) {
     return guarded_call("deregisterMem", [&] {
-        const MemoryHandle* const handle = memory_.find(meta);
-        if (handle == nullptr || handle->local == nullptr)
-            throw Error(Status::invalid_param, "the handle is of no registered region of this engine");
-        engine_->deregister_memory(handle->local);
+        const std::shared_ptr<Registration>& region = registered_region(meta);
+        engine_->deregister_memory(region);
         memory_.remove(meta);
         return NIXL_SUCCESS;
     });
@@ -187,10 +192,8 @@ nixl_status_t HostEngine::releaseReqH(nixlBackendReqH* handle) const {
 
 nixl_status_t HostEngine::getPublicData(const nixlBackendMD* meta, std::string& out) const {
     return guarded_call("getPublicData", [&] {
-        const MemoryHandle* const handle = memory_.find(meta);
-        if (handle == nullptr || handle->local == nullptr)
-            throw Error(Status::invalid_param, "the handle is of no registered region of this engine");
-        out = engine_->memory_metadata(*handle->local);
+        const std::shared_ptr<Registration>& region = registered_region(meta);
+        out = engine_->memory_metadata(*region);
         return NIXL_SUCCESS;
     });
 }
@@ -221,10 +224,8 @@ nixl_status_t HostEngine::loadRemoteMD(const nixlBlobDesc& mem, const nixl_mem_t
 
 nixl_status_t HostEngine::loadLocalMD(nixlBackendMD* input, nixlBackendMD*& out) {
     return guarded_call("loadLocalMD", [&] {
-        const MemoryHandle* const handle = memory_.find(input);
-        if (handle == nullptr || handle->local == nullptr)
-            throw Error(Status::invalid_param, "the handle is of no registered region of this engine");
-        out = memory_.adopt(std::make_unique<MemoryHandle>(engine_->local_as_remote(handle->local)));
+        const std::shared_ptr<Registration>& region = registered_region(input);
+        out = memory_.adopt(std::make_unique<MemoryHandle>(engine_->local_as_remote(region)));
         return NIXL_SUCCESS;
     });
 }

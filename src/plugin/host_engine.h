@@ -68,6 +68,7 @@ class HostEngine final : public nixlBackendEngine {
     template <class Body>
     nixl_status_t guarded_call(const char* name, Body&& body) const noexcept;
     void require_host_memory(nixl_mem_t type, const char* what) const;
+    const std::shared_ptr<Registration>& registered_region(const nixlBackendMD* meta) const;
 
     const std::string agent_;
     const bool progress_thread_;

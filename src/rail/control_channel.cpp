@@ -2,7 +2,6 @@
 
 #include <span>
 
-#include "common/clock.h"
 #include "common/log.h"
 #include "rail/rail.h"
 
@@ -52,8 +51,8 @@ void ControlChannel::post_receive(Slot& slot) noexcept {
     if (endpoint_.post_receive(slot, slot.buffer, fragment_size, region_.descriptor()) ==
         fabric::PostResult::ok)
         return;
-    RAILYARD_LOG(error, rail_.c_str(), "a receive buffer could not be posted: %s; %zu remain",
-                 fi_strerror(endpoint_.last_error()), receive_slots);
+    RAILYARD_LOG(error, rail_.c_str(), "one of %zu receive buffers could not be posted and is lost: %s",
+                 receive_slots, fi_strerror(endpoint_.last_error()));
 }
 
 void ControlChannel::on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
@@ -82,16 +81,6 @@ void ControlChannel::end_fragment(OutMessage& message, Status status) noexcept {
     if (--message.in_flight == 0 && message.exhausted) message.done(message, message.status);
 }
 
-bool ControlChannel::give_up(OutMessage& message) noexcept {
-    const std::uint64_t now = now_ns();
-    if (message.blocked_since == 0) message.blocked_since = now;
-    if (now - message.blocked_since < give_up_after_ns_) return false;
-    RAILYARD_LOG(warn, rail_.c_str(), "a control message was given up: the peer took nothing for %llu ms",
-                 static_cast<unsigned long long>(give_up_after_ns_ / 1'000'000));
-    message.status = Status::remote_disconnect;
-    return true;
-}
-
 /// Returns false when the message stays pending.
 bool ControlChannel::post_fragments(OutMessage& message, BlockedSet& blocked, bool& sent) noexcept {
     while (message.status == Status::ok) {
@@ -101,9 +90,15 @@ bool ControlChannel::post_fragments(OutMessage& message, BlockedSet& blocked, bo
         const auto result =
             endpoint_.post_send(slot, slot.buffer, length, region_.descriptor(), message.destination);
         if (result == fabric::PostResult::again) {
-            if (give_up(message)) break;
-            blocked.insert(message.destination);
-            return false;
+            if (!message.stalled.refusal(give_up_after_ns_)) {
+                blocked.insert(message.destination);
+                return false;
+            }
+            RAILYARD_LOG(warn, rail_.c_str(),
+                         "a control message was given up: the peer took nothing for %llu ms",
+                         static_cast<unsigned long long>(give_up_after_ns_ / 1'000'000));
+            message.status = Status::remote_disconnect;
+            break;
         }
         if (result == fabric::PostResult::failed) {
             message.status = fabric::classify_failure(false, endpoint_.last_error(), 0);
@@ -111,7 +106,7 @@ bool ControlChannel::post_fragments(OutMessage& message, BlockedSet& blocked, bo
         }
         free_sends_ = slot.next;
         slot.message = &message;
-        message.blocked_since = 0;
+        message.stalled.reset();
         ++message.in_flight;
         ++in_flight_;
         sent = true;

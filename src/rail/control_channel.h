@@ -48,7 +48,6 @@ class ControlChannel {
     void post_receive(Slot& slot) noexcept;
     bool post_fragments(OutMessage& message, BlockedSet& blocked, bool& sent) noexcept;
     void end_fragment(OutMessage& message, Status status) noexcept;
-    bool give_up(OutMessage& message) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/clock.h"
 #include "common/log.h"
 #include "fabric/direct_access.h"
 #include "rail/deferred_close.h"
@@ -160,14 +159,12 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
         const bool more = submission.run.size() > 1 && free_operations_->next;
         switch (post_chunk(submission, more)) {
             case fabric::PostResult::ok:
-                submission.blocked_since = 0;
+                submission.stalled.reset();
                 ++submission.run.begin;
                 posted = true;
                 break;
-            case fabric::PostResult::again: {
-                const std::uint64_t now = now_ns();
-                if (submission.blocked_since == 0) submission.blocked_since = now;
-                if (now - submission.blocked_since < config_.give_up_after_ns) {
+            case fabric::PostResult::again:
+                if (!submission.stalled.refusal(config_.give_up_after_ns)) {
                     blocked.insert(submission.route->destination);
                     return Served::waits;
                 }
@@ -176,7 +173,6 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
                              static_cast<unsigned long long>(config_.give_up_after_ns / 1'000'000));
                 fail_rest(submission, Status::remote_disconnect);
                 return Served::through;
-            }
             case fabric::PostResult::failed:
                 RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(endpoint_.last_error()));
                 ++submission.run.begin;

@@ -13,7 +13,6 @@ template <class Node>
 class PendingList {
   public:
     [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
-    [[nodiscard]] Node* front() const noexcept { return head_; }
 
     void push_back(Node& node) noexcept {
         node.next = nullptr;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "rail/stall_clock.h"
 
 namespace railyard {
 
@@ -122,8 +123,8 @@ struct Submission {
     Submission* next = nullptr;  ///< hand-over list, then the rail's list of pending work
     Work* work = nullptr;
     const Route* route = nullptr;
-    Run run;                          ///< taken and not yet posted; role holder only
-    std::uint64_t blocked_since = 0;  ///< ns, when the provider began to answer EAGAIN; role holder only
+    Run run;             ///< taken and not yet posted; role holder only
+    StallClock stalled;  ///< while the provider answers EAGAIN; role holder only
 };
 
 /// A control message on its way out, in fragments. Lives with its sender until `done`.
@@ -144,7 +145,7 @@ struct OutMessage {
     std::uint32_t in_flight = 0;
     bool exhausted = false;
     Status status = Status::ok;
-    std::uint64_t blocked_since = 0;
+    StallClock stalled;
 };
 
 }  // namespace railyard
