@@ -1,0 +1,14 @@
+// The simulated NIC's way to memory of a GPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace simefa {
+
+/// Where this process can reach `length` bytes of device memory at `address`, found by asking the CUDA driver
+/// that is loaded for `void* fakecuda_alias(unsigned long long address, size_t length)`. 0: no such call (a
+/// real driver, or none), or it does not know the range.
+std::uint64_t device_alias(std::uint64_t address, std::size_t length) noexcept;
+
+}  // namespace simefa

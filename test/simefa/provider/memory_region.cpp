@@ -1,0 +1,146 @@
+#include "provider/memory_region.h"
+
+#include <rdma/fi_errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <new>
+
+#include "provider/compatibility.h"
+#include "provider/device_memory.h"
+#include "provider/domain.h"
+#include "provider/fids.h"
+
+namespace simefa {
+namespace {
+
+constexpr std::uint64_t known_access =
+    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+struct Mapping {
+    void* address = nullptr;
+    std::size_t length = 0;
+};
+
+/// Maps a dma-buf so that the NIC reaches it. 0 or a negative libfabric error.
+int map_dmabuf(const MrDmabuf& buffer, Region& region, Mapping& mapping) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t start = buffer.offset / page * page;
+    mapping.length = buffer.offset - start + buffer.len;
+    mapping.address = mmap(nullptr, mapping.length, PROT_READ | PROT_WRITE, MAP_SHARED, buffer.fd,
+                           static_cast<off_t>(start));
+    if (mapping.address == MAP_FAILED) {
+        mapping.address = nullptr;
+        return -FI_EINVAL;
+    }
+    region.base = reinterpret_cast<std::uint64_t>(buffer.base_addr) + buffer.offset;
+    region.length = buffer.len;
+    region.alias = reinterpret_cast<std::uint64_t>(mapping.address) + (buffer.offset - start);
+    return 0;
+}
+
+int describe(const fi_mr_attr& attr, std::uint64_t flags, Region& region, Mapping& mapping) {
+    if (attr.iov_count != 1 || !attr.mr_iov) return -FI_EINVAL;
+    if (attr.access == 0 || (attr.access & ~known_access)) return -FI_EBADFLAGS;
+    region.access = attr.access;
+    if (flags & mr_dmabuf_flag)
+        return map_dmabuf(*reinterpret_cast<const MrDmabuf*>(attr.mr_iov), region, mapping);
+    region.base = region.alias = reinterpret_cast<std::uint64_t>(attr.mr_iov->iov_base);
+    region.length = attr.mr_iov->iov_len;
+    if (region.length == 0) return -FI_EINVAL;
+    if (attr.iface != FI_HMEM_SYSTEM) {
+        if (attr.iface != FI_HMEM_CUDA) return -FI_EOPNOTSUPP;
+        region.alias = device_alias(region.base, region.length);
+        if (region.alias == 0) return -FI_EOPNOTSUPP;
+    }
+    return 0;
+}
+
+}  // namespace
+
+MemoryRegion::MemoryRegion(Domain& domain, std::uint32_t region_key, void* context_of_user) noexcept
+    : fid_mr{}, domain_(domain) {
+    fid.fclass = FI_CLASS_MR;
+    fid.context = context_of_user;
+    fid.ops = &fid_ops_;
+    key = region_key;
+    mem_desc = domain.regions().descriptor(region_key);
+}
+
+int MemoryRegion::regattr(::fid* domain, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** region) {
+    Domain& owner = *Domain::from(domain);
+    Region described;
+    Mapping mapping;
+    if (const int rc = describe(*attr, flags, described, mapping)) return rc;
+    std::uint32_t key = 0;
+    MemoryRegion* made = nullptr;
+    try {
+        const std::lock_guard lock(owner.mutex());
+        key = owner.regions().add(described);
+        if (key) made = new MemoryRegion(owner, key, attr->context);
+    } catch (const std::bad_alloc&) {
+    }
+    if (!made) {
+        if (mapping.address) munmap(mapping.address, mapping.length);
+        return -FI_ENOMEM;
+    }
+    made->mapping_ = mapping.address;
+    made->mapping_length_ = mapping.length;
+    owner.nic().slot().count(Counter::regions);
+    *region = made;
+    return 0;
+}
+
+int MemoryRegion::reg(::fid* domain, const void* buffer, std::size_t length, std::uint64_t access,
+                      std::uint64_t offset, std::uint64_t requested_key, std::uint64_t flags, fid_mr** region,
+                      void* context) {
+    const iovec range{const_cast<void*>(buffer), length};
+    return regv(domain, &range, 1, access, offset, requested_key, flags, region, context);
+}
+
+int MemoryRegion::regv(::fid* domain, const iovec* ranges, std::size_t count, std::uint64_t access,
+                       std::uint64_t, std::uint64_t, std::uint64_t flags, fid_mr** region, void* context) {
+    fi_mr_attr attr{};
+    attr.mr_iov = ranges;
+    attr.iov_count = count;
+    attr.access = access;
+    attr.context = context;
+    return regattr(domain, &attr, flags, region);
+}
+
+int MemoryRegion::close_fid(::fid* handle) {
+    auto* region = object_of<MemoryRegion, fid_mr>(handle);
+    Domain& domain = region->domain_;
+    {
+        const std::lock_guard lock(domain.mutex());
+        domain.regions().remove(static_cast<std::uint32_t>(region->key));
+    }
+    domain.nic().slot().counters[static_cast<std::size_t>(Counter::regions)].fetch_sub(1);
+    if (region->mapping_) munmap(region->mapping_, region->mapping_length_);
+    delete region;
+    return 0;
+}
+
+int MemoryRegion::control(::fid*, int command, void*) {
+    return command == FI_ENABLE ? 0 : -FI_ENOSYS;
+}
+
+fi_ops MemoryRegion::fid_ops_ = {
+    .size = sizeof(fi_ops),
+    .close = close_fid,
+    .bind = [](::fid*, ::fid*, std::uint64_t) { return 0; },
+    .control = control,
+    .ops_open = unsupported,
+    .tostr = unsupported,
+    .ops_set = unsupported,
+};
+
+fi_ops_mr MemoryRegion::domain_ops = {
+    .size = sizeof(fi_ops_mr),
+    .reg = reg,
+    .regv = regv,
+    .regattr = regattr,
+};
+
+}  // namespace simefa

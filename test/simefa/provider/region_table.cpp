@@ -1,0 +1,81 @@
+#include "provider/region_table.h"
+
+#include <sched.h>
+
+#include <atomic>
+
+#include "provider/environment.h"
+
+namespace simefa {
+namespace {
+
+constexpr unsigned index_bits = 18;
+constexpr std::uint32_t index_mask = (1U << index_bits) - 1;
+constexpr std::uint32_t generations = 1U << (32 - index_bits);
+static_assert(region_slots == index_mask + 1);
+
+std::uint32_t next_serial() noexcept {
+    static std::atomic<std::uint32_t> next{1};
+    return next.fetch_add(1);
+}
+
+}  // namespace
+
+RegionTable::RegionTable(DomainRecord& record) : record_(record), serial_(next_serial()) {}
+
+std::uint32_t RegionTable::add(const Region& region) {
+    std::uint32_t index = 0;
+    if (!free_.empty()) {
+        index = free_.back();
+        free_.pop_back();
+    } else {
+        if (generations_.size() == region_slots) return 0;
+        index = static_cast<std::uint32_t>(generations_.size());
+        // Where it starts differs between processes and domains, so that a stale key is unlikely to fit.
+        const auto start = (this_process() ^ serial_ * 2654435761U ^ environment().seed) % (generations - 1);
+        generations_.push_back(static_cast<std::uint16_t>(start));
+    }
+    std::uint16_t& generation = generations_[index];
+    generation = static_cast<std::uint16_t>(generation % (generations - 1) + 1);
+    RegionSlot& slot = record_.regions[index];
+    slot.base = region.base;
+    slot.length = region.length;
+    slot.alias = region.alias;
+    slot.access = region.access;
+    const std::uint32_t key = std::uint32_t{generation} << index_bits | index;
+    slot.key.store(key);
+    return key;
+}
+
+void RegionTable::remove(std::uint32_t key) noexcept {
+    const std::uint32_t index = key & index_mask;
+    record_.regions[index].key.store(0);
+    const std::uint32_t end = record_.users_end.load();
+    for (std::uint32_t i = 0; i < end; ++i) {
+        const UserSlot& user = record_.users[i];
+        for (unsigned turn = 0; user.active_key.load() == key; ++turn) {
+            if (turn % 1024 == 1023 && !is_alive(user.owner.load())) break;
+            sched_yield();
+        }
+    }
+    free_.push_back(index);
+}
+
+void* RegionTable::descriptor(std::uint32_t key) const noexcept {
+    return reinterpret_cast<void*>(std::uint64_t{serial_} << 32 | key);
+}
+
+bool RegionTable::resolve(const void* descriptor, Segment& segment) const noexcept {
+    const auto word = reinterpret_cast<std::uint64_t>(descriptor);
+    const auto key = static_cast<std::uint32_t>(word);
+    if (word >> 32 != serial_ || key == 0) return false;
+    const RegionSlot& slot = record_.regions[key & index_mask];
+    if (slot.key.load(std::memory_order_relaxed) != key) return false;
+    if (segment.address < slot.base || segment.length > slot.length ||
+        segment.address - slot.base > slot.length - segment.length)
+        return false;
+    segment.address = slot.alias + (segment.address - slot.base);
+    return true;
+}
+
+}  // namespace simefa

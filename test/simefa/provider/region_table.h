@@ -1,0 +1,45 @@
+// Registered memory of one domain, visible to all processes of the cluster.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shared/layout.h"
+
+namespace simefa {
+
+struct Region {
+    std::uint64_t base = 0;
+    std::uint64_t length = 0;
+    std::uint64_t alias = 0;  ///< where this process reaches the bytes; base for host memory
+    std::uint64_t access = 0;
+};
+
+/// Adding and removing are for the domain's lock; looking up is for any thread while the region is not
+/// removed.
+class RegionTable {
+  public:
+    /// `record` must outlive this.
+    explicit RegionTable(DomainRecord& record);
+
+    /// Key of four bytes, never 0; 0: full. A key comes back only after 16383 other regions in its slot.
+    std::uint32_t add(const Region& region);
+    /// Returns when nobody copies to or from the region any more; a process that died meanwhile does not
+    /// count.
+    void remove(std::uint32_t key) noexcept;
+
+    /// What fi_mr_desc gives for a key, and back. Neither a pointer nor valid in another domain.
+    [[nodiscard]] void* descriptor(std::uint32_t key) const noexcept;
+    /// Replaces application addresses by ones that can be reached. False: no region of ours, or out of its
+    /// bounds.
+    bool resolve(const void* descriptor, Segment& segment) const noexcept;
+
+  private:
+    DomainRecord& record_;
+    const std::uint32_t serial_;
+    std::vector<std::uint32_t> free_;
+    std::vector<std::uint16_t> generations_;
+};
+
+}  // namespace simefa
