@@ -149,15 +149,15 @@ void CompletionQueue::overrun() noexcept {
         endpoint->report_internal_error(FI_EOVERRUN, status_internal);
 }
 
-void CompletionQueue::progress() noexcept {
+void CompletionQueue::progress(bool by_application) noexcept {
     const std::uint64_t now = now_ns();
     for (Endpoint* endpoint : endpoints_)
-        endpoint->progress(now);
+        endpoint->progress(now, by_application);
 }
 
 ssize_t CompletionQueue::read(void* buffer, std::size_t count, fi_addr_t* sources) noexcept {
     if (armed_) disarm();
-    progress();
+    progress(true);
     if (broken_) return -FI_EOVERRUN;
     if (size_ == 0) return -FI_EAGAIN;
     const std::size_t size = entry_size(format_);
@@ -220,7 +220,7 @@ void CompletionQueue::update_timer() noexcept {
 
 int CompletionQueue::try_wait() noexcept {
     if (epoll_ < 0) return -FI_EINVAL;
-    progress();
+    progress(true);
     if (size_ > 0 || broken_) return -FI_EAGAIN;
     if (signaled_) drain_counter(event_);
     signaled_ = false;

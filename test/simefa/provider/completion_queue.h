@@ -37,8 +37,8 @@ class CompletionQueue : public fid_cq {
     /// A post may have made the next wake-up earlier.
     void update_timer() noexcept;
     void add_bell(int descriptor) noexcept;
-    /// Everything that is due now; the thread of SIMEFA_THREADED calls it, too.
-    void progress() noexcept;
+    /// Everything that is due now. `by_application`: see Endpoint::progress.
+    void progress(bool by_application) noexcept;
     /// 0: it is safe to sleep on the wait descriptor. -FI_EAGAIN: read first.
     int try_wait() noexcept;
 

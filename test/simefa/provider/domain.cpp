@@ -94,7 +94,7 @@ void Domain::detach(CompletionQueue& queue) noexcept {
 void Domain::progress() noexcept {
     const std::lock_guard lock(mutex_);
     for (CompletionQueue* queue : queues_)
-        queue->progress();
+        queue->progress(false);
 }
 
 int Domain::close_fid(::fid* handle) {

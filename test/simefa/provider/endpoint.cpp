@@ -141,7 +141,7 @@ int Endpoint::enable() {
     transmit_.emplace(nic(), static_cast<OperationOwner&>(*this), transmit_depth_);
     transmit_->sender = {address_.id(), direct_, unsolicited_,
                          direct_ ? not_ready_limit_ : not_ready_forever};
-    if (!direct_) protocol_ = std::make_unique<RdmProtocol>(*this, not_ready_limit_);
+    if (!direct_) protocol_ = std::make_unique<RdmProtocol>(*this);
     transmit_queue_->attach(*this);
     receive_queue_->attach(*this);
     receive_queue_->add_bell(bell_);
@@ -209,10 +209,11 @@ void Endpoint::report_internal_error(int error, int status) noexcept {
     std::abort();
 }
 
-void Endpoint::progress(std::uint64_t now) noexcept {
+void Endpoint::progress(std::uint64_t now, bool by_application) noexcept {
     nic().refresh();
     if (nic().strikes(Setting::internal_error_next)) report_internal_error(FI_EIO, status_internal);
     transmit_->progress(now);
+    if (protocol_ && !by_application) return;
     receive_->progress(*this, arrivals_per_progress, now);
     if (protocol_) protocol_->progress(now);
 }

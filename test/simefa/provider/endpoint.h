@@ -26,8 +26,9 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     static int open(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context);
     static Endpoint* from(::fid* handle) noexcept;
 
-    /// Called by the completion queues it is bound to.
-    void progress(std::uint64_t now) noexcept;
+    /// Called by the completion queues it is bound to. `by_application` is false for the device alone, which
+    /// does not carry out the protocol of fabric efa.
+    void progress(std::uint64_t now, bool by_application) noexcept;
     [[nodiscard]] std::uint64_t next_due() const noexcept;
     [[nodiscard]] bool busy() const noexcept;
     void expect_bell(bool expected) noexcept;
@@ -44,6 +45,11 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     [[nodiscard]] ReceiveQueue& receive() noexcept { return *receive_; }
     [[nodiscard]] const Address& address() const noexcept { return address_; }
     [[nodiscard]] std::uint32_t features() const noexcept { return features_; }
+    /// Whether success is not to be told: FI_SELECTIVE_COMPLETION.
+    [[nodiscard]] bool is_silent(std::uint64_t flags) const noexcept {
+        return selective_transmit_ && !(flags & FI_COMPLETION);
+    }
+    ssize_t post_direct(const Request& request, Peer& peer) noexcept;
     [[nodiscard]] std::uint64_t transmit_flags() const noexcept { return transmit_flags_; }
     /// Completion of a transmit operation or a receive, by the binding's rules.
     void complete_transmit(const Completion& completion, bool silent) noexcept;
@@ -55,7 +61,6 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     int enable();
     void create_record();
     ssize_t refuse(int error) noexcept;
-    ssize_t post_direct(const Request& request, Peer& peer) noexcept;
     [[nodiscard]] int check(const Request& request) const noexcept;
     void operation_done(Operation& operation, int status) noexcept override;
     void message_arrived(const ReceiveSlot& slot) noexcept override;

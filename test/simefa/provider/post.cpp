@@ -106,7 +106,7 @@ ssize_t Endpoint::post_direct(const Request& request, Peer& peer) noexcept {
     Operation* operation = transmit_->allocate();
     if (!operation) return -FI_EAGAIN;
     operation->kind = request.kind;
-    operation->silent = request.inject_call || (selective_transmit_ && !(request.flags & FI_COMPLETION));
+    operation->silent = request.inject_call || is_silent(request.flags);
     operation->completion_flags = completion_flags_of(request.kind);
     operation->context = request.context;
     operation->length = request.length();

@@ -32,7 +32,7 @@ class ReceiveQueue {
     [[nodiscard]] bool busy() const noexcept;
     /// Senders see a closed endpoint from now on; returns when none is writing into our memory any more.
     void close() noexcept;
-    [[nodiscard]] std::size_t posted() const noexcept { return posted_ - tail_; }
+    [[nodiscard]] std::size_t depth() const noexcept { return depth_; }
 
   private:
     std::size_t drain_messages(Arrivals& sink, std::size_t limit, std::uint64_t now) noexcept;

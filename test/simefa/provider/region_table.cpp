@@ -19,6 +19,11 @@ std::uint32_t next_serial() noexcept {
     return next.fetch_add(1);
 }
 
+bool contains(const RegionSlot& slot, const Segment& range) noexcept {
+    return range.address >= slot.base && range.length <= slot.length &&
+           range.address - slot.base <= slot.length - range.length;
+}
+
 }  // namespace
 
 RegionTable::RegionTable(DomainRecord& record) : record_(record), serial_(next_serial()) {}
@@ -70,11 +75,17 @@ bool RegionTable::resolve(const void* descriptor, Segment& segment) const noexce
     const auto key = static_cast<std::uint32_t>(word);
     if (word >> 32 != serial_ || key == 0) return false;
     const RegionSlot& slot = record_.regions[key & index_mask];
-    if (slot.key.load(std::memory_order_relaxed) != key) return false;
-    if (segment.address < slot.base || segment.length > slot.length ||
-        segment.address - slot.base > slot.length - segment.length)
-        return false;
+    if (slot.key.load(std::memory_order_relaxed) != key || !contains(slot, segment)) return false;
     segment.address = slot.alias + (segment.address - slot.base);
+    return true;
+}
+
+bool RegionTable::resolve_remote(std::uint32_t key, std::uint64_t access, const Segment& whole,
+                                 Segment& part) const noexcept {
+    const RegionSlot& slot = record_.regions[key & index_mask];
+    if (key == 0 || slot.key.load(std::memory_order_relaxed) != key || !(slot.access & access)) return false;
+    if (!contains(slot, whole) || !contains(slot, part)) return false;
+    part.address = slot.alias + (part.address - slot.base);
     return true;
 }
 

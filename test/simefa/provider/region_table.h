@@ -35,6 +35,11 @@ class RegionTable {
     /// bounds.
     bool resolve(const void* descriptor, Segment& segment) const noexcept;
 
+    /// The same for a peer's request, carried out by our own progress: `whole` must lie in the region, `part`
+    /// is replaced.
+    bool resolve_remote(std::uint32_t key, std::uint64_t access, const Segment& whole,
+                        Segment& part) const noexcept;
+
   private:
     DomainRecord& record_;
     const std::uint32_t serial_;
