@@ -1,0 +1,13 @@
+#include "topology/machine.h"
+
+namespace railyard::topology {
+
+double rate_of_link(double link) noexcept {
+    double best = 0;
+    for (const double rate : {1.0, 10.0, 25.0, 40.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0}) {
+        if (rate <= link * 8) best = rate;
+    }
+    return best;
+}
+
+}  // namespace railyard::topology

@@ -1,0 +1,172 @@
+#include "topology/hwloc_tree.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "common/status.h"
+#include "unit/topology/topologies.h"
+
+namespace railyard::topology {
+namespace {
+
+/// An XML file with this inside its one package (NUMA node 0), gone after the test.
+class XmlFile {
+  public:
+    explicit XmlFile(const std::string& inside, const std::string& after = "")
+        : path_(testing::TempDir() + "railyard_topology_" + std::to_string(getpid()) + ".xml") {
+        const std::string set = R"(cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1")";
+        std::ofstream(path_)
+            << R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+<object type="Machine" gp_index="1" os_index="0" allowed_cpuset="0x1" allowed_nodeset="0x1" )"
+            << set << "><object type=\"Package\" gp_index=\"2\" os_index=\"0\" " << set
+            << "><object type=\"NUMANode\" gp_index=\"3\" os_index=\"0\" local_memory=\"4096\" " << set
+            << "/><object type=\"PU\" gp_index=\"4\" os_index=\"0\" " << set << "/>" << inside << "</object>"
+            << after << "</object></topology>";
+    }
+    ~XmlFile() { std::remove(path_.c_str()); }
+    XmlFile(const XmlFile&) = delete;
+    XmlFile& operator=(const XmlFile&) = delete;
+    [[nodiscard]] const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+};
+
+std::string host_bridge(const std::string& range, const std::string& inside) {
+    static int index = 100;
+    return "<object type=\"Bridge\" gp_index=\"" + std::to_string(index++) +
+           "\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"" + range + "\">" + inside + "</object>";
+}
+
+std::string device(const std::string& address, const std::string& kind, const std::string& ids,
+                   const std::string& inside = "", const std::string& link = "0.0") {
+    static int index = 1000;
+    return "<object type=\"PCIDev\" gp_index=\"" + std::to_string(index++) + "\" pci_busid=\"" + address +
+           "\" pci_type=\"" + kind + " [" + ids + "] [0000:0000] 00\" pci_link_speed=\"" + link + "\">" +
+           inside + "</object>";
+}
+
+std::string osdev(const std::string& name, int kind, const std::string& subtype = "",
+                  const std::string& inside = "") {
+    static int index = 10000;
+    return "<object type=\"OSDev\" gp_index=\"" + std::to_string(index++) + "\" name=\"" + name +
+           "\" osdev_type=\"" + std::to_string(kind) + "\"" +
+           (subtype.empty() ? "" : " subtype=\"" + subtype + "\"") + ">" + inside + "</object>";
+}
+
+TEST(HwlocTree, GpusByWhateverTellsThem) {
+    const std::string cpu = R"(<info name="OpenCLDeviceType" value="CPU"/>)";
+    const XmlFile file(host_bridge(
+        "0000:[01-09]",
+        device("0000:01:00.0", "0302", "10de:2330") + device("0000:02:00.0", "0300", "10de:1db5") +
+            device("0000:03:00.0", "1200", "1234:0001", osdev("cuda0", 5, "CUDA")) +
+            device("0000:04:00.0", "1200", "1234:0002", osdev("opencl0d0", 5, "OpenCL")) +
+            device("0000:05:00.0", "0300", "1234:1111") +  // a console
+            device("0000:06:00.0", "1200", "1234:0003", osdev("opencl1d0", 5, "OpenCL", cpu)) +
+            device("0000:07:00.0", "0604", "10de:1af1")));  // NVIDIA, a switch
+    const Machine machine = read_machine(file.path());
+    std::string found;
+    for (const GpuDesc& gpu : machine.gpus)
+        found += std::to_string(gpu.ordinal) + ":" + short_name(gpu.pci) + " ";
+    EXPECT_EQ(found, "0:01 1:02 2:03 3:04 ");
+}
+
+TEST(HwlocTree, NicsByClassWithTheNameOfTheRdmaDevice) {
+    const XmlFile file(host_bridge(
+        "0000:[01-09]",
+        device("0000:01:00.0", "0200", "15b3:1021", osdev("eth7", 2) + osdev("mlx5_0", 3), "63.015385") +
+            device("0000:02:00.0", "0200", "8086:1521", osdev("eth0", 2), "0.5") +
+            device("0000:03:00.0", "0207", "15b3:1021", osdev("mlx5_1", 3), "31.507692") +
+            device("0000:04:00.0", "0200", "1d0f:efa2", osdev("rdmap4s0", 3)) +
+            device("0000:05:00.0", "0200", "1d0f:efa0") +
+            device("0000:06:00.0", "0108", "1d0f:cd01", osdev("nvme0n1", 0, "Disk"))));
+    const Machine machine = read_machine(file.path());
+    std::string found;
+    for (const NicDesc& nic : machine.nics)
+        found += nic.name + "@" + short_name(nic.pci) + "=" + std::to_string(static_cast<int>(nic.gbps)) +
+                 (nic.efa ? "e " : " ");
+    EXPECT_EQ(found, "mlx5_0@01=400 eth0@02=1 mlx5_1@03=200 rdmap4s0@04=200e @05=100e ");
+    for (const NicDesc& nic : machine.nics)
+        EXPECT_EQ(nic.numa, 0);
+}
+
+TEST(HwlocTree, DomainsStayApart) {
+    const std::string nic = device("0000:4f:00.0", "0200", "1d0f:efa1", osdev("rdmap79s0", 3));
+    const std::string other = device("0001:4f:00.0", "0200", "1d0f:efa1", osdev("rdmap1p79s0", 3));
+    const XmlFile file(host_bridge("0000:[4f-53]", nic + device("0000:53:00.0", "0302", "10de:2330")) +
+                       host_bridge("0001:[4f-53]", other + device("0001:53:00.0", "0302", "10de:2330")));
+    const Machine machine = read_machine(file.path());
+    const std::vector<RailDesc> rails = efa_rails(machine);
+    EXPECT_EQ(gpu_table(machine, rails, select_rails(machine, rails)), "53=4f 1/53=1/4f");
+}
+
+TEST(HwlocTree, WhatHangsOnTheMachineHasNoNode) {
+    const XmlFile file("", host_bridge("0000:[00-00]", device("0000:00:1f.0", "0200", "1d0f:efa0")));
+    const Machine machine = read_machine(file.path());
+    ASSERT_EQ(machine.nics.size(), 1u);
+    EXPECT_EQ(machine.numa.size(), 1u);
+    EXPECT_EQ(machine.nics[0].numa, 0) << "one node: there is no other";
+    EXPECT_EQ(read_machine(topology_file("c5n.18xl")).nics.back().numa, unknown_numa);
+}
+
+TEST(HwlocTree, WithoutIo) {
+    const XmlFile file("");
+    const Machine machine = read_machine(file.path());
+    EXPECT_TRUE(machine.nics.empty());
+    EXPECT_TRUE(machine.gpus.empty());
+    ASSERT_EQ(machine.numa.size(), 1u);
+    EXPECT_EQ(machine.numa[0].memory, 4096u);
+}
+
+void expect_refused(const std::string& path) {
+    try {
+        (void)read_machine(path);
+        FAIL() << path;
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::invalid_param);
+        EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+    }
+}
+
+TEST(HwlocTree, UnreadableFilesAreNamed) {
+    expect_refused("/no/such/file.xml");
+    expect_refused("/");
+    const std::string path = testing::TempDir() + "railyard_no_topology_" + std::to_string(getpid()) + ".xml";
+    for (const char* text : {"", "nothing", "<?xml version=\"1.0\"?><html/>",
+                             "<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object "}) {
+        std::ofstream(path) << text;
+        expect_refused(path);
+    }
+    std::remove(path.c_str());
+}
+
+TEST(HwlocTree, ThisMachine) {
+    const Machine machine = read_machine();
+    EXPECT_FALSE(machine.tree.empty());
+    EXPECT_FALSE(machine.numa.empty());
+    std::vector<RailDesc> rails = {{"lo", std::nullopt, 0}};
+    for (const NicDesc& nic : machine.nics)
+        rails.push_back({nic.name, nic.pci, 0});
+    const RailMap map = select_rails(machine, rails);
+    for (const std::vector<std::size_t>& list : map.by_gpu)
+        EXPECT_FALSE(list.empty());
+    for (const NumaNode& node : machine.numa)
+        EXPECT_FALSE(map.by_numa.at(static_cast<std::size_t>(node.node)).empty());
+}
+
+TEST(RateOfLink, IsTheFastestRateThatFits) {
+    EXPECT_EQ(rate_of_link(0), 0);
+    EXPECT_EQ(rate_of_link(15.753846), 100);
+    EXPECT_EQ(rate_of_link(31.507692), 200);
+    EXPECT_EQ(rate_of_link(63.015385), 400);
+    EXPECT_EQ(rate_of_link(126.03), 800);
+    EXPECT_EQ(rate_of_link(7.876923), 50);
+}
+
+}  // namespace
+}  // namespace railyard::topology

@@ -1,0 +1,320 @@
+// Machines that no instance type is: holes, oddities, and properties that hold for any of them.
+#include "topology/rail_selection.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "common/status.h"
+#include "topology/distance.h"
+#include "unit/topology/topologies.h"
+
+namespace railyard::topology {
+namespace {
+
+/// Puts machines together: `bridge` opens a host bridge on a node, `port` a switch below the last host
+/// bridge.
+class Builder {
+  public:
+    explicit Builder(int nodes) {
+        machine.tree.push_back({});
+        for (int node = 0; node < nodes; ++node) {
+            machine.numa.push_back({node, 1 << 30, {}});
+            machine.tree.push_back({NodeKind::package, 0, node, node, {}});
+        }
+    }
+    std::size_t bridge(int node, std::uint8_t bus, std::uint32_t domain = 0) {
+        const std::size_t parent = node < 0 ? 0 : static_cast<std::size_t>(node) + 1;
+        return put({NodeKind::host_bridge, parent, 0, node, {domain, bus, 0, 0}});
+    }
+    std::size_t port(std::size_t parent, std::uint8_t bus) {
+        const TreeNode& above = machine.tree[parent];
+        return put({NodeKind::pci_bridge, parent, 0, above.numa, {above.pci.domain, bus, 0, 0}});
+    }
+    void nic(std::size_t parent, std::uint8_t bus, double gbps = 100) {
+        const PciAddress pci{machine.tree[parent].pci.domain, bus, 0, 0};
+        machine.nics.push_back(
+            {"nic" + std::to_string(bus), pci, gbps, machine.tree[parent].numa, true, parent});
+        rails.push_back({machine.nics.back().name, pci, 0});
+    }
+    void gpu(std::size_t parent, std::uint8_t bus) {
+        const PciAddress pci{machine.tree[parent].pci.domain, bus, 0, 0};
+        machine.gpus.push_back(
+            {static_cast<int>(machine.gpus.size()), pci, machine.tree[parent].numa, 0, parent});
+    }
+    [[nodiscard]] RailMap select() const { return select_rails(machine, rails); }
+    [[nodiscard]] std::string table() const { return gpu_table(machine, rails, select()); }
+
+    Machine machine;
+    std::vector<RailDesc> rails;
+
+  private:
+    std::size_t put(const TreeNode& node) {
+        machine.tree.push_back(node);
+        return machine.tree.size() - 1;
+    }
+};
+
+std::vector<std::size_t> first(std::size_t count) {
+    std::vector<std::size_t> indices(count);
+    for (std::size_t i = 0; i < count; ++i)
+        indices[i] = i;
+    return indices;
+}
+
+TEST(RailSelection, TheNearestSwitchWinsOverTheHostBridge) {
+    Builder b(1);
+    const std::size_t host = b.bridge(0, 0x10);
+    const std::size_t left = b.port(host, 0x11);
+    const std::size_t right = b.port(host, 0x20);
+    b.nic(left, 0x12);
+    b.gpu(left, 0x13);
+    b.nic(right, 0x21);
+    b.gpu(right, 0x22);
+    EXPECT_EQ(b.table(), "13=12 22=21");
+}
+
+TEST(RailSelection, GpuWithoutNicOnItsSwitchSharesThoseOfTheHostBridge) {
+    Builder b(1);
+    const std::size_t host = b.bridge(0, 0x10);
+    const std::size_t left = b.port(host, 0x11);
+    const std::size_t right = b.port(host, 0x20);
+    b.nic(left, 0x12);
+    b.nic(left, 0x13);
+    b.gpu(left, 0x14);
+    b.gpu(right, 0x21);
+    EXPECT_EQ(b.table(), "14=12,13 21=13");
+}
+
+TEST(RailSelection, OddNumbersAreSharedOutWithinOne) {
+    Builder b(1);
+    const std::size_t host = b.bridge(0, 0x10);
+    for (std::uint8_t bus = 0x11; bus < 0x16; ++bus)
+        b.nic(host, bus);
+    b.gpu(host, 0x20);
+    b.gpu(host, 0x21);
+    EXPECT_EQ(b.table(), "20=11,12 21=13,14,15");
+}
+
+TEST(RailSelection, MissingNic) {
+    const Machine machine = read_machine(topology_file("p5.48xl"));
+    std::vector<RailDesc> rails = efa_rails(machine);
+    std::erase_if(rails, [](const RailDesc& rail) { return rail.pci->bus == 0x50 || rail.pci->bus >= 0xc6; });
+    const RailMap map = select_rails(machine, rails);
+    const std::string table = gpu_table(machine, rails, map);
+    EXPECT_EQ(table.substr(0, table.find(' ')), "53=4f,51,52");
+    // The last GPU lost its whole switch: those of its NUMA node, and a note.
+    EXPECT_EQ(short_names(rails, map.by_gpu.back()), "93,94,95,96,a4,a5,a6,a7,b5,b6,b7,b8");
+    ASSERT_EQ(map.notes.size(), 1u);
+    EXPECT_NE(map.notes[0].find("0000:ca:00.0"), std::string::npos) << map.notes[0];
+    EXPECT_NE(map.notes[0].find("NUMA node 1"), std::string::npos) << map.notes[0];
+}
+
+TEST(RailSelection, NicWithoutNumaServesEveryNode) {
+    Builder b(2);
+    b.nic(b.bridge(-1, 0x00), 0x00);
+    b.gpu(b.bridge(1, 0x20), 0x20);
+    b.gpu(b.bridge(-1, 0x30), 0x30);
+    const RailMap map = b.select();
+    EXPECT_EQ(map.by_gpu, (std::vector<std::vector<std::size_t>>{{0}, {0}}));
+    EXPECT_EQ(map.by_numa, (std::vector<std::vector<std::size_t>>{{0}, {0}}));
+    ASSERT_EQ(map.notes.size(), 1u) << "one note for both";
+    EXPECT_NE(map.notes[0].find("0000:20:00.0, 0000:30:00.0"), std::string::npos) << map.notes[0];
+}
+
+TEST(RailSelection, NicWithoutNumaComesAfterTheNodesOwn) {
+    Builder b(2);
+    b.nic(b.bridge(-1, 0x00), 0x00);
+    b.nic(b.bridge(0, 0x10), 0x10);
+    b.nic(b.bridge(1, 0x20), 0x20);
+    const RailMap map = b.select();
+    EXPECT_EQ(map.by_numa, (std::vector<std::vector<std::size_t>>{{1}, {2}}));
+    EXPECT_EQ(select_rails(b.machine, b.rails, {200}).by_numa,
+              (std::vector<std::vector<std::size_t>>{{0, 1}, {0, 2}}));
+}
+
+TEST(RailSelection, DomainsAreDifferentMachinesOfBuses) {
+    Builder b(2);
+    for (std::uint32_t domain : {0u, 1u}) {
+        const std::size_t host = b.bridge(static_cast<int>(domain), 0x40, domain);
+        b.nic(host, 0x4f);
+        b.gpu(host, 0x53);
+    }
+    EXPECT_EQ(b.table(), "53=4f 1/53=1/4f");
+    EXPECT_EQ(b.select().by_numa, (std::vector<std::vector<std::size_t>>{{0}, {1}}));
+}
+
+TEST(RailSelection, FirmwareDistancesDecideWhichNodeIsNear) {
+    Builder b(3);
+    b.nic(b.bridge(0, 0x10), 0x10);
+    b.nic(b.bridge(1, 0x20), 0x20);
+    b.gpu(b.bridge(2, 0x30), 0x30);
+    EXPECT_EQ(b.table(), "30=10") << "equally near: by number";
+    b.machine.numa[2].distance = {32, 21, 10};
+    EXPECT_EQ(b.table(), "30=20");
+    EXPECT_EQ(b.select().by_numa[2], (std::vector<std::size_t>{1}));
+}
+
+TEST(RailSelection, RailsWithoutAnAddressServeEverything) {
+    const Machine machine = read_machine(topology_file("p4d.24xl"));
+    const std::vector<RailDesc> rails = {{"eth0", std::nullopt, 0}, {"lo", std::nullopt, 0}};
+    const RailMap map = select_rails(machine, rails);
+    EXPECT_EQ(map.by_gpu, std::vector<std::vector<std::size_t>>(8, first(2)));
+    EXPECT_EQ(map.by_numa, std::vector<std::vector<std::size_t>>(2, first(2)));
+    EXPECT_EQ(map.all, first(2));
+    EXPECT_TRUE(map.notes.empty());
+}
+
+TEST(RailSelection, StrangersServeEverythingBesideTheOthers) {
+    const Machine machine = read_machine(topology_file("p4d.24xl"));
+    std::vector<RailDesc> rails = efa_rails(machine);
+    rails.push_back({"rdmap99s0", parse_pci_address("0000:63:00.0"), 0});
+    const RailMap map = select_rails(machine, rails);
+    EXPECT_EQ(short_names(rails, map.by_gpu[0]), "10:1b,63");
+    EXPECT_EQ(map.by_numa, std::vector<std::vector<std::size_t>>(2, first(5)));
+    ASSERT_EQ(map.notes.size(), 1u);
+    EXPECT_NE(map.notes[0].find("rdmap99s0 (0000:63:00.0)"), std::string::npos) << map.notes[0];
+}
+
+TEST(RailSelection, NoIoInTheTopology) {
+    Builder b(2);
+    const std::vector<RailDesc> rails = {{"a", PciAddress{0, 1, 0, 0}, 100},
+                                         {"b", PciAddress{0, 2, 0, 0}, 100}};
+    const RailMap map = select_rails(b.machine, rails);
+    EXPECT_TRUE(map.by_gpu.empty());
+    EXPECT_EQ(map.by_numa, std::vector<std::vector<std::size_t>>(2, first(2)));
+    EXPECT_EQ(map.all, first(2));
+}
+
+TEST(RailSelection, NothingAtAll) {
+    const RailMap map = select_rails({}, {});
+    EXPECT_TRUE(map.all.empty());
+    EXPECT_TRUE(rails_of_nodes(map, {}).empty());
+    const std::vector<RailDesc> rails = {{"eth0", std::nullopt, 0}};
+    EXPECT_EQ(rails_of_nodes(select_rails({}, rails), std::vector<int>{0}), first(1));
+}
+
+TEST(VisibleGpus, SubsetsAndOrdersKeepTheirRails) {
+    const Machine machine = read_machine(topology_file("p5en.48xl"));
+    const std::vector<RailDesc> rails = efa_rails(machine);
+    const RailMap map = select_rails(machine, rails);
+    // CUDA_VISIBLE_DEVICES=7,1 as a driver shows it: its own spelling of the ids.
+    const std::vector<std::string> ids = {"00000000:A5:00.0", "0000:5a:00.0"};
+    const std::vector<GpuDesc> visible = visible_gpus(machine, ids);
+    ASSERT_EQ(visible.size(), 2u);
+    EXPECT_EQ(short_names(rails, rails_of_gpu(map, visible[0])), "a2,a3");
+    EXPECT_EQ(short_names(rails, rails_of_gpu(map, visible[1])), "57,58");
+    EXPECT_EQ(visible[0].numa, 1);
+}
+
+TEST(VisibleGpus, UnknownOnesHaveAllRails) {
+    const Machine machine = read_machine(topology_file("p5.48xl"));
+    const RailMap map = select_rails(machine, efa_rails(machine));
+    const std::vector<std::string> ids = {"0001:53:00.0"};
+    const std::vector<GpuDesc> visible = visible_gpus(machine, ids);
+    EXPECT_EQ(visible.at(0).ordinal, -1);
+    EXPECT_EQ(rails_of_gpu(map, visible[0]), first(32));
+}
+
+TEST(VisibleGpus, RefusesWhatIsNoAddress) {
+    const std::vector<std::string> ids = {"GPU-1a2b"};
+    try {
+        (void)visible_gpus({}, ids);
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::invalid_param);
+        EXPECT_NE(std::string(error.what()).find("GPU-1a2b"), std::string::npos);
+    }
+}
+
+/// A tree of switches with devices strewn over it; every bus once.
+Builder random_machine(std::mt19937& random) {
+    auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
+    Builder b(static_cast<int>(1 + below(3)));
+    std::vector<std::size_t> places;
+    std::uint8_t bus = 1;
+    for (unsigned i = 0, count = 1 + below(5); i < count; ++i)
+        places.push_back(b.bridge(static_cast<int>(below(4)) < 1
+                                      ? -1
+                                      : static_cast<int>(below(static_cast<unsigned>(b.machine.numa.size()))),
+                                  bus++));
+    for (unsigned i = 0, count = below(8); i < count; ++i)
+        places.push_back(b.port(places[below(static_cast<unsigned>(places.size()))], bus++));
+    for (unsigned i = 0, count = below(24); i < count; ++i) {
+        const std::size_t place = places[below(static_cast<unsigned>(places.size()))];
+        below(2) ? b.nic(place, bus++, below(4) * 100.0) : b.gpu(place, bus++);
+    }
+    return b;
+}
+
+void expect_no_list_empty(const Builder& b, const RailMap& map) {
+    ASSERT_EQ(map.by_gpu.size(), b.machine.gpus.size());
+    ASSERT_EQ(map.by_numa.size(), b.machine.numa.size());
+    for (const auto* lists : {&map.by_gpu, &map.by_numa}) {
+        for (const std::vector<std::size_t>& list : *lists) {
+            EXPECT_EQ(list.empty(), b.rails.empty());
+            EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
+            EXPECT_EQ(std::set<std::size_t>(list.begin(), list.end()).size(), list.size());
+            if (!list.empty()) {
+                EXPECT_LT(list.back(), b.rails.size());
+            }
+        }
+    }
+}
+
+/// GPUs whose nearest NICs are at one bridge, and no others under it: each NIC has as many GPUs as any other,
+/// give or take one, and each GPU as many NICs.
+void expect_even_shares(const Builder& b, const RailMap& map) {
+    for (std::size_t node = 0; node < b.machine.tree.size(); ++node) {
+        const NodeKind kind = b.machine.tree[node].kind;
+        if (kind != NodeKind::host_bridge && kind != NodeKind::pci_bridge) continue;
+        std::vector<std::size_t> gpus_of_nic(b.rails.size(), 0);
+        std::vector<std::size_t> counts;
+        bool own = true;
+        for (const GpuDesc& gpu : b.machine.gpus) {
+            if (!is_above(b.machine, node, gpu.parent)) continue;
+            for (std::size_t p = gpu.parent; p != node; p = b.machine.tree[p].parent) {
+                for (const NicDesc& nic : b.machine.nics)
+                    own = own && !is_above(b.machine, p, nic.parent);
+            }
+            const std::vector<std::size_t>& list = map.by_gpu[static_cast<std::size_t>(gpu.ordinal)];
+            counts.push_back(list.size());
+            for (const std::size_t rail : list)
+                ++gpus_of_nic[rail];
+        }
+        std::vector<std::size_t> served;
+        for (std::size_t i = 0; i < b.machine.nics.size(); ++i) {
+            if (is_above(b.machine, node, b.machine.nics[i].parent)) served.push_back(gpus_of_nic[i]);
+        }
+        if (!own || counts.empty() || served.empty()) continue;
+        const auto [low, high] = std::minmax_element(counts.begin(), counts.end());
+        EXPECT_LE(*high - *low, 1u);
+        const auto [few, many] = std::minmax_element(served.begin(), served.end());
+        EXPECT_LE(*many - *few, 1u);
+        EXPECT_GE(*few, 1u) << "a NIC that nobody uses";
+    }
+}
+
+TEST(RailSelectionProperties, HoldForAnyMachine) {
+    std::mt19937 random(20251121);
+    for (int round = 0; round < 2000; ++round) {
+        SCOPED_TRACE(round);
+        const Builder b = random_machine(random);
+        const RailMap map = b.select();
+        expect_no_list_empty(b, map);
+        expect_even_shares(b, map);
+        if (testing::Test::HasFailure()) return;
+    }
+}
+
+TEST(RailSelectionProperties, OrderOfTheRailsChangesNamesOnly) {
+    const Machine machine = read_machine(topology_file("p6-b200.48xl"));
+    std::vector<RailDesc> rails = efa_rails(machine);
+    const std::string table = gpu_table(machine, rails, select_rails(machine, rails));
+    std::reverse(rails.begin(), rails.end());
+    EXPECT_EQ(gpu_table(machine, rails, select_rails(machine, rails)), table);
+}
+
+}  // namespace
+}  // namespace railyard::topology
