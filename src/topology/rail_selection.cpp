@@ -267,8 +267,8 @@ std::vector<GpuDesc> visible_gpus(const Machine& machine, std::span<const std::s
 }
 
 const std::vector<std::size_t>& rails_of_gpu(const RailMap& map, const GpuDesc& gpu) noexcept {
-    const auto index = static_cast<std::size_t>(gpu.ordinal);
-    return gpu.ordinal >= 0 && index < map.by_gpu.size() ? map.by_gpu[index] : map.all;
+    const auto index = static_cast<std::size_t>(gpu.ordinal);  // -1 becomes the largest of all
+    return index < map.by_gpu.size() ? map.by_gpu[index] : map.all;
 }
 
 std::vector<std::size_t> rails_of_nodes(const RailMap& map, std::span<const int> nodes) {

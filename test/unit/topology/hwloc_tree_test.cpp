@@ -84,13 +84,14 @@ TEST(HwlocTree, NicsByClassWithTheNameOfTheRdmaDevice) {
             device("0000:03:00.0", "0207", "15b3:1021", osdev("mlx5_1", 3), "31.507692") +
             device("0000:04:00.0", "0200", "1d0f:efa2", osdev("rdmap4s0", 3)) +
             device("0000:05:00.0", "0200", "1d0f:efa0") +
+            device("0000:07:00.0", "0200", "1d0f:efa1", "", "31.507692") +
             device("0000:06:00.0", "0108", "1d0f:cd01", osdev("nvme0n1", 0, "Disk"))));
     const Machine machine = read_machine(file.path());
     std::string found;
     for (const NicDesc& nic : machine.nics)
         found += nic.name + "@" + short_name(nic.pci) + "=" + std::to_string(static_cast<int>(nic.gbps)) +
                  (nic.efa ? "e " : " ");
-    EXPECT_EQ(found, "mlx5_0@01=400 eth0@02=1 mlx5_1@03=200 rdmap4s0@04=200e @05=100e ");
+    EXPECT_EQ(found, "mlx5_0@01=400 eth0@02=1 mlx5_1@03=200 rdmap4s0@04=200e @05=100e @07=200e ");
     for (const NicDesc& nic : machine.nics)
         EXPECT_EQ(nic.numa, 0);
 }
@@ -103,6 +104,7 @@ TEST(HwlocTree, DomainsStayApart) {
     const Machine machine = read_machine(file.path());
     const std::vector<RailDesc> rails = efa_rails(machine);
     EXPECT_EQ(gpu_table(machine, rails, select_rails(machine, rails)), "53=4f 1/53=1/4f");
+    EXPECT_EQ(machine.tree.at(machine.gpus.at(1).parent).pci, (PciAddress{1, 0x4f, 0, 0}));
 }
 
 TEST(HwlocTree, WhatHangsOnTheMachineHasNoNode) {

@@ -154,6 +154,19 @@ TEST(RailSelection, FirmwareDistancesDecideWhichNodeIsNear) {
     b.machine.numa[2].distance = {32, 21, 10};
     EXPECT_EQ(b.table(), "30=20");
     EXPECT_EQ(b.select().by_numa[2], (std::vector<std::size_t>{1}));
+    EXPECT_EQ(nearest_nodes(b.machine, 2), (std::vector<int>{2, 1, 0}));
+    EXPECT_EQ(nearest_nodes(b.machine, unknown_numa), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(RailSelection, HostMemoryGetsWhatItsBestHostBridgeFeeds) {
+    Builder b(2);
+    const std::size_t wide = b.bridge(0, 0x10);
+    for (std::uint8_t bus = 0x11; bus < 0x14; ++bus)
+        b.nic(wide, bus);
+    b.nic(b.bridge(0, 0x20), 0x20);
+    b.nic(b.bridge(1, 0x30), 0x30);
+    b.nic(b.bridge(1, 0x40), 0x40);
+    EXPECT_EQ(b.select().by_numa, (std::vector<std::vector<std::size_t>>{{0, 1, 3}, {4}}));
 }
 
 TEST(RailSelection, RailsWithoutAnAddressServeEverything) {
