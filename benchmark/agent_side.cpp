@@ -83,7 +83,8 @@ std::span<const unsigned> AgentSide::harvest() {
     done_.clear();
     std::swap(done_, at_once_);
     auto end = static_cast<unsigned>(next_.size() - 1);
-    // One at a time: to poll the next one first would let the network run on before this one's slot is reused.
+    // One at a time: to poll the next one first would let the network run on before this one's slot is
+    // reused.
     if (next_[end] != end && ended(next_[end])) return done_;
     if (scan_ == end) scan_ = next_[end];
     if (scan_ != next_[end]) {

@@ -93,8 +93,8 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
 void Engine::Impl::connect(const std::string& agent) {
     if (is_self(agent)) return;
     const std::shared_ptr<Peer> peer = require_peer(agent);
-    for (std::size_t i = 0; i < rails_->size(); ++i)
-        peer->resolve(i);
+    for (const RailPair pair : pair_rails(rails_->all(), peer->rails()))
+        peer->resolve(pair);
 }
 
 void Engine::Impl::disconnect(const std::string& agent) {
@@ -130,7 +130,7 @@ void Engine::Impl::send_notification(const std::string& agent, std::string_view 
     message->message = text;
     message->done = on_own_message;
     message->start(config_.agent_name, nonce_, next_message_id_.fetch_add(1, std::memory_order_relaxed),
-                   message->peer->resolve(0));
+                   message->peer->resolve(control_pair).address);
     messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
     rails_->rail(0).send(*message.release());
     wake();

@@ -66,10 +66,11 @@ class Engine::Impl {
     }
     /// Throws Error{not_found} naming the agent and the remedy.
     [[nodiscard]] std::shared_ptr<Peer> require_peer(const std::string& agent) const;
-    void add_routes(Transfer& transfer);
+    void lay_out(Transfer& transfer, std::span<const Piece> pieces);
+    void add_lane(Transfer& transfer, const LanePlan& plan);
+    void add_local_lane(Transfer& transfer, const Stripes& stripes);
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
-    std::size_t choose_submissions(const Transfer& transfer, std::size_t& first) const noexcept;
     Status finished(Transfer& transfer) noexcept;
     void progress_for(Transfer& transfer) noexcept;
     void count_caller_pass() noexcept { caller_passes_.fetch_add(1, std::memory_order_relaxed); }

@@ -34,9 +34,9 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
 }
 
 std::string Engine::Impl::memory_metadata(const Registration& region) const {
-    MemoryInfo info{
-        nonce_, rails_->provider(), region.address, region.length, region.device_id, region.writable, {}};
-    for (const RegisteredMemory& memory : region.per_rail)
+    MemoryInfo info{nonce_,           rails_->provider(), region.address, region.length,
+                    region.device_id, region.writable,    region.rails,   {}};
+    for (const RegisteredMemory& memory : region.memory)
         info.keys.push_back({memory.key, memory.address_base});
     return encode(info);
 }
@@ -60,11 +60,10 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
         throw Error(Status::mismatch,
                     "memory metadata of agent \"" + agent + "\" does not cover the described range");
     }
-    if (info.length > 0 && info.keys.size() != peer->rail_count()) {
-        throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" has keys for " +
-                                          std::to_string(info.keys.size()) +
-                                          " rails, its connection info names " +
-                                          std::to_string(peer->rail_count()));
+    if (!info.rails.empty() && info.rails.back() >= peer->rail_count()) {
+        throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" has a key for rail " +
+                                          std::to_string(info.rails.back()) + ", its connection info names " +
+                                          std::to_string(peer->rail_count()) + " rails");
     }
     auto region = std::make_shared<RemoteRegion>();
     region->agent = agent;
@@ -72,6 +71,7 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     region->address = info.address;
     region->length = info.length;
     region->writable = info.writable;
+    region->rails = std::move(info.rails);
     region->keys = std::move(info.keys);
     return region;
 }

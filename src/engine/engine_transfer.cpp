@@ -42,6 +42,54 @@ class RegionIndex {
     std::uint32_t last_index_ = 0;
 };
 
+/// Makes a lane of the chunks; returns the index of its first route.
+std::uint32_t append_chunks(Transfer& transfer, const Stripes& stripes) {
+    const auto begin = static_cast<std::uint32_t>(transfer.chunks.size());
+    transfer.chunks.insert(transfer.chunks.end(), stripes.chunks.begin(), stripes.chunks.end());
+    transfer.total_bytes += stripes.total_bytes;
+    Lane& lane =
+        transfer.lanes.emplace_back(transfer, begin, static_cast<std::uint32_t>(transfer.chunks.size()));
+    lane.striped = stripes.striped;
+    lane.run_length = stripes.run_length;
+    return static_cast<std::uint32_t>(transfer.routes.size());
+}
+
+/// Position of `rail` in `rails`; their number when it is not there.
+std::size_t position(const RailSet& rails, std::uint16_t rail) {
+    return static_cast<std::size_t>(std::lower_bound(rails.begin(), rails.end(), rail) - rails.begin());
+}
+
+/// Nothing for a region that no chunk of this rail touches.
+void* descriptor_on(const Registration& region, std::uint16_t rail) {
+    const std::size_t at = position(region.rails, rail);
+    return at < region.rails.size() && region.rails[at] == rail ? region.memory[at].descriptor : nullptr;
+}
+
+RemoteKey key_on(const RemoteRegion& region, std::uint16_t rail) {
+    const std::size_t at = position(region.rails, rail);
+    return at < region.rails.size() && region.rails[at] == rail ? region.keys[at] : RemoteKey{};
+}
+
+/// All routes of a striped lane, else the one whose rail has the least to do.
+Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
+    const Transfer::RouteRange all = transfer.lane_routes[lane];
+    if (transfer.lanes[lane].striped) return all;
+    std::uint32_t least = all.begin;
+    for (std::uint32_t i = all.begin + 1; i < all.end; ++i) {
+        if (transfer.routes[i].rail->load() < transfer.routes[least].rail->load()) least = i;
+    }
+    return {least, least + 1};
+}
+
+std::uint32_t count_submissions(const Transfer& transfer) noexcept {
+    std::uint32_t count = 0;
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
+        const Transfer::RouteRange all = transfer.lane_routes[lane];
+        count += transfer.lanes[lane].striped ? all.end - all.begin : 1;
+    }
+    return count;
+}
+
 [[noreturn]] void refuse(std::size_t index, const char* side, const std::string& reason) {
     throw Error(Status::invalid_param, "descriptor " + std::to_string(index) + ", " + side + " " + reason);
 }
@@ -111,13 +159,8 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
         pieces.push_back({local[i].address, remote[i].address, local[i].length, locals.of(*local[i].region),
                           remotes.of(*remote[i].region)});
     }
-    Stripes stripes = rails_->plan(pieces, !transfer->peer);
-    transfer->chunks = std::move(stripes.chunks);
-    transfer->striped = stripes.striped;
-    transfer->run_length = stripes.run_length;
-    transfer->total_bytes = stripes.total_bytes;
+    lay_out(*transfer, pieces);
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
-    if (!transfer->chunks.empty()) add_routes(*transfer);
     ready_notification(*transfer);
     if (notification) {
         if (notification->size() > max_notification) {
@@ -130,32 +173,58 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
     return transfers_.add(std::move(transfer));
 }
 
-void Engine::Impl::add_routes(Transfer& transfer) {
-    const bool self = !transfer.peer;
-    std::size_t count = 1;
-    if (!self) count = transfer.striped ? rails_->size() : std::min(rails_->size(), single_rail_candidates);
+/// Lanes, chunks, routes and submissions.
+void Engine::Impl::lay_out(Transfer& transfer, std::span<const Piece> pieces) {
+    if (!transfer.peer) {
+        add_local_lane(transfer, stripe(pieces, {1, 0, 0, LocalRail::chunk_size}));
+    } else {
+        std::vector<const RailSet*> locals, remotes;
+        for (const auto& region : transfer.locals)
+            locals.push_back(&region->rails);
+        for (const auto& region : transfer.remotes)
+            remotes.push_back(&region->rails);
+        const std::vector<LanePlan> plans = plan_lanes(pieces, locals, remotes, rails_->rules());
+        transfer.lanes.reserve(plans.size());
+        for (const LanePlan& plan : plans)
+            add_lane(transfer, plan);
+    }
+    transfer.submissions.resize(transfer.routes.size());
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
+        const Transfer::RouteRange range = transfer.lane_routes[lane];
+        for (std::uint32_t i = range.begin; i < range.end; ++i) {
+            transfer.submissions[i].lane = &transfer.lanes[lane];
+            transfer.submissions[i].route = &transfer.routes[i];
+        }
+    }
+}
+
+void Engine::Impl::add_lane(Transfer& transfer, const LanePlan& plan) {
+    const std::uint32_t first_route = append_chunks(transfer, plan.stripes);
+    const std::size_t rails = plan.rails.size();
+    const std::size_t count = plan.stripes.striped ? rails : std::min(rails, single_rail_candidates);
     const std::size_t home = next_transfer_.fetch_add(1, std::memory_order_relaxed);
     for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t index = (home + i) % rails_->size();
+        const RailPair pair = plan.rails[(home + i) % rails];
+        const PeerEndpoint& endpoint = transfer.peer->resolve(pair);
         Route route;
-        route.rail = self ? &rails_->local() : &rails_->rail(index);
-        if (!self) {
-            route.destination = transfer.peer->resolve(index);
-            const std::size_t remote_rail = transfer.peer->paired(index);
-            for (const auto& region : transfer.locals) {
-                route.descriptors.push_back(region->length ? region->per_rail[index].descriptor : nullptr);
-            }
-            for (const auto& region : transfer.remotes) {
-                route.keys.push_back(region->length ? region->keys[remote_rail] : RemoteKey{});
-            }
-        }
+        route.rail = &rails_->rail(pair.local);
+        route.destination = endpoint.address;
+        for (const auto& region : transfer.locals)
+            route.descriptors.push_back(descriptor_on(*region, pair.local));
+        for (const auto& region : transfer.remotes)
+            route.keys.push_back(key_on(*region, pair.remote));
         transfer.routes.push_back(std::move(route));
     }
-    transfer.submissions.resize(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        transfer.submissions[i].work = &transfer;
-        transfer.submissions[i].route = &transfer.routes[i];
-    }
+    transfer.lane_routes.push_back({first_route, static_cast<std::uint32_t>(transfer.routes.size())});
+}
+
+void Engine::Impl::add_local_lane(Transfer& transfer, const Stripes& stripes) {
+    if (stripes.chunks.empty()) return;
+    append_chunks(transfer, stripes);
+    Route route;
+    route.rail = &rails_->local();
+    transfer.routes.push_back(std::move(route));
+    transfer.lane_routes.push_back({0, 1});
 }
 
 void Engine::Impl::ready_notification(Transfer& transfer) {
@@ -166,7 +235,7 @@ void Engine::Impl::ready_notification(Transfer& transfer) {
     transfer.notification.done = Transfer::on_notified;
     if (!transfer.peer) return;
     transfer.control_rail = &rails_->rail(0);
-    transfer.control_address = transfer.peer->resolve(0);
+    transfer.control_address = transfer.peer->resolve(control_pair).address;
 }
 
 Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
@@ -180,16 +249,6 @@ Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
     }
     transfer.checked_epoch = epoch;
     return Status::ok;
-}
-
-/// How many submissions to make, from route `first` on: all for a striped transfer, else the least loaded.
-std::size_t Engine::Impl::choose_submissions(const Transfer& transfer, std::size_t& first) const noexcept {
-    first = 0;
-    if (transfer.striped || transfer.routes.size() <= 1) return transfer.routes.size();
-    for (std::size_t i = 1; i < transfer.routes.size(); ++i) {
-        if (transfer.routes[i].rail->load() < transfer.routes[first].rail->load()) first = i;
-    }
-    return 1;
 }
 
 Status Engine::Impl::post(Transfer& transfer, const std::string* notification) noexcept {
@@ -211,11 +270,9 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     transfer.measured = false;
     transfer.polls = 0;
     transfer.posted_at = now_ns();
-    std::size_t first = 0;
-    const std::size_t count = choose_submissions(transfer, first);
+    const std::uint32_t count = count_submissions(transfer);
     // A transfer without data is one part that is over at once.
-    transfer.arm(static_cast<std::uint32_t>(std::max<std::size_t>(count, 1)),
-                 transfer.has_notification ? Transfer::finish_round : nullptr);
+    transfer.arm(std::max(count, 1u), transfer.has_notification ? Transfer::finish_round : nullptr);
     // A read-modify-write, so that this and deregister_memory's come one after the other: whichever is second
     // sees what the other did before its own.
     const std::uint64_t epoch = registration_epoch_.fetch_add(0, std::memory_order_acq_rel);
@@ -224,9 +281,12 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
         return Status::invalid_param;
     }
     if (count == 0) transfer.part_done(Status::ok);
-    for (std::size_t i = first; i < first + count; ++i) {
-        transfer.submissions[i].stalled.reset();
-        transfer.routes[i].rail->submit(transfer.submissions[i]);
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
+        const Transfer::RouteRange chosen = choose_routes(transfer, lane);
+        for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
+            transfer.submissions[i].stalled.reset();
+            transfer.routes[i].rail->submit(transfer.submissions[i]);
+        }
     }
     if (transfer.done()) return finished(transfer);
     wake();

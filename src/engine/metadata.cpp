@@ -54,9 +54,10 @@ std::string encode(const MemoryInfo& info) {
     writer.number(info.device_id);
     writer.number(static_cast<std::uint8_t>(info.writable));
     writer.number(static_cast<std::uint16_t>(info.keys.size()));
-    for (const RemoteKey& key : info.keys) {
-        writer.number(key.key);
-        writer.number(key.address_base);
+    for (std::size_t i = 0; i < info.keys.size(); ++i) {
+        writer.number(info.rails[i]);
+        writer.number(info.keys[i].key);
+        writer.number(info.keys[i].address_base);
     }
     return seal(EnvelopeKind::memory, payload);
 }
@@ -74,6 +75,9 @@ MemoryInfo decode_memory(std::string_view sealed) {
     require(reader.ok() && writable <= 1 && keys <= max_rails, "memory metadata");
     info.writable = writable == 1;
     for (int i = 0; i < keys && reader.ok(); ++i) {
+        const auto rail = reader.number<std::uint16_t>();
+        require(rail < max_rails && (info.rails.empty() || info.rails.back() < rail), "memory metadata");
+        info.rails.push_back(rail);
         RemoteKey key;
         key.key = reader.number<std::uint64_t>();
         key.address_base = reader.number<std::uint64_t>();

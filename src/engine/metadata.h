@@ -27,7 +27,8 @@ struct MemoryInfo {
     std::uint64_t length = 0;
     std::uint64_t device_id = 0;
     bool writable = true;
-    std::vector<RemoteKey> keys;  ///< by rail index; empty for zero length
+    std::vector<std::uint16_t> rails;  ///< indices, growing; none for zero length
+    std::vector<RemoteKey> keys;       ///< in the order of `rails`
 };
 
 [[nodiscard]] std::string encode(const ConnectionInfo& info);

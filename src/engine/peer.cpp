@@ -5,24 +5,23 @@
 namespace railyard {
 
 Peer::Peer(ConnectionInfo info, const std::shared_ptr<RailManager>& rails)
-    : info_(std::move(info)), rails_(rails), resolved_(rails->size(), no_address) {}
+    : info_(std::move(info)), all_(rail_range(info_.rails.size())), rails_(rails) {}
 
 Peer::~Peer() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;
-    for (std::size_t i = 0; i < resolved_.size(); ++i) {
-        if (resolved_[i] != no_address) rails->rail(i).remove_peer(resolved_[i]);
-    }
+    for (const auto& [pair, endpoint] : resolved_)
+        rails->rail(pair.first).remove_peer(endpoint.address);
 }
 
-PeerAddress Peer::resolve(std::size_t index) {
+const PeerEndpoint& Peer::resolve(RailPair pair) {
     const MutexLock lock(mutex_);
-    if (resolved_[index] == no_address) {
-        const std::shared_ptr<RailManager> rails = rails_.lock();
-        if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
-        resolved_[index] = rails->rail(index).insert_peer(info_.rails[paired(index)]);
-    }
-    return resolved_[index];
+    const auto known = resolved_.find({pair.local, pair.remote});
+    if (known != resolved_.end()) return known->second;
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
+    const PeerAddress address = rails->rail(pair.local).insert_peer(info_.rails.at(pair.remote));
+    return resolved_.emplace(std::pair{pair.local, pair.remote}, PeerEndpoint{address}).first->second;
 }
 
 std::shared_ptr<Peer> PeerTable::put(ConnectionInfo info, const std::shared_ptr<RailManager>& rails) {

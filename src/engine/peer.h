@@ -12,9 +12,18 @@
 
 #include "common/mutex.h"
 #include "engine/metadata.h"
+#include "manager/lane_plan.h"
 #include "manager/rail_manager.h"
 
 namespace railyard {
+
+/// Control messages travel between the first rails.
+inline constexpr RailPair control_pair{0, 0};
+
+/// One rail of a peer as one of ours reaches it.
+struct PeerEndpoint {
+    PeerAddress address = no_address;
+};
 
 /// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails
 /// when it goes, where they still exist; so the last reference must not be dropped with a rail's role held.
@@ -29,11 +38,11 @@ class Peer {
     [[nodiscard]] const std::string& agent() const noexcept { return info_.agent; }
     [[nodiscard]] std::uint64_t nonce() const noexcept { return info_.nonce; }
     [[nodiscard]] std::size_t rail_count() const noexcept { return info_.rails.size(); }
+    [[nodiscard]] const RailSet& rails() const noexcept { return all_; }
 
-    /// Which of the peer's rails our rail `index` talks to. Counts may differ.
-    [[nodiscard]] std::size_t paired(std::size_t index) const noexcept { return index % info_.rails.size(); }
-    /// The peer's endpoint for our rail `index`, resolved on first use. Throws Error.
-    PeerAddress resolve(std::size_t index);
+    /// The peer's rail as our rail of the pair addresses it, resolved on first use. Stays where it is for the
+    /// peer's life. Throws Error.
+    const PeerEndpoint& resolve(RailPair pair);
 
     /// Replaced by a newer instance, or disconnected: nothing more is posted to it.
     void mark_gone() noexcept { gone_.store(true, std::memory_order_release); }
@@ -41,9 +50,10 @@ class Peer {
 
   private:
     const ConnectionInfo info_;
+    const RailSet all_;
     const std::weak_ptr<RailManager> rails_;
     Mutex mutex_;
-    std::vector<PeerAddress> resolved_ ABSL_GUARDED_BY(mutex_);
+    std::map<std::pair<std::uint16_t, std::uint16_t>, PeerEndpoint> resolved_ ABSL_GUARDED_BY(mutex_);
     std::atomic<bool> gone_{false};
 };
 

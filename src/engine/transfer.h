@@ -22,8 +22,13 @@ class Transfer : public Work {
     std::shared_ptr<Peer> peer;  ///< nullptr: a transfer to ourselves
     std::vector<std::shared_ptr<Registration>> locals;
     std::vector<std::shared_ptr<RemoteRegion>> remotes;
-    std::vector<Route> routes;
+    std::vector<Route> routes;            ///< lane after lane
     std::vector<Submission> submissions;  ///< by route
+    struct RouteRange {
+        std::uint32_t begin = 0;
+        std::uint32_t end = 0;
+    };
+    std::vector<RouteRange> lane_routes;  ///< by lane
     std::uint64_t total_bytes = 0;
 
     bool has_notification = false;

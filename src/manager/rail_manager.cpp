@@ -19,6 +19,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     provider_ = devices_.front()->provider;
     open(params, blocking, sink);
     rules_ = {rails_.size(), params.stripe_threshold, params.chunk_size, UINT32_MAX};
+    all_ = rail_range(rails_.size());
     for (const auto& rail : rails_)
         rules_.max_chunk = std::min(rules_.max_chunk, rail->max_chunk());
 }
@@ -62,22 +63,17 @@ std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address
         throw Error(Status::invalid_param, "memory range is not mapped in this process");
     }
     region->writable = is_writable(address, length);
-    for (const auto& rail : rails_) {
-        region->per_rail.push_back(rail->register_memory(address, length, region->writable));
+    for (std::size_t i = 0; i < rails_.size(); ++i) {
+        region->memory.push_back(rails_[i]->register_memory(address, length, region->writable));
+        region->rails.push_back(static_cast<std::uint16_t>(i));
     }
     return region;
 }
 
 void RailManager::deregister_memory(Registration& region) noexcept {
-    for (std::size_t i = 0; i < region.per_rail.size(); ++i)
-        rails_[i]->deregister_memory(region.per_rail[i]);
-    region.per_rail.clear();
-}
-
-Stripes RailManager::plan(std::span<const Piece> pieces, bool to_self) const {
-    StripeRules rules = rules_;
-    if (to_self) rules = {1, 0, 0, LocalRail::chunk_size};
-    return stripe(pieces, rules);
+    for (std::size_t i = 0; i < region.memory.size(); ++i)
+        rails_[region.rails[i]]->deregister_memory(region.memory[i]);
+    region.memory.clear();
 }
 
 }  // namespace railyard

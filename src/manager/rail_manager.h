@@ -39,12 +39,16 @@ class RailManager {
                                                   std::uint64_t device_id);
     void deregister_memory(Registration& region) noexcept;
 
-    [[nodiscard]] Stripes plan(std::span<const Piece> pieces, bool to_self) const;
+    /// Every rail.
+    [[nodiscard]] const RailSet& all() const noexcept { return all_; }
+    /// What stripe() and plan_lanes() have to know of the rails.
+    [[nodiscard]] const StripeRules& rules() const noexcept { return rules_; }
 
   private:
     void open(const Params& params, bool blocking, ControlSink& sink);
 
     StripeRules rules_;
+    RailSet all_;
     std::string provider_;
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
     std::vector<std::unique_ptr<Rail>> rails_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,23 @@ namespace railyard {
     return address >= start && address - start <= size && length <= size - (address - start);
 }
 
+/// Rail indices in growing order.
+using RailSet = std::vector<std::uint16_t>;
+/// 0 to count - 1.
+[[nodiscard]] inline RailSet rail_range(std::size_t count) {
+    RailSet rails(count);
+    std::iota(rails.begin(), rails.end(), std::uint16_t{0});
+    return rails;
+}
+
 class Registration {
   public:
     std::uint64_t address = 0;
     std::uint64_t length = 0;
     std::uint64_t device_id = 0;
-    bool writable = true;                    ///< false: source of WRITEs and of peers' READs only
-    std::vector<RegisteredMemory> per_rail;  ///< by rail index; empty for zero length
+    bool writable = true;                  ///< false: source of WRITEs and of peers' READs only
+    RailSet rails;                         ///< that know the memory; none for zero length
+    std::vector<RegisteredMemory> memory;  ///< in the order of `rails`
     std::atomic<bool> revoked{false};
 };
 
@@ -34,7 +45,8 @@ class RemoteRegion {
     std::uint64_t address = 0;
     std::uint64_t length = 0;
     bool writable = true;
-    std::vector<RemoteKey> keys;         ///< by the peer's rail index
+    RailSet rails;                       ///< of the peer that know the memory; none for zero length
+    std::vector<RemoteKey> keys;         ///< in the order of `rails`
     std::shared_ptr<Registration> self;  ///< set when it is our own memory
 };
 

@@ -129,7 +129,7 @@ bool FabricRail::post_pending() noexcept {
             case Served::through:
                 --waiting_;
                 posted = true;
-                submission.work->part_done(Status::ok);
+                submission.lane->work->part_done(Status::ok);
                 break;
         }
     }
@@ -137,20 +137,24 @@ bool FabricRail::post_pending() noexcept {
     return posted;
 }
 
-bool FabricRail::may_take(const Work& work) const noexcept {
-    return !work.striped || (outstanding_ < striped_operations && outstanding_bytes_ < striped_bytes);
+bool FabricRail::may_take(const Lane& lane) const noexcept {
+    return !lane.striped || (outstanding_ < striped_operations && outstanding_bytes_ < striped_bytes);
 }
 
 FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& blocked, bool& posted) noexcept {
-    Work& work = *submission.work;
+    Lane& lane = *submission.lane;
+    Work& work = *lane.work;
     if (work.status() != Status::ok) {
         fail_rest(submission, work.status());
         return Served::through;
     }
+    if (submission.route->gate && !submission.route->gate->load(std::memory_order_acquire)) {
+        return refused(submission, blocked, "has not answered our introduction");
+    }
     if (submission.run.empty()) {
-        if (!may_take(work)) return Served::waits;
+        if (!may_take(lane)) return Served::waits;
         const auto room = static_cast<std::uint32_t>(fabric_->operations.size()) - outstanding_;
-        submission.run = work.take_run(std::min(work.run_length, room));
+        submission.run = lane.take_run(std::min(lane.run_length, room));
         if (submission.run.empty()) return Served::through;
     }
     while (!submission.run.empty()) {
@@ -164,15 +168,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
                 posted = true;
                 break;
             case fabric::PostResult::again:
-                if (!submission.stalled.refusal(config_.give_up_after_ns)) {
-                    blocked.insert(submission.route->destination);
-                    return Served::waits;
-                }
-                RAILYARD_LOG(warn, name().c_str(),
-                             "a transfer was given up: the peer took nothing for %llu ms",
-                             static_cast<unsigned long long>(config_.give_up_after_ns / 1'000'000));
-                fail_rest(submission, Status::remote_disconnect);
-                return Served::through;
+                return refused(submission, blocked, "took nothing");
             case fabric::PostResult::failed:
                 RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(endpoint_.last_error()));
                 ++submission.run.begin;
@@ -184,8 +180,21 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
     return Served::rotate;
 }
 
+/// The peer does not take it now: it stays, until that has gone on for too long.
+FabricRail::Served FabricRail::refused(Submission& submission, BlockedSet& blocked,
+                                       const char* what) noexcept {
+    if (!submission.stalled.refusal(config_.give_up_after_ns)) {
+        blocked.insert(submission.route->destination);
+        return Served::waits;
+    }
+    RAILYARD_LOG(warn, name().c_str(), "a transfer was given up: the peer %s for %llu ms", what,
+                 static_cast<unsigned long long>(config_.give_up_after_ns / 1'000'000));
+    fail_rest(submission, Status::remote_disconnect);
+    return Served::through;
+}
+
 fabric::PostResult FabricRail::post_chunk(Submission& submission, bool more) noexcept {
-    Work& work = *submission.work;
+    Work& work = *submission.lane->work;
     const Route& route = *submission.route;
     const Chunk& chunk = work.chunks[submission.run.begin];
     const RemoteKey& key = route.keys[chunk.remote_region];
@@ -213,11 +222,11 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, bool more) noe
 
 void FabricRail::fail_rest(Submission& submission, Status status) noexcept {
     // The submission's own part is still armed, so the work outlives these calls.
-    Work& work = *submission.work;
+    Work& work = *submission.lane->work;
     while (true) {
         for (; !submission.run.empty(); ++submission.run.begin)
             work.part_done(status);
-        submission.run = work.take_run(1024);
+        submission.run = submission.lane->take_run(1024);
         if (submission.run.empty()) return;
     }
 }

@@ -60,9 +60,11 @@ class FabricRail final : public Rail {
     enum class Served { through, waits, rotate };
     Served post_run(Submission& submission, BlockedSet& blocked, bool& posted) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    Served refused(Submission& submission, BlockedSet& blocked, const char* what) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     fabric::PostResult post_chunk(Submission& submission, bool more) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[nodiscard]] bool may_take(const Work& work) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void fail_rest(Submission& submission, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;

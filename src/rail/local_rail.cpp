@@ -10,8 +10,9 @@ bool LocalRail::serve(bool) noexcept {
     bool worked = false;
     while (!pending_.empty() && copied < bytes_per_round) {
         Submission& submission = *pending_.pop_front();
-        Work& work = *submission.work;
-        const Run run = work.take_run(work.run_length);
+        Lane& lane = *submission.lane;
+        Work& work = *lane.work;
+        const Run run = lane.take_run(lane.run_length);
         for (std::uint32_t i = run.begin; i < run.end; ++i) {
             const Chunk& chunk = work.chunks[i];
             auto* local = reinterpret_cast<void*>(chunk.local);

@@ -1,4 +1,5 @@
-// What rails pull from: the chunks of one transfer, a cursor over them, and the countdown to its end.
+// What rails pull from: the chunks of one transfer in lanes, each with a cursor, and the countdown to its
+// end.
 #pragma once
 
 #include <atomic>
@@ -32,10 +33,12 @@ struct RemoteKey {
     std::uint64_t address_base = 0;  ///< subtracted from the peer's pointer
 };
 
-/// How one rail carries one transfer. Written when the transfer is prepared, read-only afterwards.
+/// How one rail carries one lane. Written when the transfer is prepared, read-only afterwards.
 struct Route {
     Rail* rail = nullptr;
     PeerAddress destination = no_address;
+    /// Set by whoever learns that the peer knows us; nullptr where it need not. Nothing is posted before.
+    const std::atomic<bool>* gate = nullptr;
     std::vector<void*> descriptors;
     std::vector<RemoteKey> keys;
 };
@@ -48,8 +51,43 @@ struct Run {
     [[nodiscard]] std::uint32_t size() const noexcept { return end - begin; }
 };
 
-/// The pull side of a transfer. One round: arm() by the poster; then rails take_run() until it is dry, each
-/// operation and each submission ends in one part_done(). The round is over when everything armed is done.
+class Work;
+
+/// Chunks [begin, end) of a work, all of which the same rails may carry. Rails pull runs of them.
+class Lane {
+  public:
+    Lane(Work& owner, std::uint32_t begin, std::uint32_t end) : work(&owner), begin_(begin), end_(end) {}
+    /// While nobody pulls: lanes are laid out before their work is first armed.
+    Lane(Lane&& other) noexcept
+        : work(other.work),
+          striped(other.striped),
+          run_length(other.run_length),
+          begin_(other.begin_),
+          end_(other.end_) {}
+
+    /// Takes the next at most `limit` chunks; empty when none are left. Any rail's role holder.
+    Run take_run(std::uint32_t limit) noexcept {
+        if (cursor_.load(std::memory_order_relaxed) >= end_) return {};
+        // Each chunk index is handed out once; the chunks themselves were published by the hand-over.
+        const std::uint32_t begin = cursor_.fetch_add(limit, std::memory_order_relaxed);
+        if (begin >= end_) return {};
+        return {begin, end_ - begin < limit ? end_ : begin + limit};
+    }
+    /// Only while the work is done.
+    void rewind() noexcept { cursor_.store(begin_, std::memory_order_relaxed); }
+
+    Work* const work;
+    bool striped = false;           ///< several rails share it, so none may take far ahead
+    std::uint32_t run_length = 16;  ///< chunks a rail takes in one go
+
+  private:
+    const std::uint32_t begin_;
+    const std::uint32_t end_;
+    std::atomic<std::uint32_t> cursor_{0};
+};
+
+/// The pull side of a transfer. One round: arm() by the poster; then rails pull the lanes dry, each operation
+/// and each submission ends in one part_done(). The round is over when everything armed is done.
 class Work {
   public:
     enum class Kind : std::uint8_t { read, write };
@@ -66,17 +104,8 @@ class Work {
         // Relaxed is enough towards the rails: they see it through the hand-over list (seq_cst push and
         // take).
         remaining_.store(parts, std::memory_order_relaxed);
-        cursor_.store(0, std::memory_order_relaxed);
-    }
-
-    /// Takes the next at most `limit` chunks; empty when none are left. Any rail's role holder.
-    Run take_run(std::uint32_t limit) noexcept {
-        const auto count = static_cast<std::uint32_t>(chunks.size());
-        if (cursor_.load(std::memory_order_relaxed) >= count) return {};
-        // Each chunk index is handed out once; the chunks themselves were published by the hand-over.
-        const std::uint32_t begin = cursor_.fetch_add(limit, std::memory_order_relaxed);
-        if (begin >= count) return {};
-        return {begin, count - begin < limit ? count : begin + limit};
+        for (Lane& lane : lanes)
+            lane.rewind();
     }
 
     /// Ends one part. The last call of a round is the last touch of the object by the rails: the poster may
@@ -106,22 +135,20 @@ class Work {
     [[nodiscard]] Status status() const noexcept { return first_error_.load(std::memory_order_relaxed); }
 
     Kind kind = Kind::write;
-    bool striped = false;           ///< several rails share it, so none may take far ahead
-    std::uint32_t run_length = 16;  ///< chunks a rail takes in one go
     std::vector<Chunk> chunks;
+    std::vector<Lane> lanes;  ///< together all chunks, each once
 
   private:
     Tail tail_ = nullptr;
-    std::atomic<std::uint32_t> cursor_{0};
     std::atomic<std::uint32_t> remaining_{0};
     std::atomic<Status> first_error_{Status::ok};
 };
 
-/// One transfer offered to one rail. Lives in the transfer; belongs to the rail from submit() until its
+/// One lane offered to one rail. Lives in the transfer; belongs to the rail from submit() until its
 /// part_done.
 struct Submission {
     Submission* next = nullptr;  ///< hand-over list, then the rail's list of pending work
-    Work* work = nullptr;
+    Lane* lane = nullptr;
     const Route* route = nullptr;
     Run run;             ///< taken and not yet posted; role holder only
     StallClock stalled;  ///< while the provider answers EAGAIN; role holder only

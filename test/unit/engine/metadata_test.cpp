@@ -13,7 +13,7 @@ namespace {
 
 const ConnectionInfo connection{
     "agent", 0x1122334455667788, "net", {std::string(16, 'a'), std::string(16, '\0')}};
-const MemoryInfo memory{7, "net", 0x1000, 0x2000, 3, false, {{0xFFFFFFFFFFFFFFFF, 0x1000}, {5, 0}}};
+const MemoryInfo memory{7, "net", 0x1000, 0x2000, 3, false, {1, 6}, {{0xFFFFFFFFFFFFFFFF, 0x1000}, {5, 0}}};
 
 TEST(Metadata, ComesBackAsItWas) {
     const ConnectionInfo c = decode_connection(encode(connection));
@@ -27,6 +27,7 @@ TEST(Metadata, ComesBackAsItWas) {
     EXPECT_EQ(m.length, memory.length);
     EXPECT_EQ(m.device_id, memory.device_id);
     EXPECT_EQ(m.writable, memory.writable);
+    EXPECT_EQ(m.rails, memory.rails);
     ASSERT_EQ(m.keys.size(), 2u);
     EXPECT_EQ(m.keys[0].key, memory.keys[0].key);
     EXPECT_EQ(m.keys[0].address_base, memory.keys[0].address_base);
@@ -45,6 +46,9 @@ TEST(Metadata, InconsistentFieldsAreRefused) {
     MemoryInfo stray_base = memory;
     stray_base.keys[0].address_base = 0x10;
     EXPECT_THROW(static_cast<void>(decode_memory(encode(stray_base))), Error);
+    MemoryInfo disordered = memory;
+    disordered.rails = {6, 6};
+    EXPECT_THROW(static_cast<void>(decode_memory(encode(disordered))), Error);
     MemoryInfo keyless = memory;
     keyless.keys.clear();
     EXPECT_THROW(static_cast<void>(decode_memory(encode(keyless))), Error);

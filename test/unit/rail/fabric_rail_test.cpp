@@ -125,10 +125,12 @@ class FabricRailTest : public testing::Test {
 
     /// `count` chunks of 64 bytes towards `destination`, offered to the rail.
     struct Offer {
-        Offer(FabricRail& rail, std::size_t count, PeerAddress destination)
-            : route{&rail, destination, {nullptr}, {{}}} {
+        Offer(FabricRail& rail, std::size_t count, PeerAddress destination,
+              const std::atomic<bool>* gate = nullptr)
+            : route{&rail, destination, gate, {nullptr}, {{}}} {
             work.chunks.assign(count, Chunk{0, 0, 64, 0, 0});
-            submission.work = &work;
+            work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(count));
+            submission.lane = &work.lanes.front();
             submission.route = &route;
             work.arm(1, nullptr);
             rail.submit(submission);
@@ -268,11 +270,12 @@ TEST_F(FabricRailTest, AnErrorWithoutContextIsSurvived) {
 
 TEST_F(FabricRailTest, AStripedTransferDoesNotRunAheadOnOneRail) {
     Work work;
-    work.striped = true;
     work.chunks.assign(1000, Chunk{0, 0, 64, 0, 0});
-    const Route route{&rail_, 1, {nullptr}, {{}}};
+    work.lanes.emplace_back(work, 0, 1000);
+    work.lanes.front().striped = true;
+    const Route route{&rail_, 1, nullptr, {nullptr}, {{}}};
     Submission submission;
-    submission.work = &work;
+    submission.lane = &work.lanes.front();
     submission.route = &route;
     work.arm(1, nullptr);
     rail_.submit(submission);
@@ -282,6 +285,31 @@ TEST_F(FabricRailTest, AStripedTransferDoesNotRunAheadOnOneRail) {
         rail_.progress();
     }
     EXPECT_TRUE(work.done());
+}
+
+TEST_F(FabricRailTest, NothingIsPostedBeforeTheGateOpens) {
+    std::atomic<bool> gate{false};
+    Offer gated(rail_, 4, 1, &gate);
+    Offer other(rail_, 2, 2);
+    EXPECT_EQ(script.posted.size(), 2u);
+    EXPECT_TRUE(rail_.has_work());
+    gate.store(true);
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 6u);
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(gated.work.done());
+    EXPECT_EQ(gated.work.status(), Status::ok);
+}
+
+TEST_F(FabricRailTest, AGateThatNeverOpensEndsTheTransfer) {
+    std::atomic<bool> gate{false};
+    Offer offer(rail_, 4, 1, &gate);
+    for (int i = 0; i < 1'000'000 && !offer.work.done(); ++i)
+        rail_.progress();
+    EXPECT_TRUE(offer.work.done());
+    EXPECT_EQ(offer.work.status(), Status::remote_disconnect);
+    EXPECT_TRUE(script.posted.empty());
 }
 
 TEST(FabricRailTeardown, EveryMessageEndsOnceAsCanceled) {

@@ -11,15 +11,16 @@ TEST(LocalRail, CopiesABoundedPieceARound) {
     std::vector<char> from(chunk * chunks, 'x');
     std::vector<char> to(from.size(), '.');
     Work work;
-    work.run_length = 1;
     for (std::size_t i = 0; i < chunks; ++i) {
         work.chunks.push_back({reinterpret_cast<std::uint64_t>(from.data() + i * chunk),
                                reinterpret_cast<std::uint64_t>(to.data() + i * chunk), chunk, 0, 0});
     }
     LocalRail rail;
-    const Route route{&rail, 0, {}, {}};
+    work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(chunks));
+    work.lanes.front().run_length = 1;
+    const Route route{&rail, 0, nullptr, {}, {}};
     Submission submission;
-    submission.work = &work;
+    submission.lane = &work.lanes.front();
     submission.route = &route;
     work.arm(1, nullptr);
     rail.submit(submission);

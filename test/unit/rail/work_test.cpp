@@ -10,13 +10,14 @@ namespace {
 TEST(Work, EveryChunkIsTakenOnceByManyTakers) {
     Work work;
     work.chunks.resize(10'007);
+    Lane& lane = work.lanes.emplace_back(work, 0, 10'007);
     for (int round = 0; round < 3; ++round) {
         work.arm(4, nullptr);
         std::vector<std::atomic<int>> taken(work.chunks.size());
         std::vector<std::thread> takers;
         for (int t = 0; t < 4; ++t) {
             takers.emplace_back([&] {
-                for (railyard::Run run = work.take_run(16); !run.empty(); run = work.take_run(16)) {
+                for (railyard::Run run = lane.take_run(16); !run.empty(); run = lane.take_run(16)) {
                     EXPECT_LE(run.size(), 16u);
                     for (std::uint32_t i = run.begin; i < run.end; ++i) {
                         taken[i].fetch_add(1);
@@ -32,6 +33,29 @@ TEST(Work, EveryChunkIsTakenOnceByManyTakers) {
         EXPECT_EQ(work.status(), Status::ok);
         for (const auto& count : taken)
             ASSERT_EQ(count.load(), 1);
+    }
+}
+
+TEST(Work, EachLaneHandsOutItsOwnChunks) {
+    Work work;
+    work.chunks.resize(10);
+    work.lanes.emplace_back(work, 0, 4);
+    work.lanes.emplace_back(work, 4, 10);
+    for (int round = 0; round < 2; ++round) {
+        work.arm(2, nullptr);
+        railyard::Run run = work.lanes[0].take_run(16);
+        EXPECT_EQ(run.begin, 0u);
+        EXPECT_EQ(run.end, 4u);
+        EXPECT_TRUE(work.lanes[0].take_run(16).empty());
+        run = work.lanes[1].take_run(5);
+        EXPECT_EQ(run.begin, 4u);
+        EXPECT_EQ(run.end, 9u);
+        run = work.lanes[1].take_run(5);
+        EXPECT_EQ(run.begin, 9u);
+        EXPECT_EQ(run.end, 10u);
+        for (int part = 0; part < 12; ++part)
+            work.part_done(Status::ok);
+        EXPECT_TRUE(work.done());
     }
 }
 
