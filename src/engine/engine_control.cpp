@@ -36,7 +36,10 @@ Engine::Impl::Impl(EngineConfig config)
         std::vector<Rail*> rails{&rails_->local()};
         for (std::size_t i = 0; i < rails_->size(); ++i)
             rails.push_back(&rails_->rail(i));
-        thread_ = std::make_unique<ProgressThread>(std::move(rails), config_.progress_delay, caller_passes_);
+        thread_ = std::make_unique<ProgressThread>(std::move(rails), config_.progress_delay, caller_passes_,
+                                                   [this]() noexcept {
+                                                       if (inbox_.has_letters()) handle_letters();
+                                                   });
     }
     RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, progress thread %s", rails_->size(),
                  rails_->provider().c_str(), thread_ ? "on" : "off");
@@ -66,8 +69,8 @@ std::shared_ptr<Peer> Engine::Impl::require_peer(const std::string& agent) const
     return peer;
 }
 
-std::string Engine::Impl::connection_info() const {
-    return encode(ConnectionInfo{config_.agent_name, nonce_, rails_->provider(), rails_->addresses()});
+ConnectionInfo Engine::Impl::own_connection_info() const {
+    return {config_.agent_name, nonce_, rails_->provider(), rails_->addresses()};
 }
 
 void Engine::Impl::load_connection_info(const std::string& agent, std::string_view bytes) {
@@ -87,7 +90,9 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
                                           ": set the same provider on both sides");
     }
     const std::shared_ptr<Peer> old = peers_.put(std::move(info), rails_);
-    if (old) transfers_.stop_transfers_to(*old, Status::remote_disconnect);
+    if (!old) return;
+    transfers_.stop_transfers_to(*old, Status::remote_disconnect);
+    forget_stranger(*old);
 }
 
 void Engine::Impl::connect(const std::string& agent) {
@@ -95,6 +100,7 @@ void Engine::Impl::connect(const std::string& agent) {
     const std::shared_ptr<Peer> peer = require_peer(agent);
     for (const RailPair pair : pair_rails(rails_->all(), peer->rails()))
         peer->resolve(pair);
+    introduce(peer);
 }
 
 void Engine::Impl::disconnect(const std::string& agent) {
@@ -102,11 +108,12 @@ void Engine::Impl::disconnect(const std::string& agent) {
     const std::shared_ptr<Peer> peer = peers_.remove(agent);
     if (!peer) throw Error(Status::not_found, "agent \"" + agent + "\" is not known");
     transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
+    forget_stranger(*peer);
     transfers_.sweep();
 }
 
 void Engine::Impl::take_notifications(std::vector<Notification>& out) {
-    if (inbox_.empty()) {
+    if (inbox_.empty() || inbox_.has_letters()) {
         count_caller_pass();
         progress();
     }
@@ -123,11 +130,16 @@ void Engine::Impl::send_notification(const std::string& agent, std::string_view 
         inbox_.put(agent, std::string(text));
         return;
     }
+    send_own(require_peer(agent), MessageKind::notify, std::string(text));
+}
+
+void Engine::Impl::send_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text) {
     free_sent_messages();
     auto message = std::make_unique<OwnMessage>();
-    message->peer = require_peer(agent);
+    message->peer = peer;
     message->engine = this;
-    message->message = text;
+    message->kind = kind;
+    message->message = std::move(text);
     message->done = on_own_message;
     message->start(config_.agent_name, nonce_, next_message_id_.fetch_add(1, std::memory_order_relaxed),
                    message->peer->resolve(control_pair).address);
@@ -139,9 +151,9 @@ void Engine::Impl::send_notification(const std::string& agent, std::string_view 
 void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     auto* message = static_cast<OwnMessage*>(static_cast<OutNotification*>(&out));
     if (status != Status::ok) {
-        RAILYARD_LOG(warn, message->peer->agent().c_str(),
-                     "a notification of %zu bytes was not delivered: %s", message->message.size(),
-                     to_string(status));
+        RAILYARD_LOG(warn, message->peer->agent().c_str(), "a %s of %zu bytes was not delivered: %s",
+                     message->kind == MessageKind::notify ? "notification" : "control message",
+                     message->message.size(), to_string(status));
     }
     Impl* engine = message->engine;
     engine->sent_messages_.push(*message);
@@ -161,6 +173,7 @@ bool Engine::Impl::progress() noexcept {
     for (std::size_t i = 0; i < rails_->size(); ++i) {
         worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
     }
+    if (inbox_.has_letters()) handle_letters();
     if (transfers_.has_retired()) transfers_.sweep();
     free_sent_messages();
     return worked;

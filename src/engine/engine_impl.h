@@ -43,7 +43,7 @@ class Engine::Impl {
     std::shared_ptr<RemoteRegion> local_as_remote(const std::shared_ptr<Registration>& region);
 
     // engine_control.cpp
-    [[nodiscard]] std::string connection_info() const;
+    [[nodiscard]] std::string connection_info() const { return encode(own_connection_info()); }
     void load_connection_info(const std::string& agent, std::string_view info);
     void connect(const std::string& agent);
     void disconnect(const std::string& agent);
@@ -76,6 +76,21 @@ class Engine::Impl {
     void count_caller_pass() noexcept { caller_passes_.fetch_add(1, std::memory_order_relaxed); }
     void wake() noexcept;
 
+    [[nodiscard]] ConnectionInfo own_connection_info() const;
+    /// Sends a message that belongs to no transfer; it frees itself.
+    void send_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text);
+
+    // engine_introduction.cpp
+    /// Tells the peer of our rails where it must know them and does not yet.
+    void introduce(const std::shared_ptr<Peer>& peer);
+    /// The same on the way of a post, where nothing may be thrown.
+    void introduce_again(const std::shared_ptr<Peer>& peer) noexcept;
+    void handle_letters() noexcept;
+    void on_hello(const Letter& letter);
+    void on_acknowledgement(const Letter& letter);
+    std::shared_ptr<Peer> stranger_of(ConnectionInfo info);
+    void forget_stranger(const Peer& old);
+
     struct OwnMessage;
     static void on_own_message(OutMessage& message, Status status) noexcept;
     void free_sent_messages() noexcept;
@@ -98,6 +113,9 @@ class Engine::Impl {
     Mutex registrations_mutex_;
     std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);
     PeerTable peers_;
+    /// Who introduced itself, by instance: holds their addresses on our rails.
+    Mutex strangers_mutex_;
+    std::map<std::uint64_t, std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_);
     std::shared_ptr<RailManager> rails_;
     std::unique_ptr<ProgressThread> thread_;
 };

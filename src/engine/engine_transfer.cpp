@@ -162,6 +162,7 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
     lay_out(*transfer, pieces);
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
     ready_notification(*transfer);
+    if (transfer->peer) introduce(transfer->peer);
     if (notification) {
         if (notification->size() > max_notification) {
             throw Error(Status::invalid_param,
@@ -209,6 +210,7 @@ void Engine::Impl::add_lane(Transfer& transfer, const LanePlan& plan) {
         Route route;
         route.rail = &rails_->rail(pair.local);
         route.destination = endpoint.address;
+        route.gate = transfer.peer->gate(endpoint);
         for (const auto& region : transfer.locals)
             route.descriptors.push_back(descriptor_on(*region, pair.local));
         for (const auto& region : transfer.remotes)
@@ -241,6 +243,7 @@ void Engine::Impl::ready_notification(Transfer& transfer) {
 Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
     if (!transfer.done()) return Status::repost_active;
     if (transfer.peer && transfer.peer->gone()) return Status::remote_disconnect;
+    if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
     const std::uint64_t epoch = registration_epoch_.load(std::memory_order_seq_cst);
     if (epoch == transfer.checked_epoch) return Status::ok;
     if (transfer.revoked()) {
@@ -312,6 +315,7 @@ void Engine::Impl::progress_for(Transfer& transfer) noexcept {
         if (route.rail->has_work()) route.rail->progress();
     }
     if (transfer.has_notification && transfer.control_rail) transfer.control_rail->progress();
+    if (inbox_.has_letters()) handle_letters();
 }
 
 Status Engine::Impl::poll(Transfer& transfer) noexcept {

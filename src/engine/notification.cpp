@@ -14,13 +14,14 @@ namespace {
 
 constexpr std::uint16_t magic = 0x5259;
 constexpr std::uint8_t version = 1;
-constexpr std::uint8_t type_notify = 1;
 /// magic, version, type, nonce, id, total, offset, name length
 constexpr std::size_t fixed_header = 2 + 1 + 1 + 8 + 8 + 4 + 4 + 2;
 /// Unfinished messages may hold so much in all; and are dropped when nothing of them comes for so long.
 constexpr std::size_t max_partial_bytes = std::size_t{1} << 30;
 /// What an unfinished message costs besides its bytes.
 constexpr std::size_t partial_overhead = 256;
+constexpr std::size_t max_letter = std::size_t{1} << 20;
+constexpr std::size_t max_letters = 4096;
 constexpr std::uint64_t partial_limit_ns = 120'000'000'000;
 
 template <class Integer>
@@ -63,7 +64,7 @@ std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buf
     std::byte* at = buffer.data();
     at = put_number(at, magic);
     at = put_number(at, version);
-    at = put_number(at, type_notify);
+    at = put_number(at, static_cast<std::uint8_t>(self.kind));
     at = put_number(at, self.nonce_);
     at = put_number(at, self.id_);
     at = put_number(at, static_cast<std::uint32_t>(self.message.size()));
@@ -83,17 +84,21 @@ bool OutNotification::advance_one(OutMessage& out) noexcept {
 
 struct NotificationInbox::Fragment {
     Key key;
+    MessageKind kind = MessageKind::notify;
     std::uint32_t total = 0;
     std::uint32_t offset = 0;
     std::string_view agent;
     std::string_view payload;
 
-    /// False for anything but a whole, consistent notification fragment.
+    /// False for anything but a whole, consistent fragment.
     bool parse(std::string_view bytes) {
         WireReader reader(bytes);
-        const bool ours = reader.number<std::uint16_t>() == magic &&
-                          reader.number<std::uint8_t>() == version &&
-                          reader.number<std::uint8_t>() == type_notify;
+        const bool ours = reader.number<std::uint16_t>() == magic && reader.number<std::uint8_t>() == version;
+        const auto type = reader.number<std::uint8_t>();
+        if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
+            type > static_cast<std::uint8_t>(MessageKind::hello_ack))
+            return false;
+        kind = static_cast<MessageKind>(type);
         key.first = reader.number<std::uint64_t>();
         key.second = reader.number<std::uint64_t>();
         total = reader.number<std::uint32_t>();
@@ -102,8 +107,8 @@ struct NotificationInbox::Fragment {
         if (!ours || !reader.ok() || name_length == 0 || name_length > max_agent_name) return false;
         agent = reader.raw(name_length);
         payload = reader.rest();
-        if (!reader.ok() || total > max_notification || offset > total || payload.size() > total - offset)
-            return false;
+        const std::size_t limit = kind == MessageKind::notify ? max_notification : max_letter;
+        if (!reader.ok() || total > limit || offset > total || payload.size() > total - offset) return false;
         return !payload.empty() || total == 0;
     }
 };
@@ -114,7 +119,7 @@ void NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
         if (!fragment.parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) ||
             !accept(fragment)) {
             RAILYARD_LOG(warn, "control",
-                         "refused a message of %zu bytes: not a consistent notification fragment",
+                         "refused a message of %zu bytes: not a consistent fragment, or too much waits",
                          bytes.size());
         }
     } catch (const std::exception& error) {
@@ -125,8 +130,7 @@ void NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
 bool NotificationInbox::accept(const Fragment& fragment) {
     const MutexLock lock(mutex_);
     if (fragment.payload.size() == fragment.total) {
-        push(std::string(fragment.agent), std::string(fragment.payload));
-        return true;
+        return deliver(fragment, std::string(fragment.agent), std::string(fragment.payload));
     }
     auto found = partial_.find(fragment.key);
     if (found == partial_.end()) {
@@ -150,9 +154,9 @@ bool NotificationInbox::accept(const Fragment& fragment) {
     std::memcpy(partial.message.data() + fragment.offset, fragment.payload.data(), fragment.payload.size());
     if (!partial.received.whole(partial.total)) return true;
     partial_bytes_ -= partial.message.size() + partial_overhead;
-    push(std::move(partial.agent), std::move(partial.message));
+    const bool kept = deliver(fragment, std::move(partial.agent), std::move(partial.message));
     partial_.erase(found);
-    return true;
+    return kept;
 }
 
 bool NotificationInbox::make_room(std::size_t bytes) {
@@ -164,6 +168,24 @@ bool NotificationInbox::make_room(std::size_t bytes) {
         entry = stale ? partial_.erase(entry) : std::next(entry);
     }
     return partial_bytes_ + bytes <= max_partial_bytes;
+}
+
+bool NotificationInbox::deliver(const Fragment& fragment, std::string agent, std::string message) {
+    if (fragment.kind == MessageKind::notify) {
+        push(std::move(agent), std::move(message));
+        return true;
+    }
+    if (letters_.size() >= max_letters) return false;
+    letters_.push_back({fragment.kind, std::move(agent), fragment.key.first, std::move(message)});
+    letter_count_.store(letters_.size(), std::memory_order_release);
+    return true;
+}
+
+void NotificationInbox::take_letters(std::vector<Letter>& out) {
+    const MutexLock lock(mutex_);
+    out.swap(letters_);
+    letters_.clear();
+    letter_count_.store(0, std::memory_order_release);
 }
 
 void NotificationInbox::push(std::string agent, std::string message) {

@@ -22,6 +22,8 @@ namespace railyard {
 /// Longest notification (bytes).
 inline constexpr std::size_t max_notification = std::size_t{16} << 20;
 
+enum class MessageKind : std::uint8_t { notify = 1, hello = 2, hello_ack = 3 };
+
 /// One outgoing message with its cursor. The owner keeps it until done() and may send it again afterwards.
 /// Reusing it for a message that is no longer than an earlier one allocates nothing.
 struct OutNotification : OutMessage {
@@ -30,6 +32,7 @@ struct OutNotification : OutMessage {
     void start(const std::string& agent, std::uint64_t nonce, std::uint64_t id, PeerAddress to) noexcept;
 
     std::string message;
+    MessageKind kind = MessageKind::notify;
     Work* owner = nullptr;  ///< the transfer whose tail this is; nullptr for a message of its own
 
   private:
@@ -44,6 +47,14 @@ struct OutNotification : OutMessage {
     std::uint32_t filled_ = 0;
 };
 
+/// A whole message from engine to engine.
+struct Letter {
+    MessageKind kind = MessageKind::hello;
+    std::string agent;
+    std::uint64_t nonce = 0;
+    std::string text;
+};
+
 /// Puts arriving fragments together, in whatever order they come, and keeps whole messages until they are
 /// taken. Hostile input is refused with a line in the log. Any thread.
 class NotificationInbox final : public ControlSink {
@@ -52,6 +63,11 @@ class NotificationInbox final : public ControlSink {
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
     void take(std::vector<Notification>& out);
+    /// Messages for the engine itself; a bounded number is kept, the rest refused.
+    void take_letters(std::vector<Letter>& out);
+    [[nodiscard]] bool has_letters() const noexcept {
+        return letter_count_.load(std::memory_order_acquire) != 0;
+    }
     [[nodiscard]] bool empty() const noexcept { return ready_count_.load(std::memory_order_acquire) == 0; }
 
   private:
@@ -68,12 +84,16 @@ class NotificationInbox final : public ControlSink {
     bool accept(const Fragment& fragment);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool deliver(const Fragment& fragment, std::string agent, std::string message)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     Mutex mutex_;
     std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
     std::size_t partial_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> ready_count_{0};
+    std::vector<Letter> letters_ ABSL_GUARDED_BY(mutex_);
+    std::atomic<std::size_t> letter_count_{0};
 };
 
 }  // namespace railyard

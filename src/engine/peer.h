@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ inline constexpr RailPair control_pair{0, 0};
 /// One rail of a peer as one of ours reaches it.
 struct PeerEndpoint {
     PeerAddress address = no_address;
+    bool announced = false;               ///< guarded by the peer's mutex
+    std::atomic<bool> introduced{false};  ///< the peer has said that it knows our rail of the pair
 };
 
 /// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails
@@ -44,6 +47,18 @@ class Peer {
     /// peer's life. Throws Error.
     const PeerEndpoint& resolve(RailPair pair);
 
+    /// The gate of a route over `endpoint`: nullptr where peers need no introduction.
+    [[nodiscard]] const std::atomic<bool>* gate(const PeerEndpoint& endpoint) const noexcept {
+        return needs_introduction_ ? &endpoint.introduced : nullptr;
+    }
+    /// True while pairs are resolved that the peer has not acknowledged.
+    [[nodiscard]] bool unacquainted() const noexcept {
+        return unacquainted_.load(std::memory_order_relaxed) != 0;
+    }
+    /// Pairs to announce to the peer now: new ones, and all that it has not acknowledged for a while.
+    std::vector<RailPair> take_unannounced(std::uint64_t now_ns);
+    void introduced(std::span<const RailPair> pairs);
+
     /// Replaced by a newer instance, or disconnected: nothing more is posted to it.
     void mark_gone() noexcept { gone_.store(true, std::memory_order_release); }
     [[nodiscard]] bool gone() const noexcept { return gone_.load(std::memory_order_acquire); }
@@ -52,8 +67,11 @@ class Peer {
     const ConnectionInfo info_;
     const RailSet all_;
     const std::weak_ptr<RailManager> rails_;
+    const bool needs_introduction_;
     Mutex mutex_;
     std::map<std::pair<std::uint16_t, std::uint16_t>, PeerEndpoint> resolved_ ABSL_GUARDED_BY(mutex_);
+    std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
+    std::atomic<std::uint32_t> unacquainted_{0};              // written under the mutex
     std::atomic<bool> gone_{false};
 };
 

@@ -34,10 +34,11 @@ constexpr int block_limit_ms = 500;
 }  // namespace
 
 ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
-                               const std::atomic<std::uint64_t>& caller_passes)
+                               const std::atomic<std::uint64_t>& caller_passes, Chore chore)
     : rails_(std::move(rails)),
       pause_ns_(static_cast<std::uint64_t>(pause.count()) * 1000),
-      caller_passes_(caller_passes) {
+      caller_passes_(caller_passes),
+      chore_(std::move(chore)) {
     open_descriptors();
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "railyard-prog");
@@ -83,6 +84,7 @@ bool ProgressThread::pass() noexcept {
     bool worked = false;
     for (Rail* rail : rails_)
         worked = rail->progress() == Rail::Progress::worked || worked;
+    chore_();
     return worked;
 }
 

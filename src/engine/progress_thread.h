@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -16,10 +17,12 @@ namespace railyard {
 /// in growing steps where a rail has no descriptor).
 class ProgressThread {
   public:
+    /// What to do after each pass besides; must not throw.
+    using Chore = std::function<void()>;
     /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms.
     /// `caller_passes` counts passes over the rails that callers made themselves.
     ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
-                   const std::atomic<std::uint64_t>& caller_passes);
+                   const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] {});
     /// Ends and joins the thread.
     ~ProgressThread();
     ProgressThread(const ProgressThread&) = delete;
@@ -45,6 +48,7 @@ class ProgressThread {
     std::vector<Rail*> rails_;
     std::uint64_t pause_ns_;
     const std::atomic<std::uint64_t>& caller_passes_;
+    const Chore chore_;
     std::uint64_t seen_passes_ = 0;
     std::uint64_t last_work_ = 0;  // ns
     std::uint64_t idle_pause_ns_ = 0;

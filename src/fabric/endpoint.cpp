@@ -22,7 +22,7 @@ Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& 
     check(fi_enable(endpoint), "fi_enable", rail);
 
     // Completion must mean "placed at the target", also where the provider emulates writes with messages.
-    if (!domain.caps().direct_rma) confirm_delivery();
+    if (!domain.caps().direct_rma && !domain.caps().completes_placed) confirm_delivery();
 
     std::size_t length = 0;
     fi_getname(&endpoint->fid, nullptr, &length);

@@ -25,6 +25,9 @@ ProviderCaps provider_caps(const fi_info& info) {
     // been looked at.
     caps.direct_rma = shm && caps.virtual_addresses && FI_MAJOR(fi_version()) == 1;
     caps.stale_wait_signal = std::strcmp(info.fabric_attr->prov_name, "net") == 0;
+    const bool direct = std::strcmp(info.fabric_attr->prov_name, "efa") == 0 && info.fabric_attr->name &&
+                        std::strcmp(info.fabric_attr->name, "efa-direct") == 0;
+    caps.needs_introduction = caps.completes_placed = direct;
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
     caps.max_rma = info.ep_attr->max_msg_size;
     caps.transmit_depth = info.tx_attr->size;

@@ -21,10 +21,12 @@ struct ProviderCaps {
     bool keeps_addresses =
         false;                ///< a removed address must not be reused: its slot remembers the old peer (shm)
     bool direct_rma = false;  ///< writes go straight into the peer's memory where the kernel lets us (shm)
-    bool stale_wait_signal = false;  ///< the queue's descriptor stays readable once it was (net of 1.17)
-    std::size_t key_size = 8;        ///< bytes of a memory key
-    std::size_t max_rma = 0;         ///< longest single read or write (bytes)
-    std::size_t transmit_depth = 0;  ///< operations the endpoint takes before it answers EAGAIN
+    bool stale_wait_signal = false;   ///< the queue's descriptor stays readable once it was (net of 1.17)
+    bool needs_introduction = false;  ///< the target must have our address before any operation (efa-direct)
+    bool completes_placed = false;    ///< a write's completion means placed without being asked (efa-direct)
+    std::size_t key_size = 8;         ///< bytes of a memory key
+    std::size_t max_rma = 0;          ///< longest single read or write (bytes)
+    std::size_t transmit_depth = 0;   ///< operations the endpoint takes before it answers EAGAIN
 };
 
 [[nodiscard]] ProviderCaps provider_caps(const fi_info& info);

@@ -16,7 +16,10 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
          fabric::discover(params.provider, fabric::parse_device_filter(params.devices))) {
         devices_.push_back(std::make_shared<const fabric::Device>(std::move(device)));
     }
-    provider_ = devices_.front()->provider;
+    // The two fabrics of EFA do not understand each other.
+    const fabric::Device& first = *devices_.front();
+    provider_ = first.provider == "efa" ? first.family : first.provider;
+    needs_introduction_ = first.caps.needs_introduction;
     open(params, blocking, sink);
     rules_ = {rails_.size(), params.stripe_threshold, params.chunk_size, UINT32_MAX};
     all_ = rail_range(rails_.size());

@@ -31,6 +31,8 @@ class RailManager {
     /// Carries transfers to ourselves.
     [[nodiscard]] Rail& local() noexcept { return local_; }
     [[nodiscard]] const std::string& provider() const noexcept { return provider_; }
+    /// Peers refuse operations of rails that they have not been told of (efa-direct).
+    [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
     /// Raw addresses by rail index.
     [[nodiscard]] std::vector<std::string> addresses() const;
 
@@ -50,6 +52,7 @@ class RailManager {
     StripeRules rules_;
     RailSet all_;
     std::string provider_;
+    bool needs_introduction_ = false;
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
     std::vector<std::unique_ptr<Rail>> rails_;
     LocalRail local_;

@@ -1,0 +1,89 @@
+// Control messages that engines send each other for themselves.
+#include "common/clock.h"
+#include "common/log.h"
+#include "engine/engine_impl.h"
+#include "engine/introduction.h"
+
+namespace railyard {
+namespace {
+
+/// Instances whose addresses we keep because they introduced themselves.
+constexpr std::size_t most_strangers = 65'536;
+
+}  // namespace
+
+void Engine::Impl::introduce(const std::shared_ptr<Peer>& peer) {
+    std::vector<RailPair> pairs = peer->take_unannounced(now_ns());
+    if (pairs.empty()) return;
+    send_own(peer, MessageKind::hello, encode(Introduction{own_connection_info(), std::move(pairs)}));
+}
+
+void Engine::Impl::introduce_again(const std::shared_ptr<Peer>& peer) noexcept {
+    try {
+        introduce(peer);
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, peer->agent().c_str(), "could not be sent our addresses: %s", error.what());
+    }
+}
+
+void Engine::Impl::handle_letters() noexcept {
+    std::vector<Letter> letters;
+    inbox_.take_letters(letters);
+    for (const Letter& letter : letters) {
+        try {
+            letter.kind == MessageKind::hello ? on_hello(letter) : on_acknowledgement(letter);
+        } catch (const std::exception& error) {
+            RAILYARD_LOG(warn, letter.agent.c_str(), "control message refused: %s", error.what());
+        }
+    }
+}
+
+/// Runs without any rail's role: inserting addresses takes them.
+void Engine::Impl::on_hello(const Letter& letter) {
+    Introduction hello = decode_introduction(letter.text);
+    if (hello.sender.agent != letter.agent || hello.sender.nonce != letter.nonce)
+        throw Error(Status::mismatch, "introduction in another's name");
+    if (hello.sender.provider != rails_->provider())
+        throw Error(Status::mismatch, "introduction over provider " + hello.sender.provider);
+    for (const RailPair pair : hello.pairs) {
+        if (pair.remote >= rails_->size()) throw Error(Status::mismatch, "introduction to a rail we lack");
+    }
+    const std::shared_ptr<Peer> stranger = stranger_of(std::move(hello.sender));
+    for (const RailPair pair : hello.pairs)
+        stranger->resolve({pair.remote, pair.local});
+    RAILYARD_LOG(debug, letter.agent.c_str(), "introduced itself on %zu pairs of rails", hello.pairs.size());
+    send_own(stranger, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
+}
+
+std::shared_ptr<Peer> Engine::Impl::stranger_of(ConnectionInfo info) {
+    const MutexLock lock(strangers_mutex_);
+    const auto known = strangers_.find(info.nonce);
+    if (known != strangers_.end()) {
+        if (known->second->agent() != info.agent)
+            throw Error(Status::mismatch, "introduction with another agent's instance number");
+        return known->second;
+    }
+    if (strangers_.size() >= most_strangers)
+        throw Error(Status::not_allowed, "already " + std::to_string(most_strangers) + " instances known");
+    const std::uint64_t nonce = info.nonce;
+    return strangers_.emplace(nonce, std::make_shared<Peer>(std::move(info), rails_)).first->second;
+}
+
+void Engine::Impl::forget_stranger(const Peer& old) {
+    std::shared_ptr<Peer> gone;  // destroyed without the lock: it gives its addresses back to the rails
+    const MutexLock lock(strangers_mutex_);
+    const auto known = strangers_.find(old.nonce());
+    if (known == strangers_.end()) return;
+    gone = std::move(known->second);
+    strangers_.erase(known);
+}
+
+void Engine::Impl::on_acknowledgement(const Letter& letter) {
+    const Acknowledgement acknowledgement = decode_acknowledgement(letter.text);
+    const std::shared_ptr<Peer> peer = peers_.find(letter.agent);
+    if (!peer || peer->nonce() != letter.nonce || acknowledgement.introduced_nonce != nonce_)
+        throw Error(Status::mismatch, "acknowledgement of an introduction that is not ours");
+    peer->introduced(acknowledgement.pairs);
+}
+
+}  // namespace railyard
