@@ -208,7 +208,7 @@ ParamMap Params::defaults() {
     for (const Spec& spec : specs)
         result[spec.name] = spec.default_value;
     for (const StockSpec& stock : stock_specs)
-        result[stock.name] = "";
+        result.try_emplace(stock.name, "");  // one of our own names keeps its default
     return result;
 }
 

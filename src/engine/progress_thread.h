@@ -21,8 +21,9 @@ class ProgressThread {
     using Chore = std::function<void()>;
     /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms.
     /// `caller_passes` counts passes over the rails that callers made themselves.
-    ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
-                   const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] {});
+    ProgressThread(
+        std::vector<Rail*> rails, std::chrono::microseconds pause,
+        const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] {});
     /// Ends and joins the thread.
     ~ProgressThread();
     ProgressThread(const ProgressThread&) = delete;

@@ -84,6 +84,21 @@ std::string device_name(const fi_info& info) {
     return info.domain_attr->name ? info.domain_attr->name : "";
 }
 
+NicPlace nic_place(const fi_info& info) {
+    NicPlace place;
+    if (!info.nic) return place;
+    if (info.nic->link_attr) place.gbps = static_cast<double>(info.nic->link_attr->speed) / 1e9;
+    if (info.nic->bus_attr && info.nic->bus_attr->bus_type == FI_BUS_PCI) {
+        const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
+        place.on_pci_bus = true;
+        place.domain = pci.domain_id;
+        place.bus = pci.bus_id;
+        place.device = pci.device_id;
+        place.function = pci.function_id;
+    }
+    return place;
+}
+
 /// The entries of one candidate, one per device, in libfabric's order.
 std::vector<Device> select(const fi_info* list, const Candidate& candidate) {
     std::vector<Device> devices;
@@ -93,8 +108,9 @@ std::vector<Device> select(const fi_info* list, const Candidate& candidate) {
         auto same =
             std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.name == name; });
         if (same != devices.end() && address_rank(*same->info) <= address_rank(*info)) continue;
-        Device device{InfoPtr(fi_dupinfo(info)), info->fabric_attr->prov_name, std::string(candidate.family),
-                      name, provider_caps(*info)};
+        Device device{InfoPtr(fi_dupinfo(info)),     info->fabric_attr->prov_name,
+                      std::string(candidate.family), name,
+                      provider_caps(*info),          nic_place(*info)};
         if (!device.info) throw Error(Status::backend, "fi_dupinfo failed: out of memory");
         if (same != devices.end()) {
             *same = std::move(device);

@@ -3,6 +3,7 @@
 
 #include <rdma/fabric.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +18,14 @@ struct InfoDeleter {
 };
 using InfoPtr = std::unique_ptr<fi_info, InfoDeleter>;
 
+/// What a NIC says of itself.
+struct NicPlace {
+    bool on_pci_bus = false;
+    std::uint16_t domain = 0;
+    std::uint8_t bus = 0, device = 0, function = 0;
+    double gbps = 0;  ///< link speed; 0: unknown
+};
+
 /// One device that can carry a rail.
 struct Device {
     InfoPtr info;
@@ -24,6 +33,7 @@ struct Device {
     std::string family;    ///< our name for it: efa-direct, efa, cxi, verbs, tcp, shm
     std::string name;      ///< the device or network interface
     ProviderCaps caps;
+    NicPlace nic;
 };
 
 /// Parsed form of the `devices` setting.

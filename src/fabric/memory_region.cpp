@@ -16,6 +16,10 @@ std::string remedy(int error, std::uint64_t length) {
         return "; " + std::to_string(length) + " bytes asked, locked memory limit (`ulimit -l`) is " + value +
                ": raise it to unlimited, or register less";
     }
+    if (error == FI_ENOSPC || error == FI_ENOKEY || error == FI_E2BIG) {
+        return "; the device has no room for another registration of " + std::to_string(length) +
+               " bytes (keys or pages): register fewer or smaller ranges, or use huge pages";
+    }
     if (error == FI_EFAULT) return "; the range is not mapped whole";
     return "";
 }

@@ -6,6 +6,7 @@
 #include "fabric/fi_log.h"
 #include "fabric/info.h"
 #include "manager/memory_probe.h"
+#include "manager/parallel_registration.h"
 #include "rail/fabric_rail.h"
 
 namespace railyard {
@@ -21,6 +22,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     provider_ = first.provider == "efa" ? first.family : first.provider;
     needs_introduction_ = first.caps.needs_introduction;
     open(params, blocking, sink);
+    placement_ = std::make_unique<RailPlacement>(params, rail_devices_);
     rules_ = {rails_.size(), params.stripe_threshold, params.chunk_size, UINT32_MAX};
     all_ = rail_range(rails_.size());
     for (const auto& rail : rails_)
@@ -40,6 +42,7 @@ void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
         const std::string name = "rail" + std::to_string(rails_.size()) + ":" + device->name;
         try {
             rails_.push_back(std::make_unique<FabricRail>(name, device, sink, config));
+            rail_devices_.push_back(device.get());
         } catch (const Error& error) {
             RAILYARD_LOG(warn, name.c_str(), "skipped: %s", error.what());
             reasons += std::string("; ") + error.what();
@@ -66,10 +69,11 @@ std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address
         throw Error(Status::invalid_param, "memory range is not mapped in this process");
     }
     region->writable = is_writable(address, length);
-    for (std::size_t i = 0; i < rails_.size(); ++i) {
-        region->memory.push_back(rails_[i]->register_memory(address, length, region->writable));
-        region->rails.push_back(static_cast<std::uint16_t>(i));
-    }
+    region->rails = placement_->for_host_memory(address, length);
+    std::vector<Rail*> rails;
+    for (const std::uint16_t rail : region->rails)
+        rails.push_back(rails_[rail].get());
+    region->memory = register_on_rails(rails, address, length, region->writable);
     return region;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/params.h"
+#include "manager/rail_placement.h"
 #include "manager/registration.h"
 #include "manager/stripe.h"
 #include "rail/local_rail.h"
@@ -36,7 +37,7 @@ class RailManager {
     /// Raw addresses by rail index.
     [[nodiscard]] std::vector<std::string> addresses() const;
 
-    /// On every rail or, throwing, on none.
+    /// On every rail that is to carry the memory or, throwing, on none.
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
                                                   std::uint64_t device_id);
     void deregister_memory(Registration& region) noexcept;
@@ -55,6 +56,8 @@ class RailManager {
     bool needs_introduction_ = false;
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
     std::vector<std::unique_ptr<Rail>> rails_;
+    std::vector<const fabric::Device*> rail_devices_;  ///< by rail index
+    std::unique_ptr<const RailPlacement> placement_;
     LocalRail local_;
 };
 

@@ -1,0 +1,48 @@
+#include "manager/parallel_registration.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+
+#include "common/mutex.h"
+
+namespace railyard {
+
+std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, std::uint64_t address,
+                                                std::uint64_t length, bool writable) {
+    std::vector<RegisteredMemory> memory(rails.size());
+    std::atomic<std::size_t> next{0};
+    Mutex mutex;
+    std::exception_ptr failure;
+    const auto work = [&]() noexcept {
+        for (std::size_t i = next.fetch_add(1); i < rails.size(); i = next.fetch_add(1)) {
+            try {
+                memory[i] = rails[i]->register_memory(address, length, writable);
+            } catch (...) {
+                const MutexLock lock(mutex);
+                if (!failure) failure = std::current_exception();
+                next.store(rails.size());
+            }
+        }
+    };
+    {
+        std::size_t helpers = 0;
+        if (length >= parallel_registration_bytes)
+            helpers =
+                std::min<std::size_t>(rails.size(), std::max(std::thread::hardware_concurrency(), 1u)) - 1;
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < helpers; ++i)
+            threads.emplace_back(work);
+        work();
+    }
+    if (failure) {
+        for (std::size_t i = 0; i < rails.size(); ++i) {
+            if (memory[i].owner) rails[i]->deregister_memory(memory[i]);
+        }
+        std::rethrow_exception(failure);
+    }
+    return memory;
+}
+
+}  // namespace railyard

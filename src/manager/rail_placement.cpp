@@ -1,0 +1,60 @@
+#include "manager/rail_placement.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "topology/hwloc_tree.h"
+#include "topology/memory_nodes.h"
+
+namespace railyard {
+namespace {
+
+std::vector<topology::RailDesc> describe(std::span<const fabric::Device* const> devices) {
+    std::vector<topology::RailDesc> rails;
+    for (const fabric::Device* device : devices) {
+        topology::RailDesc rail{device->name, std::nullopt, device->nic.gbps};
+        if (device->nic.on_pci_bus) {
+            const fabric::NicPlace& nic = device->nic;
+            rail.pci = topology::PciAddress{nic.domain, nic.bus, nic.device, nic.function};
+        }
+        rails.push_back(std::move(rail));
+    }
+    return rails;
+}
+
+topology::Machine read(const std::string& file) {
+    try {
+        return topology::read_machine(file);
+    } catch (const Error& error) {
+        if (!file.empty()) throw;
+        RAILYARD_LOG(warn, "topology", "%s: every rail carries all memory", error.what());
+        return {};
+    }
+}
+
+}  // namespace
+
+RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Device* const> devices) {
+    const std::vector<topology::RailDesc> rails = describe(devices);
+    const bool placed = std::any_of(rails.begin(), rails.end(), [](const auto& rail) { return rail.pci; });
+    const topology::Machine machine =
+        placed || !params.topology_file.empty() ? read(params.topology_file) : topology::Machine{};
+    map_ = topology::select_rails(machine, rails, {static_cast<double>(params.max_bw_per_dram_seg)});
+    for (const std::string& note : map_.notes)
+        RAILYARD_LOG(info, "topology", "%s", note.c_str());
+    same_everywhere_ = std::all_of(map_.by_numa.begin(), map_.by_numa.end(),
+                                   [&](const auto& set) { return set == map_.all; });
+}
+
+RailSet RailPlacement::for_host_memory(std::uint64_t address, std::uint64_t length) const {
+    std::vector<int> nodes;
+    if (!same_everywhere_) nodes = topology::memory_nodes(reinterpret_cast<const void*>(address), length);
+    const std::vector<std::size_t> chosen =
+        same_everywhere_ ? map_.all : topology::rails_of_nodes(map_, nodes);
+    RailSet rails;
+    for (const std::size_t rail : chosen)
+        rails.push_back(static_cast<std::uint16_t>(rail));
+    return rails;
+}
+
+}  // namespace railyard

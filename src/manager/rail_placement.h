@@ -1,0 +1,32 @@
+// Which rails carry which memory: the topology's answer for the rails of one engine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/params.h"
+#include "fabric/info.h"
+#include "manager/registration.h"
+#include "topology/rail_selection.h"
+
+namespace railyard {
+
+/// Any thread.
+class RailPlacement {
+  public:
+    /// `devices`: of the rails, by rail index. Reads the machine (hwloc) only where a rail has a place on the
+    /// PCI bus; a machine that cannot be read is said in the log, and every rail carries everything then.
+    /// Throws Error{invalid_param} for a topology file that cannot be read.
+    RailPlacement(const Params& params, std::span<const fabric::Device* const> devices);
+
+    /// Rails for host memory, by the NUMA nodes of its pages. Never empty.
+    [[nodiscard]] RailSet for_host_memory(std::uint64_t address, std::uint64_t length) const;
+
+  private:
+    topology::RailMap map_;
+    bool same_everywhere_ = true;  ///< no need to look where memory lies
+};
+
+}  // namespace railyard
