@@ -88,8 +88,8 @@ TEST_P(AllocationTest, ARepostAllocatesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, AllocationTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
-                                         Fabric{"shm", 1, false}, Fabric{"shm", 4, false}),
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
+                                                    Fabric{"shm", 1, false}, Fabric{"shm", 4, false}})),
                          fabric_name);
 
 }  // namespace

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,12 +26,41 @@ struct Fabric {
 };
 
 inline std::string fabric_name(const testing::TestParamInfo<Fabric>& info) {
-    return info.param.provider + "_" + std::to_string(info.param.rails) + "rails_" +
-           (info.param.progress_thread ? "thread" : "inline");
+    std::string name = info.param.provider + "_" + std::to_string(info.param.rails) + "rails_" +
+                       (info.param.progress_thread ? "thread" : "inline");
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
+
+/// The ways to run a suite: `usual`, or what RAILYARD_TEST_FABRICS lists, as in "efa-direct:32,efa:4:thread".
+inline std::vector<Fabric> fabrics(std::vector<Fabric> usual) {
+    const char* text = std::getenv("RAILYARD_TEST_FABRICS");
+    if (!text) return usual;
+    std::vector<Fabric> listed;
+    std::istringstream words(text);
+    for (std::string word; std::getline(words, word, ',');) {
+        std::istringstream parts(word);
+        Fabric fabric;
+        std::string rails, thread;
+        std::getline(parts, fabric.provider, ':');
+        std::getline(parts, rails, ':');
+        std::getline(parts, thread);
+        fabric.rails = std::stoi(rails);
+        fabric.progress_thread = thread == "thread";
+        listed.push_back(fabric);
+    }
+    return listed;
 }
 
 inline ParamMap fabric_params(const Fabric& fabric) {
-    ParamMap params{{"provider", fabric.provider}, {"rails_per_device", std::to_string(fabric.rails)}};
+    ParamMap params{{"provider", fabric.provider}};
+    if (fabric.provider.starts_with("efa")) {
+        // One rail a NIC, and all of them for any memory.
+        params["rails"] = std::to_string(fabric.rails);
+        params["max_bw_per_dram_seg"] = "1000000";
+        return params;
+    }
+    params["rails_per_device"] = std::to_string(fabric.rails);
     if (fabric.provider == "tcp") params["devices"] = "lo";
     return params;
 }

@@ -304,14 +304,14 @@ TEST_P(NetworkTest, AKilledPeerEndsItsTransfersAndNobodyElses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, LifetimeTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
-                                         Fabric{"tcp", 4, true}, Fabric{"shm", 1, false},
-                                         Fabric{"shm", 4, true}),
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
+                                                    Fabric{"tcp", 4, true}, Fabric{"shm", 1, false},
+                                                    Fabric{"shm", 4, true}})),
                          fabric_name);
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, NetworkTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
-                                         Fabric{"tcp", 4, true}),
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
+                                                    Fabric{"tcp", 4, true}})),
                          fabric_name);
 
 TEST(AsymmetricRails, FourAgainstOneAndTwo) {

@@ -135,8 +135,8 @@ TEST_P(NotificationTest, ManySendersAtOnceLoseAndDoubleNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, NotificationTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, true},
-                                         Fabric{"shm", 1, false}, Fabric{"shm", 4, true}),
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 4, true},
+                                                    Fabric{"shm", 1, false}, Fabric{"shm", 4, true}})),
                          fabric_name);
 
 }  // namespace

@@ -295,10 +295,10 @@ TEST_P(TransferTest, AHugeSparseRegionCarriesItsEnds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, TransferTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
-                                         Fabric{"tcp", 1, true}, Fabric{"tcp", 4, true},
-                                         Fabric{"shm", 1, false}, Fabric{"shm", 4, false},
-                                         Fabric{"shm", 1, true}, Fabric{"shm", 4, true}),
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
+                                                    Fabric{"tcp", 1, true}, Fabric{"tcp", 4, true},
+                                                    Fabric{"shm", 1, false}, Fabric{"shm", 4, false},
+                                                    Fabric{"shm", 1, true}, Fabric{"shm", 4, true}})),
                          fabric_name);
 
 }  // namespace

@@ -85,7 +85,17 @@ TEST(Stripe, ManyDescriptorsAreStripedByTheirSum) {
     const Stripes stripes = stripe(pieces, rules(4, 256 << 10));
     EXPECT_TRUE(stripes.striped);
     EXPECT_EQ(stripes.chunks.size(), 1000u);
-    EXPECT_EQ(stripes.run_length, 16u);
+    EXPECT_EQ(stripes.run_length, 32u);
+}
+
+TEST(Stripe, FewSmallChunksKeepTheirDoorbellsAndLeaveRailsOut) {
+    const std::vector<Piece> pieces(64, Piece{0, 0, 4096, 0, 0});
+    EXPECT_EQ(stripe(pieces, rules(32)).run_length, 16u);
+}
+
+TEST(Stripe, FewLargerChunksGoToManyRails) {
+    const std::vector<Piece> pieces(64, Piece{0, 0, 64 << 10, 0, 0});
+    EXPECT_EQ(stripe(pieces, rules(32)).run_length, 4u);
 }
 
 TEST(Stripe, RunsAreShortWhereChunksAreLarge) {

@@ -1,0 +1,101 @@
+// Posts one prepared transfer again and again between two engines of one process, and nothing else, for
+// counting what a descriptor costs. Prints the number of descriptors that went through. Under
+// callgrind, `measured_rounds` is the function to collect in: benchmark/micro/count.py does that.
+//
+//     descriptor-cost --provider NAME --rails N --descriptors N --size BYTES --rounds N
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace railyard {
+namespace {
+
+struct Setting {
+    std::string provider = "efa-direct";
+    unsigned rails = 1;
+    unsigned descriptors = 64;
+    std::uint64_t size = 8;
+    unsigned rounds = 100;
+};
+
+std::unique_ptr<Engine> make_engine(const std::string& name, const Setting& setting) {
+    EngineConfig config;
+    config.agent_name = name;
+    // All rails of the machine for host memory, so that their number is the one asked for.
+    config.params = Params::parse({{"provider", setting.provider},
+                                   {"rails", std::to_string(setting.rails)},
+                                   {"max_bw_per_dram_seg", "1000000"}});
+    return std::make_unique<Engine>(std::move(config));
+}
+
+void drive(Engine& engine, Engine& target, Transfer& transfer) {
+    Status status = engine.post(transfer);
+    while (status == Status::in_progress) {
+        status = engine.poll(transfer);
+        // The target has nothing to do, but where the provider needs it to look.
+        if (status == Status::in_progress) target.progress();
+    }
+    if (status != Status::ok) throw Error(status, "a transfer failed");
+}
+
+/// One post and its polls a round; the target's part is in `drive` before this is reached.
+[[gnu::noinline]] void measured_rounds(Engine& engine, Transfer& transfer, unsigned rounds) {
+    for (unsigned round = 0; round < rounds; ++round) {
+        Status status = engine.post(transfer);
+        while (status == Status::in_progress)
+            status = engine.poll(transfer);
+        if (status != Status::ok) throw Error(status, "a transfer failed");
+    }
+}
+
+int run(const Setting& setting) {
+    const auto engine = make_engine("initiator", setting);
+    const auto target = make_engine("target", setting);
+    engine->load_connection_info("target", target->connection_info());
+    std::vector<char> from(setting.size * setting.descriptors, 'x');
+    std::vector<char> to(from.size());
+    auto source = engine->register_memory(reinterpret_cast<std::uint64_t>(from.data()), from.size(), 0);
+    const auto sink = target->register_memory(reinterpret_cast<std::uint64_t>(to.data()), to.size(), 0);
+    const auto base = reinterpret_cast<std::uint64_t>(to.data());
+    auto remote = engine->load_remote_memory("target", target->memory_metadata(*sink), base, to.size());
+    std::vector<LocalDescriptor> local;
+    std::vector<RemoteDescriptor> remotes;
+    for (unsigned i = 0; i < setting.descriptors; ++i) {
+        local.push_back(
+            {reinterpret_cast<std::uint64_t>(from.data()) + i * setting.size, setting.size, &source});
+        remotes.push_back({base + i * setting.size, setting.size, &remote});
+    }
+    Transfer* transfer = engine->prepare(Operation::write, local, remotes, "target", std::nullopt);
+    for (int i = 0; i < 3; ++i)
+        drive(*engine, *target, *transfer);
+    measured_rounds(*engine, *transfer, setting.rounds);
+    engine->release(transfer);
+    if (to != from) throw Error(Status::backend, "the bytes are not the same");
+    std::printf("{\"rails\": %zu, \"descriptors\": %llu}\n", engine->rail_count(),
+                static_cast<unsigned long long>(setting.descriptors) * setting.rounds);
+    return 0;
+}
+
+}  // namespace
+}  // namespace railyard
+
+int main(int count, char** words) {
+    railyard::Setting setting;
+    CLI::App app{"Posts one transfer again and again, for counting what a descriptor costs."};
+    app.add_option("--provider", setting.provider, "Rails to use")->capture_default_str();
+    app.add_option("--rails", setting.rails, "Number of rails")->capture_default_str();
+    app.add_option("--descriptors", setting.descriptors, "Descriptors of the transfer")
+        ->capture_default_str();
+    app.add_option("--size", setting.size, "Bytes of each")->capture_default_str();
+    app.add_option("--rounds", setting.rounds, "How often to post it")->capture_default_str();
+    CLI11_PARSE(app, count, words);
+    try {
+        return railyard::run(setting);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "descriptor-cost: %s\n", error.what());
+        return 1;
+    }
+}
