@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
@@ -38,7 +39,11 @@ int run_both(const Options& options, const std::vector<Point>& points) {
     ChildProcess child;  // before any thread, before libfabric
     close(ends[child.is_child() ? 0 : 1]);
     Control control{host::Channel(ends[child.is_child() ? 1 : 0])};
-    if (child.is_child()) return run_target(options, std::move(control));
+    if (child.is_child()) {
+        for (const auto& [name, value] : options.target_environment)
+            setenv(name.c_str(), value.c_str(), 1);
+        return run_target(options, std::move(control));
+    }
     int status = run_here(options, points, std::move(control));
     bool target_fine = child.join(options.timeout + 5s, status == 0);
     return status == 0 && !target_fine ? 1 : status;

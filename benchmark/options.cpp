@@ -21,6 +21,7 @@ namespace {
 /// Option values as the command line has them, before they are turned into Options.
 struct Texts {
     std::vector<std::string> params;
+    std::vector<std::string> target_environment;
     std::string provider, rails;
     std::string op = "write", sizes = "8:16M", batches = "1", notify = "off", pt = "off";
     std::string memory = "2G", role, peer, target_poll = "auto", corrupt = "none";
@@ -85,6 +86,9 @@ void declare_run(CLI::App& app, Options& options, Texts& texts) {
     app.add_option(
         "--target-poll", texts.target_poll,
         "Target asks for notifications all the time (on) or each millisecond (off) [on without --pt on]");
+    app.add_option("--target-env", texts.target_environment,
+                   "Environment variable NAME=VALUE of the forked target alone; repeatable")
+        ->allow_extra_args(false);
     app.add_option("--role", texts.role, "target or initiator, for two machines; needs --peer");
     app.add_option("--peer", texts.peer, "HOST:PORT where the target listens");
     app.add_option("--corrupt", texts.corrupt)->group("");
@@ -118,13 +122,20 @@ void set_param(Options& options, const std::string& key, const std::string& valu
     }
 }
 
+std::pair<std::string, std::string> split_pair(const char* option, const std::string& text) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+        throw UsageError(std::string(option) + ": '" + text + "' is not KEY=VALUE");
+    return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
 void take_params(Options& options, const Texts& texts) {
     for (const std::string& text : texts.params) {
-        std::size_t equals = text.find('=');
-        if (equals == std::string::npos || equals == 0)
-            throw UsageError("--param: '" + text + "' is not KEY=VALUE");
-        set_param(options, text.substr(0, equals), text.substr(equals + 1));
+        const auto [key, value] = split_pair("--param", text);
+        set_param(options, key, value);
     }
+    for (const std::string& text : texts.target_environment)
+        options.target_environment.insert(split_pair("--target-env", text));
     if (!texts.provider.empty()) set_param(options, "provider", texts.provider);
     if (!texts.rails.empty()) set_param(options, "rails_per_device", texts.rails);
 }

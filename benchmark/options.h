@@ -49,6 +49,7 @@ struct Options {
     double idle_seconds = 0;  ///< > 0: only measure what idle agents cost
     std::chrono::milliseconds timeout{30000};
     std::uint64_t seed = 0;
+    std::map<std::string, std::string> target_environment;  ///< of a forked target
     TargetPoll target_poll = TargetPoll::automatic;
 
     Role role = Role::both;
