@@ -166,8 +166,8 @@ class Reader {
         const unsigned base_class = pci.class_id >> 8;
         if (base_class == 0x02 || pci.class_id == 0x0c06) {
             const bool efa = pci.vendor_id == vendor_amazon && pci.device_id >> 4 == 0xefa;
-            machine_.nics.push_back(
-                {nic_name(object), address_of(pci), nic_rate(pci, efa), numa_of(object), efa, parent});
+            machine_.nics.push_back({nic_name(object), address_of(pci), nic_rate(pci, efa), numa_of(object),
+                                     efa, parent, pci.device_id});
         } else if ((base_class == 0x03 && pci.vendor_id == vendor_nvidia) || has_gpu_device(object)) {
             machine_.gpus.push_back({-1, address_of(pci), numa_of(object),
                                      rate_of_link(static_cast<double>(pci.linkspeed)), parent});

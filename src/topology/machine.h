@@ -32,6 +32,7 @@ struct NicDesc {
     int numa = unknown_numa;
     bool efa = false;
     std::size_t parent = no_parent;  ///< index into Machine::tree
+    std::uint16_t device_id = 0;     ///< PCI's; of an EFA its generation: 0xefa0, 0xefa1, ...
 };
 
 struct GpuDesc {

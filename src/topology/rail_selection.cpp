@@ -108,7 +108,7 @@ class Selection {
     }
 
     void choose_for_gpu(const GpuDesc& gpu) {
-        if (nics_.empty()) return choose({}, "no rail has a place in the topology");
+        if (nics_.empty()) return choose({}, placeless_reason());
         for (std::size_t node = gpu.parent; node != no_parent; node = machine_.tree[node].parent) {
             const TreeNode& place = machine_.tree[node];
             if (place.kind != NodeKind::pci_bridge && place.kind != NodeKind::host_bridge) break;
@@ -129,6 +129,8 @@ class Selection {
         }
         const std::size_t first = position * near.size() / count;
         const std::size_t last = std::max(first + 1, (position + 1) * near.size() / count);
+        for (std::size_t i = first; i < last; ++i)
+            turn_in_share_[near[i]] = i - first;
         const TreeNode& place = machine_.tree[node];
         std::string reason = place.kind == NodeKind::pci_bridge
                                  ? "PCIe switch " + to_string(place.pci)
@@ -154,6 +156,10 @@ class Selection {
         far_[unknown_numa].push_back(to_string(gpu.pci));
         const std::vector<const RailNic*> every = nics_where([](const RailNic&) { return true; });
         choose(every, "no NIC is nearer than any other");
+    }
+
+    std::string placeless_reason() const {
+        return map_.all.empty() ? "there is no rail" : "no rail has a PCI address here";
     }
 
     void say_far_gpus() {
@@ -186,25 +192,38 @@ class Selection {
     }
 
     /// NICs in the order in which host memory of a node takes them: the node's own, those without a node,
-    /// then the other nodes' by distance; within a node one of each host bridge in turn.
+    /// then the other nodes' by distance.
     std::vector<const RailNic*> in_reach_of(int node) const {
         std::vector<int> order = nearest_nodes(machine_, node);
         order.insert(order.begin() + (order.empty() ? 0 : 1), unknown_numa);
         std::vector<const RailNic*> result;
         for (const int place : order) {
-            std::map<std::size_t, std::size_t> used;  // by host bridge
-            std::vector<std::pair<std::size_t, const RailNic*>> turns;
-            for (const RailNic* nic : nics_on(place))
-                turns.emplace_back(used[host_bridge_of(machine_, nic->nic->parent)]++, nic);
-            std::stable_sort(turns.begin(), turns.end(),
-                             [](const auto& a, const auto& b) { return a.first < b.first; });
-            for (const auto& [turn, nic] : turns)
-                result.push_back(nic);
+            const std::vector<const RailNic*> nics = in_turns(nics_on(place));
+            result.insert(result.end(), nics.begin(), nics.end());
         }
         for (const RailNic& nic : nics_) {  // on a node that the topology does not list
             if (std::find(result.begin(), result.end(), &nic) == result.end()) result.push_back(&nic);
         }
         return result;
+    }
+
+    /// One NIC of each host bridge in turn, and of those of one bridge one of each GPU in turn, so that no
+    /// GPU and no bridge has more of the host's traffic beside its own than it must.
+    std::vector<const RailNic*> in_turns(std::vector<const RailNic*> nics) const {
+        auto turn_in_share = [&](const RailNic* nic) {
+            const auto turn = turn_in_share_.find(nic);
+            return turn == turn_in_share_.end() ? 0 : turn->second;
+        };
+        std::stable_sort(nics.begin(), nics.end(), [&](const RailNic* a, const RailNic* b) {
+            return turn_in_share(a) < turn_in_share(b);
+        });
+        std::map<std::size_t, std::size_t> used;  // by host bridge
+        std::map<const RailNic*, std::size_t> turns;
+        for (const RailNic* nic : nics)
+            turns[nic] = used[host_bridge_of(machine_, nic->nic->parent)]++;
+        std::stable_sort(nics.begin(), nics.end(),
+                         [&](const RailNic* a, const RailNic* b) { return turns.at(a) < turns.at(b); });
+        return nics;
     }
 
     void choose_for_nodes() {
@@ -230,7 +249,7 @@ class Selection {
     }
 
     std::string reason_for_node(int node, double limit, std::span<const RailNic* const> chosen) const {
-        if (chosen.empty()) return "no rail has a place in the topology";
+        if (chosen.empty()) return placeless_reason();
         const auto strange = std::count_if(chosen.begin(), chosen.end(),
                                            [&](const RailNic* n) { return n->nic->numa != node; });
         std::string reason =
@@ -244,6 +263,7 @@ class Selection {
     std::vector<RailNic> nics_;  // in bus order
     Indices everywhere_;
     std::map<int, std::vector<std::string>> far_;  // GPUs without a near NIC, by the node whose NICs they use
+    std::map<const RailNic*, std::size_t> turn_in_share_;  // position among the NICs that a GPU was given
     RailMap map_;
 };
 

@@ -160,6 +160,14 @@ TEST(HostMemory, OneNicOfEachHostBridgeInTurn) {
     EXPECT_EQ(short_names(rails, map.by_numa[1]), "93,a4,b5,c6");
 }
 
+TEST(HostMemory, OneNicOfEachGpuInTurn) {
+    const Machine machine = read_machine(topology_file("p5en.48xl"));
+    const std::vector<RailDesc> rails = efa_rails(machine);
+    const RailMap map = select_rails(machine, rails);
+    EXPECT_EQ(short_names(rails, map.by_numa[0]), "55,57,6e,70");
+    EXPECT_EQ(short_names(rails, map.by_numa[1]), "87,89,a0,a2");
+}
+
 TEST(HostMemory, SeveralNodesAndUnknownOnes) {
     const Machine machine = read_machine(topology_file("p5.48xl"));
     const RailMap map = select_rails(machine, efa_rails(machine));

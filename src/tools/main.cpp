@@ -1,0 +1,80 @@
+// railyard-info: which rails a machine has, which GPU and which memory they serve, and why.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "common/params.h"
+#include "common/status.h"
+#include "railyard_version.h"
+#include "tools/reports.h"
+
+namespace railyard::tools {
+namespace {
+
+struct Command {
+    SurveyOptions survey;
+    bool json = false;
+    bool attributes = false;
+    std::string svg;
+};
+
+void declare(CLI::App& app, Command& command) {
+    app.set_version_flag("--version", RAILYARD_VERSION);
+    app.add_option("--provider", command.survey.provider,
+                   "as the setting provider: auto, efa-direct, efa, cxi, verbs, tcp, shm")
+        ->capture_default_str();
+    app.add_option("--devices", command.survey.devices,
+                   "as the setting devices: names separated by commas, ^ first to exclude");
+    app.add_option("--max-host-gbps", command.survey.max_host_gbps,
+                   "most that a range of host memory gets rails for (Gbit/s); 0: by link capacity")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--xml", command.survey.xml,
+                   "hwloc XML file to take the topology from, instead of this machine");
+    app.add_flag("--offline", command.survey.offline,
+                 "ask no libfabric: the EFAs of the topology are the rails");
+    app.add_flag("--json", command.json, "print JSON instead of tables");
+    app.add_flag("--attributes", command.attributes, "print every attribute of every rail");
+    app.add_option("--svg", command.svg, "also write a picture to this file");
+}
+
+void write_file(const std::string& path, const std::string& text) {
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file)
+        throw Error(Status::invalid_param,
+                    "cannot write \"" + path + "\": check the directory and its rights");
+}
+
+int run(const Command& command) {
+    const Survey survey = make_survey(command.survey);
+    if (!command.svg.empty()) write_file(command.svg, picture(survey));
+    const std::string report = command.json ? json_report(survey) : text_report(survey, command.attributes);
+    std::fputs(report.c_str(), stdout);
+    if (survey.trouble.empty()) return 0;
+    std::fprintf(stderr, "railyard-info: no rails: %s\n", survey.trouble.c_str());
+    return command.survey.offline ? 0 : 1;  // a topology without EFAs is an answer, too
+}
+
+}  // namespace
+}  // namespace railyard::tools
+
+int main(int argc, char** argv) {
+    using namespace railyard;
+    CLI::App app("What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom.");
+    try {
+        const Params params =
+            Params::parse({});  // the environment's settings, for what the command line leaves out
+        apply_log_level(params);
+        tools::Command command;
+        command.survey.provider = params.provider;
+        command.survey.devices = params.devices;
+        tools::declare(app, command);
+        CLI11_PARSE(app, argc, argv);
+        return tools::run(command);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "railyard-info: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,155 @@
+#include "tools/survey.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "common/status.h"
+#include "fabric/info.h"
+#include "topology/hwloc_tree.h"
+
+namespace railyard::tools {
+namespace {
+
+using topology::NicDesc;
+
+/// In the order in which "auto" looks.
+constexpr const char* families[] = {"efa-direct", "efa", "cxi", "verbs", "tcp", "shm"};
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this machine";
+}
+
+std::string file_stem(const std::string& path) {
+    const std::string name = path.substr(path.find_last_of('/') + 1);
+    return name.ends_with(".xml") && name.size() > 4 ? name.substr(0, name.size() - 4) : name;
+}
+
+const NicDesc* nic_at(const topology::Machine& machine, const std::optional<topology::PciAddress>& pci) {
+    const auto nic = std::find_if(machine.nics.begin(), machine.nics.end(),
+                                  [&](const NicDesc& n) { return n.pci == pci; });
+    return nic == machine.nics.end() ? nullptr : &*nic;
+}
+
+std::optional<topology::PciAddress> address_of(const fi_info& info) {
+    if (!info.nic || !info.nic->bus_attr || info.nic->bus_attr->bus_type != FI_BUS_PCI) return std::nullopt;
+    const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
+    return topology::PciAddress{pci.domain_id, pci.bus_id, pci.device_id, pci.function_id};
+}
+
+std::string state_of(const fi_info& info) {
+    if (!info.nic || !info.nic->link_attr)
+        return "up";  // without a NIC of its own: discovery leaves out what is down
+    switch (info.nic->link_attr->state) {
+        case FI_LINK_UP:
+            return "up";
+        case FI_LINK_DOWN:
+            return "down";
+        default:
+            return "unknown";
+    }
+}
+
+RailRow live_row(const fabric::Device& device, const topology::Machine& machine) {
+    const fi_info& info = *device.info;
+    RailRow row{
+        device.name,      device.provider,        info.fabric_attr->name ? info.fabric_attr->name : "",
+        address_of(info), topology::unknown_numa, 0,
+        state_of(info),   attributes_of(info)};
+    if (info.nic && info.nic->link_attr) row.gbps = static_cast<double>(info.nic->link_attr->speed) / 1e9;
+    if (const NicDesc* nic = nic_at(machine, row.pci)) {
+        row.numa = nic->numa;
+        if (row.gbps <= 0) row.gbps = nic->gbps;
+    }
+    return row;
+}
+
+/// The first EFA generation writes in software only, which the fabric efa does and efa-direct does not.
+RailRow offline_row(const NicDesc& nic) {
+    const char* fabric = nic.device_id == 0xefa0 ? "efa" : "efa-direct";
+    const std::string name = nic.name.empty() ? to_string(nic.pci) : nic.name;
+    return {name, "efa", fabric, nic.pci, nic.numa, nic.gbps, "unknown", {}};
+}
+
+std::string device_names(const std::vector<fabric::Device>& devices) {
+    std::string text;
+    for (const fabric::Device& device : devices)
+        text += (text.empty() ? "" : ", ") + device.name;
+    return text;
+}
+
+void find_others(const SurveyOptions& options, const fabric::DeviceFilter& filter, Survey& survey) {
+    if (options.provider != "auto") return;
+    for (const char* family : families) {
+        if (family == survey.family) continue;
+        try {
+            const std::vector<fabric::Device> devices = fabric::discover(family, filter);
+            survey.others.push_back(std::string(family) + " (" + devices.front().provider +
+                                    "): " + device_names(devices));
+        } catch (const Error&) {
+            continue;  // the machine has none of that family
+        }
+    }
+}
+
+void find_rails(const SurveyOptions& options, Survey& survey) {
+    const fabric::DeviceFilter filter = fabric::parse_device_filter(options.devices);
+    try {
+        const std::vector<fabric::Device> devices = fabric::discover(options.provider, filter);
+        survey.family = devices.front().family;
+        for (const fabric::Device& device : devices)
+            survey.rails.push_back(live_row(device, survey.machine));
+    } catch (const Error& error) {
+        survey.trouble = error.what();
+    }
+    find_others(options, filter, survey);
+}
+
+void find_efas(Survey& survey) {
+    for (const NicDesc& nic : survey.machine.nics) {
+        if (nic.efa) survey.rails.push_back(offline_row(nic));
+    }
+    if (survey.rails.empty()) survey.trouble = "the topology has no EFA (PCI id 1d0f:efa*)";
+}
+
+}  // namespace
+
+Survey make_survey(const SurveyOptions& options) {
+    Survey survey;
+    survey.machine = topology::read_machine(options.xml);
+    survey.title = options.xml.empty() ? host_name() : file_stem(options.xml);
+    if (!options.xml.empty()) {
+        survey.source = options.xml;
+    } else {
+        survey.source = survey.machine.this_machine ? "this machine" : "the file that HWLOC_XMLFILE names";
+    }
+    if (options.offline) {
+        find_efas(survey);
+    } else {
+        find_rails(options, survey);
+    }
+    std::vector<topology::RailDesc> rails;
+    for (const RailRow& row : survey.rails)
+        rails.push_back({row.name, row.pci, row.gbps});
+    survey.map = topology::select_rails(survey.machine, rails, {options.max_host_gbps});
+    return survey;
+}
+
+std::vector<std::string> rail_names(const Survey& survey, const std::vector<std::size_t>& indices) {
+    std::vector<std::string> names;
+    for (const std::size_t index : indices)
+        names.push_back(survey.rails.at(index).name);
+    return names;
+}
+
+std::string gbps_text(double gbps) {
+    if (gbps <= 0) return "?";
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.4g", gbps);
+    return text.data();
+}
+
+}  // namespace railyard::tools

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <map>
+
+#include "tools/reports.h"
+
+namespace railyard::tools {
+namespace {
+
+/// Columns as wide as their widest cell, two blanks between them.
+class Table {
+  public:
+    explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+    void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+    [[nodiscard]] std::string text() const {
+        std::vector<std::size_t> widths(rows_.front().size());
+        for (const std::vector<std::string>& row : rows_) {
+            for (std::size_t i = 0; i < row.size(); ++i)
+                widths[i] = std::max(widths[i], row[i].size());
+        }
+        std::string text;
+        for (const std::vector<std::string>& row : rows_) {
+            std::string line = " ";
+            for (std::size_t i = 0; i < row.size(); ++i)
+                line += " " + row[i] + std::string(widths[i] + 1 - row[i].size(), ' ');
+            text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+        }
+        return text;
+    }
+
+  private:
+    std::vector<std::vector<std::string>> rows_;
+};
+
+std::string joined(const std::vector<std::string>& words, const char* between = ", ") {
+    std::string text;
+    for (const std::string& word : words)
+        text += (text.empty() ? "" : between) + word;
+    return text;
+}
+
+std::string numa_text(int numa) {
+    return numa == topology::unknown_numa ? "-" : std::to_string(numa);
+}
+
+/// The names, or how many where that is all of many.
+std::string rails_text(const Survey& survey, const std::vector<std::size_t>& indices) {
+    if (indices.empty()) return "none";
+    if (indices.size() == survey.rails.size() && indices.size() > 4)
+        return "all " + std::to_string(indices.size());
+    return joined(rail_names(survey, indices), " ");
+}
+
+std::string memory_text(std::uint64_t bytes) {
+    return std::to_string(bytes >> 30) + " GiB";
+}
+
+std::string rails_section(const Survey& survey) {
+    std::string text = "Rails: " + std::to_string(survey.rails.size());
+    if (!survey.family.empty()) text += ", family " + survey.family;
+    text += "\n";
+    if (!survey.rails.empty()) {
+        Table table({"#", "device", "provider", "fabric", "PCI", "NUMA", "Gbit/s", "state"});
+        for (std::size_t i = 0; i < survey.rails.size(); ++i) {
+            const RailRow& rail = survey.rails[i];
+            table.add({std::to_string(i), rail.name, rail.provider, rail.fabric,
+                       rail.pci ? to_string(*rail.pci) : "-", numa_text(rail.numa), gbps_text(rail.gbps),
+                       rail.state});
+        }
+        text += table.text();
+    }
+    if (!survey.others.empty()) {
+        text += "\nWould do as well, with the setting provider:\n";
+        for (const std::string& other : survey.others)
+            text += "  " + other + "\n";
+    }
+    return text;
+}
+
+std::string attribute_lines(const std::vector<Attribute>& attributes) {
+    std::string text;
+    std::string group;
+    for (const Attribute& attribute : attributes) {
+        const std::string shown = attribute.group == group ? "" : attribute.group;
+        group = attribute.group;
+        text += "  " + shown + std::string(std::max<std::size_t>(shown.size(), 7) + 1 - shown.size(), ' ') +
+                attribute.name + ": " + attribute.value + "\n";
+    }
+    return text;
+}
+
+bool has(const RailRow& rail, const Attribute& wanted) {
+    return std::any_of(rail.attributes.begin(), rail.attributes.end(), [&](const Attribute& a) {
+        return a.group == wanted.group && a.name == wanted.name && a.value == wanted.value;
+    });
+}
+
+std::string attributes_section(const Survey& survey, bool every_attribute) {
+    if (survey.rails.empty() || survey.rails.front().attributes.empty()) return "";
+    std::string text;
+    if (every_attribute) {
+        for (const RailRow& rail : survey.rails)
+            text += "\nAttributes of " + rail.name + "\n" + attribute_lines(rail.attributes);
+        return text;
+    }
+    std::vector<Attribute> common;
+    std::vector<std::string> different;
+    for (const Attribute& attribute : survey.rails.front().attributes) {
+        if (std::all_of(survey.rails.begin(), survey.rails.end(),
+                        [&](const RailRow& rail) { return has(rail, attribute); })) {
+            common.push_back(attribute);
+        } else {
+            different.push_back(attribute.group + " " + attribute.name);
+        }
+    }
+    text = std::string("\nAttributes") + (survey.rails.size() > 1 ? ", the same on every rail" : "") + "\n" +
+           attribute_lines(common);
+    if (!different.empty()) text += "  Others differ: " + joined(different) + " (--attributes shows them)\n";
+    return text;
+}
+
+std::string gpus_section(const Survey& survey) {
+    if (survey.machine.gpus.empty()) return "\nGPUs: none\n";
+    Table table({"#", "PCI", "NUMA", "rails", "why"});
+    for (std::size_t i = 0; i < survey.machine.gpus.size(); ++i) {
+        const topology::GpuDesc& gpu = survey.machine.gpus[i];
+        table.add({std::to_string(i), to_string(gpu.pci), numa_text(gpu.numa),
+                   rails_text(survey, survey.map.by_gpu[i]), survey.map.gpu_reasons[i]});
+    }
+    return "\nGPUs: " + std::to_string(survey.machine.gpus.size()) + ", in bus order\n" + table.text();
+}
+
+std::string nodes_section(const Survey& survey) {
+    if (survey.machine.numa.empty()) return "\nNUMA nodes: unknown; host memory uses all rails\n";
+    Table table({"node", "memory", "rails for host memory", "why"});
+    for (const topology::NumaNode& node : survey.machine.numa) {
+        const auto number = static_cast<std::size_t>(node.node);
+        table.add({std::to_string(node.node), memory_text(node.memory),
+                   rails_text(survey, survey.map.by_numa[number]), survey.map.numa_reasons[number]});
+    }
+    return "\nNUMA nodes: " + std::to_string(survey.machine.numa.size()) + "\n" + table.text();
+}
+
+}  // namespace
+
+std::string text_report(const Survey& survey, bool every_attribute) {
+    std::string text = survey.title + ", topology of " + survey.source + "\n\n" + rails_section(survey) +
+                       gpus_section(survey) + nodes_section(survey);
+    if (!survey.map.notes.empty()) text += "\n";
+    for (const std::string& note : survey.map.notes)
+        text += "Note: " + note + "\n";
+    return text + attributes_section(survey, every_attribute);
+}
+
+}  // namespace railyard::tools

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""railyard-info as a user runs it.  info_test.py PROGRAM CASE
+
+What is expected of the instance types is computed here from the tables of instances.py, by rules written down anew, so that a
+mistake has to be made twice to pass.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+from instances import INSTANCES
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(program, *arguments, status=0, **environment):
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **environment})
+    assert done.returncode == status, (arguments, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def xml_of(instance):
+    return str(HERE / f"{instance.name}.xml")
+
+
+def address(bus, slot):
+    return f"0000:{bus:02x}:{slot:02x}.0"
+
+
+def efa_name(bus, slot):
+    return f"rdmap{bus}s{slot}"
+
+
+def efas_of(instance):
+    """(bus, slot, node, position of its host bridge) in bus order."""
+    return sorted((bus, slot, host.node, index) for index, host in enumerate(instance.bridges) for bus, slot in host.efa)
+
+
+def place(text):
+    """"53" or "10:1c" of the table's right half, as (bus, slot)."""
+    bus, _, slot = text.partition(":")
+    return int(bus, 16), int(slot or "0", 16)
+
+
+def host_rails(instance, node):
+    """Of the node's NICs, then of the others', as many as the table says; of each bridge and each GPU one in turn."""
+    position = {}  # of an EFA among those of its GPU
+    for names in instance.gpu_rails.values():
+        for turn, name in enumerate(names):
+            position[place(name)] = turn
+    chosen = []
+    for wanted in [node, -1] + [other for other in (0, 1) if other != node]:
+        turns = {}
+        for efa in sorted((efa for efa in efas_of(instance) if efa[2] == wanted), key=lambda efa: position.get(efa[:2], 0)):
+            turns.setdefault(efa[3], []).append(efa)
+        for turn in range(max((len(efas) for efas in turns.values()), default=0)):
+            chosen += [efas[turn] for _, efas in sorted(turns.items()) if turn < len(efas)]
+    return [efa_name(bus, slot) for bus, slot, _, _ in sorted(chosen[:instance.host_rails])]
+
+
+def expected(instance):
+    fabric = "efa" if instance.efa_id == "efa0" else "efa-direct"
+    gpus = sorted((bus, slot, host.node) for host in instance.bridges for bus, slot in host.gpu)
+    rails_of = {place(gpu): [efa_name(*place(name)) for name in names] for gpu, names in instance.gpu_rails.items()}
+    return {
+        "rails": [{"name": efa_name(bus, slot), "pci": address(bus, slot), "numa": node, "gbps": instance.gbps,
+                   "provider": "efa", "fabric": fabric} for bus, slot, node, _ in efas_of(instance)],
+        "gpus": [{"pci": address(bus, slot), "numa": node, "rails": rails_of[bus, slot]} for bus, slot, node in gpus],
+        "numa": [{"node": node, "rails": host_rails(instance, node)} for node in (0, 1)],
+    }
+
+
+def case_json(program):
+    for instance in INSTANCES:
+        found = json.loads(run(program, "--offline", "--xml", xml_of(instance), "--json").stdout)
+        wanted = expected(instance)
+        for part in ("rails", "gpus", "numa"):
+            assert found[part] == wanted[part], (instance.name, part, found[part], wanted[part])
+        assert list(found) == list(wanted), (instance.name, list(found))
+
+
+def case_environment(program):
+    for instance in INSTANCES:
+        by_option = run(program, "--offline", "--json", "--xml", xml_of(instance))
+        assert by_option.stdout == run(program, "--offline", "--json", HWLOC_XMLFILE=xml_of(instance)).stdout, instance.name
+
+
+def case_text(program):
+    for instance in INSTANCES:
+        done = run(program, "--offline", "--xml", xml_of(instance))
+        wanted = expected(instance)
+        lines = done.stdout.splitlines()
+        for rail in wanted["rails"]:
+            row = [line.split() for line in lines if rail["pci"] in line and rail["name"] in line]
+            assert row and rail["fabric"] in row[0] and str(rail["gbps"]) in row[0], (instance.name, rail, row)
+        for gpu in wanted["gpus"]:
+            row = [line for line in lines if f" {gpu['pci']} " in line and "efa" not in line.split()]
+            assert len(row) == 1 and all(name in row[0] for name in gpu["rails"]), (instance.name, gpu, row)
+        notes = [line for line in lines if line.startswith("Note:")]
+        assert len(notes) == (1 if instance.name.startswith("g6") else 0), (instance.name, notes)
+        assert not done.stderr, done.stderr
+
+
+def case_picture(program):
+    with tempfile.TemporaryDirectory() as folder:
+        for instance in INSTANCES:
+            path = pathlib.Path(folder) / "machine.svg"
+            run(program, "--offline", "--xml", xml_of(instance), "--svg", str(path))
+            root = xml.etree.ElementTree.parse(path).getroot()
+            width, height = (float(part) for part in root.get("viewBox").split()[2:])
+            words = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+            wanted = expected(instance)
+            for rail in wanted["rails"]:
+                assert words.count(rail["name"]) == 1, (instance.name, rail["name"], words.count(rail["name"]))
+            for index, gpu in enumerate(wanted["gpus"]):
+                assert f"GPU {index}" in words and gpu["pci"] in words, (instance.name, gpu)
+            tags = sum(len(node["rails"]) for node in wanted["numa"])
+            assert sum(word in ("M0", "M1") for word in words) == tags + 2 + 1, instance.name  # + one a node, + the legend
+            for box in root.iter("{http://www.w3.org/2000/svg}rect"):
+                if box.get("x"):
+                    assert 0 <= float(box.get("x")) and float(box.get("x")) + float(box.get("width")) <= width, instance.name
+                    assert 0 <= float(box.get("y")) and float(box.get("y")) + float(box.get("height")) <= height, instance.name
+
+
+def case_page(program):
+    """The picture in docs/topology.md is the one that the program draws."""
+    shown = HERE.parent.parent / "docs" / "images" / "p5.48xl.svg"
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "p5.48xl.svg"
+        run(program, "--offline", "--xml", str(HERE / "p5.48xl.xml"), "--svg", str(path))
+        assert path.read_text(encoding="utf-8") == shown.read_text(encoding="utf-8"), \
+            f"{shown} is old: railyard-info --offline --xml test/topo/p5.48xl.xml --svg {shown}"
+
+
+def case_live(program):
+    """Whatever this machine has: the report is whole, and every name in it is a rail's."""
+    done = run(program, "--json")
+    report = json.loads(done.stdout)
+    names = {rail["name"] for rail in report["rails"]}
+    assert names, report
+    for rail in report["rails"]:
+        assert set(rail) == {"name", "pci", "numa", "gbps", "provider", "fabric"}, rail
+        assert rail["provider"], rail
+    assert report["numa"], report
+    for served in report["gpus"] + report["numa"]:
+        assert served["rails"] and set(served["rails"]) <= names, served
+    text = run(program).stdout
+    assert all(name in text for name in names) and "max_msg_size" in text, text
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "machine.svg"
+        run(program, "--svg", str(path))
+        words = [part.text for part in xml.etree.ElementTree.parse(path).getroot().iter("{http://www.w3.org/2000/svg}text")]
+        assert names <= set(words), words
+
+
+def case_limit(program):
+    p5 = next(instance for instance in INSTANCES if instance.name == "p5.48xl")
+    for limit, count in (("100", 1), ("800", 8), ("3200", 32)):
+        report = json.loads(run(program, "--offline", "--json", "--xml", xml_of(p5), "--max-host-gbps", limit).stdout)
+        assert [len(node["rails"]) for node in report["numa"]] == [count, count], limit
+
+
+def case_errors(program):
+    with tempfile.TemporaryDirectory() as folder:
+        damaged = pathlib.Path(folder) / "damaged.xml"
+        damaged.write_text("<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><obj", encoding="utf-8")
+        for path in ("/no/such/file.xml", str(damaged)):
+            done = run(program, "--offline", "--xml", path, status=1)
+            assert path in done.stderr and "lstopo" in done.stderr and not done.stdout, (done.stdout, done.stderr)
+        done = run(program, "--offline", "--svg", f"{folder}/no/such/folder/x.svg", status=1)
+        assert "/no/such/folder/x.svg" in done.stderr, done.stderr
+    done = run(program, "--provider", "nosuchprovider", status=1)
+    assert "nosuchprovider" in done.stderr and "libfabric offers" in done.stderr, done.stderr
+    assert "NUMA nodes" in done.stdout, "the machine is shown even where no rail is"
+    done = run(program, "--devices", "a,,b", status=1)
+    assert "devices" in done.stderr, done.stderr
+
+
+if __name__ == "__main__":
+    globals()["case_" + sys.argv[2]](sys.argv[1])
