@@ -74,7 +74,9 @@ RailRow offline_row(const NicDesc& nic) {
     return {name, "efa", fabric, nic.pci, nic.numa, nic.gbps, "unknown", {}};
 }
 
+/// Their names, or how many there are where those would fill the screen.
 std::string device_names(const std::vector<fabric::Device>& devices) {
+    if (devices.size() > 4) return std::to_string(devices.size()) + " devices";
     std::string text;
     for (const fabric::Device& device : devices)
         text += (text.empty() ? "" : ", ") + device.name;

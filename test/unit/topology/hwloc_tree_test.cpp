@@ -139,8 +139,10 @@ TEST(HwlocTree, UnreadableFilesAreNamed) {
     expect_refused("/no/such/file.xml");
     expect_refused("/");
     const std::string path = testing::TempDir() + "railyard_no_topology_" + std::to_string(getpid()) + ".xml";
-    for (const char* text : {"", "nothing", "<?xml version=\"1.0\"?><html/>",
-                             "<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object "}) {
+    for (const char* text :
+         {"", "nothing",
+          "<?xml version=\"1.0\"?>\n<topology version=\"2.0\">\n<object type=\"Foo\"/>\n</topology>",
+          "<?xml version=\"1.0\"?><html/>", "<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object "}) {
         std::ofstream(path) << text;
         expect_refused(path);
     }
