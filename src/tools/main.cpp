@@ -25,8 +25,9 @@ void declare(CLI::App& app, Command& command) {
         ->capture_default_str();
     app.add_option("--devices", command.survey.devices,
                    "as the setting devices: names separated by commas, ^ first to exclude");
-    app.add_option("--max-host-gbps", command.survey.max_host_gbps,
-                   "most that a range of host memory gets rails for (Gbit/s); 0: by link capacity")
+    app.add_option(
+           "--max-bw-per-dram-seg", command.survey.max_host_gbps,
+           "as the setting max_bw_per_dram_seg: most that a range of host memory gets rails for (Gbit/s)")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
     app.add_option("--xml", command.survey.xml,
@@ -70,6 +71,8 @@ int main(int argc, char** argv) {
         tools::Command command;
         command.survey.provider = params.provider;
         command.survey.devices = params.devices;
+        command.survey.xml = params.topology_file;
+        command.survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
         tools::declare(app, command);
         CLI11_PARSE(app, argc, argv);
         return tools::run(command);

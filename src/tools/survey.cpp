@@ -34,10 +34,9 @@ const NicDesc* nic_at(const topology::Machine& machine, const std::optional<topo
     return nic == machine.nics.end() ? nullptr : &*nic;
 }
 
-std::optional<topology::PciAddress> address_of(const fi_info& info) {
-    if (!info.nic || !info.nic->bus_attr || info.nic->bus_attr->bus_type != FI_BUS_PCI) return std::nullopt;
-    const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
-    return topology::PciAddress{pci.domain_id, pci.bus_id, pci.device_id, pci.function_id};
+std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
+    if (!nic.on_pci_bus) return std::nullopt;
+    return topology::PciAddress{nic.domain, nic.bus, nic.device, nic.function};
 }
 
 std::string state_of(const fi_info& info) {
@@ -55,11 +54,14 @@ std::string state_of(const fi_info& info) {
 
 RailRow live_row(const fabric::Device& device, const topology::Machine& machine) {
     const fi_info& info = *device.info;
-    RailRow row{
-        device.name,      device.provider,        info.fabric_attr->name ? info.fabric_attr->name : "",
-        address_of(info), topology::unknown_numa, 0,
-        state_of(info),   attributes_of(info)};
-    if (info.nic && info.nic->link_attr) row.gbps = static_cast<double>(info.nic->link_attr->speed) / 1e9;
+    RailRow row;
+    row.name = device.name;
+    row.provider = device.provider;
+    if (info.fabric_attr->name) row.fabric = info.fabric_attr->name;
+    row.pci = address_of(device.nic);
+    row.gbps = device.nic.gbps;
+    row.state = state_of(info);
+    row.attributes = attributes_of(info);
     if (const NicDesc* nic = nic_at(machine, row.pci)) {
         row.numa = nic->numa;
         if (row.gbps <= 0) row.gbps = nic->gbps;

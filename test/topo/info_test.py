@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""railyard-info as a user runs it.  info_test.py PROGRAM CASE
+"""railyard-info as a user runs it.  info_test.py PROGRAM CASE [PROVIDER_DIRECTORY]
 
 What is expected of the instance types is computed here from the tables of instances.py, by rules written down anew, so that a
 mistake has to be made twice to pass.
@@ -158,11 +158,20 @@ def case_live(program):
         assert names <= set(words), words
 
 
+def case_simulated(program):
+    """Through libfabric and a simulated provider comes out what the topology alone says."""
+    for instance in INSTANCES:
+        done = run(program, "--json", HWLOC_XMLFILE=xml_of(instance), FI_PROVIDER="efa", FI_PROVIDER_PATH=sys.argv[3])
+        assert json.loads(done.stdout) == expected(instance), (instance.name, done.stdout)
+
+
 def case_limit(program):
     p5 = next(instance for instance in INSTANCES if instance.name == "p5.48xl")
     for limit, count in (("100", 1), ("800", 8), ("3200", 32)):
-        report = json.loads(run(program, "--offline", "--json", "--xml", xml_of(p5), "--max-host-gbps", limit).stdout)
+        report = json.loads(run(program, "--offline", "--json", "--xml", xml_of(p5), "--max-bw-per-dram-seg", limit).stdout)
         assert [len(node["rails"]) for node in report["numa"]] == [count, count], limit
+        by_setting = run(program, "--offline", "--json", RAILYARD_TOPOLOGY_FILE=xml_of(p5), RAILYARD_MAX_BW_PER_DRAM_SEG=limit)
+        assert json.loads(by_setting.stdout) == report, limit
 
 
 def case_errors(program):
