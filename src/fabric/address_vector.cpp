@@ -23,19 +23,26 @@ fi_addr_t AddressVector::insert(std::string_view address) {
                                           std::to_string(info.src_addrlen) +
                                           ": the peer's provider or address family differs");
     }
-    if (const auto known = kept_.find(address); known != kept_.end()) return known->second;
+    if (const auto found = known_.find(address); found != known_.end()) {
+        ++found->second.users;
+        return found->second.handle;
+    }
     fi_addr_t handle = FI_ADDR_NOTAVAIL;
     const int count = fi_av_insert(vector_.get(), address.data(), 1, &handle, 0, nullptr);
     if (count != 1 || handle == FI_ADDR_NOTAVAIL) {
         throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
                                                    domain_.rail() + ": the peer may have ended");
     }
-    if (domain_.caps().keeps_addresses) kept_.emplace(address, handle);
+    by_handle_[handle] = known_.emplace(address, Known{handle, 1}).first;
     return handle;
 }
 
 void AddressVector::remove(fi_addr_t handle) noexcept {
-    if (domain_.caps().keeps_addresses) return;
+    const auto found = by_handle_.find(handle);
+    if (found == by_handle_.end() || --found->second->second.users > 0 || domain_.caps().keeps_addresses)
+        return;
+    known_.erase(found->second);
+    by_handle_.erase(found);
     const int rc = fi_av_remove(vector_.get(), &handle, 1, 0);
     if (rc != 0) RAILYARD_LOG(debug, domain_.rail().c_str(), "fi_av_remove: %s", fi_strerror(-rc));
 }

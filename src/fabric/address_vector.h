@@ -21,14 +21,23 @@ class AddressVector {
     /// peer. Role holder only. Throws Error{mismatch} for bytes of the wrong length, Error{remote_disconnect}
     /// when refused.
     [[nodiscard]] fi_addr_t insert(std::string_view address);
-    /// Gives the handle up. Where the provider cannot reuse it, the same address gets it again later.
+    /// Gives one insertion up; the last one of an address removes it. Where the provider cannot reuse
+    /// handles, the same address gets its own again later.
     void remove(fi_addr_t handle) noexcept;
 
     [[nodiscard]] fid_av* get() const noexcept { return vector_.get(); }
 
   private:
+    /// Providers differ in what a second insertion of an address gives; efa gives the same handle, which one
+    /// removal then ends for both. So each address is inserted once, and counted here.
+    struct Known {
+        fi_addr_t handle = FI_ADDR_NOTAVAIL;
+        std::size_t users = 0;
+    };
+
     const Domain& domain_;
-    std::map<std::string, fi_addr_t, std::less<>> kept_;  // of providers that keep addresses
+    std::map<std::string, Known, std::less<>> known_;
+    std::map<fi_addr_t, std::map<std::string, Known, std::less<>>::iterator> by_handle_;
     Fid<fid_av> vector_;
 };
 
