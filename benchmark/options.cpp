@@ -32,6 +32,10 @@ struct UsageError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+bool is_tcp(std::string_view provider) {
+    return provider == "tcp" || provider == "net" || provider == "tcp;ofi_rxm";
+}
+
 void declare_plugin(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--plugin", options.plugin, "Backend to drive: libplugin_NAME.so")->capture_default_str();
     app.add_option(
@@ -200,7 +204,7 @@ void stay_on_this_host(Options& options) {
         options.params["provider"] = "tcp";
         choice = fabric_choice(options.params);
     }
-    bool tcp = choice.provider == "tcp" || choice.provider == "net" || choice.provider == "tcp;ofi_rxm";
+    const bool tcp = is_tcp(choice.provider);
     if (tcp && choice.devices.empty()) options.params["devices"] = "lo";
 }
 
@@ -248,6 +252,8 @@ FabricChoice fabric_choice(const std::map<std::string, std::string>& params) {
 
 unsigned rails_asked(const FabricChoice& choice) {
     bool names = !choice.devices.empty() && choice.devices.front() != '^';
+    const bool one_device = choice.provider == "auto" || choice.provider == "shm" || is_tcp(choice.provider);
+    if (!names && !one_device) return choice.rails_limit;
     auto commas = std::count(choice.devices.begin(), choice.devices.end(), ',');
     unsigned rails = (names ? static_cast<unsigned>(commas) + 1 : 1) * choice.rails_per_device;
     return choice.rails_limit != 0 ? std::min(rails, choice.rails_limit) : rails;

@@ -106,7 +106,7 @@ void Report::print_heading(const Point& point) {
     unsigned rails = rails_asked(fabric_choice(options_.params));
     std::string heading = options_.raw_only ? "plain libfabric loop" : options_.plugin;
     if (provider_ != "auto") heading += ", " + provider_;
-    heading += std::string(", ") + to_string(point.op) + ", " + std::to_string(rails) +
+    heading += std::string(", ") + to_string(point.op) + ", " + (rails ? std::to_string(rails) : "all") +
                (rails == 1 ? " rail" : " rails") + ", notifications " + (point.notify ? "on" : "off") +
                ", progress thread " + (options_.progress_thread ? "on" : "off") +
                (options_.check ? "" : ", NOT CHECKED");

@@ -48,6 +48,8 @@ TEST(BenchOptions, RailsAskedFollowParams) {
     EXPECT_EQ(rails_asked({"tcp", "a,b", 2, 3}), 3u);
     EXPECT_EQ(rails_asked({"tcp", "^a,b", 2, 0}), 2u);
     EXPECT_EQ(rails_asked({"auto", "", 1, 0}), 1u);
+    EXPECT_EQ(rails_asked({"efa-direct", "", 1, 0}), 0u);
+    EXPECT_EQ(rails_asked({"efa-direct", "", 1, 8}), 8u);
 }
 
 TEST(BenchOptions, WorkloadIsTaken) {
