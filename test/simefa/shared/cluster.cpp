@@ -188,7 +188,10 @@ std::uint32_t Cluster::index_of(const NicSlot& slot) const noexcept {
 
 std::string Cluster::fresh_name(std::string_view kind) {
     static std::atomic<unsigned> next{0};
-    return std::string(kind) + "-" + hex(owner_) + "-" + std::to_string(next.fetch_add(1));
+    // A process may hold this code twice, in the provider and in a test: each copy counts for itself.
+    const auto copy = reinterpret_cast<std::uintptr_t>(&next) >> 3 & 0xffffff;
+    return std::string(kind) + "-" + hex(owner_) + "-" + std::to_string(copy) + "-" +
+           std::to_string(next.fetch_add(1));
 }
 
 std::string Cluster::endpoint_name(const Address& address) {
