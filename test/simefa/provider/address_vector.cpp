@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -175,15 +176,17 @@ fi_ops AddressVector::fid_ops_ = {
     .ops_set = unsupported,
 };
 
-fi_ops_av AddressVector::ops_ = {
-    .size = sizeof(fi_ops_av),
-    .insert = insert,
-    .insertsvc = unsupported,
-    .insertsym = unsupported,
-    .remove = remove,
-    .lookup = lookup,
-    .straddr = straddr,
-    .av_set = unsupported,
-};
+fi_ops_av AddressVector::ops_ = [] {
+    fi_ops_av calls{};  // later headers have more members, which stay null
+    calls.size = offsetof(fi_ops_av, av_set) + sizeof(calls.av_set);
+    calls.insert = insert;
+    calls.insertsvc = unsupported;
+    calls.insertsym = unsupported;
+    calls.remove = remove;
+    calls.lookup = lookup;
+    calls.straddr = straddr;
+    calls.av_set = unsupported;
+    return calls;
+}();
 
 }  // namespace simefa

@@ -54,7 +54,7 @@ CompletionQueue::CompletionQueue(Domain& owner, const fi_cq_attr& attr, void* co
       domain_(owner),
       format_(attr.format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr.format),
       wait_object_(attr.wait_obj),
-      ring_(attr.size ? attr.size : queue_default_direct) {
+      ring_(attr.size) {
     fid.fclass = FI_CLASS_CQ;
     fid.context = context_of_user;
     fid.ops = &fid_ops_;
@@ -82,6 +82,9 @@ int CompletionQueue::open(fid_domain* domain, fi_cq_attr* attr, fid_cq** queue, 
     }
     try {
         Domain& owner = *Domain::from(&domain->fid);
+        // Fabric efa makes room for all that its endpoint's queues hold; both fabrics say what they took.
+        if (attr->size == 0) attr->size = queue_default;
+        if (owner.kind() == FabricKind::rdm) attr->size = std::max(attr->size, queue_default);
         auto* made = new CompletionQueue(owner, *attr, context);
         if (const int rc = attr->wait_obj == FI_WAIT_NONE ? 0 : made->open_wait_objects()) {
             delete made;

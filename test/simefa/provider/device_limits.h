@@ -12,8 +12,7 @@ inline constexpr std::size_t receive_depth = 8192;
 inline constexpr std::size_t inject_direct = 32;  // the device's inline data
 inline constexpr std::size_t inject_rdm = 4096;
 inline constexpr std::size_t address_size = 32;
-inline constexpr std::size_t queue_default_direct = receive_depth + transmit_depth;
-inline constexpr std::size_t queue_default_rdm = receive_depth + transmit_depth;
+inline constexpr std::size_t queue_default = receive_depth + transmit_depth;  // entries of a completion queue
 inline constexpr std::size_t regions_per_nic = 262144;
 inline constexpr std::size_t endpoints_per_nic = 256;
 

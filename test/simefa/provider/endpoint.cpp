@@ -215,7 +215,9 @@ void Endpoint::progress(std::uint64_t now, bool by_application) noexcept {
     transmit_->progress(now);
     if (protocol_ && !by_application) return;
     receive_->progress(*this, arrivals_per_progress, now);
-    if (protocol_) protocol_->progress(now);
+    if (!protocol_) return;
+    protocol_->progress(now);
+    transmit_->progress(now_ns());  // answers leave in the same call
 }
 
 std::uint64_t Endpoint::next_due() const noexcept {

@@ -1,6 +1,7 @@
 // fi_getinfo: what is offered, and how hints of real clients are answered.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 

@@ -106,6 +106,24 @@ TEST(Queue, AsManyAsItHoldsAreFine) {
     EXPECT_EQ(fi_cq_read(pair.left.queue, entries, 64), 16);
 }
 
+TEST(Queue, SaysHowDeepItIs) {
+    auto depth = [](const char* fabric, std::size_t wanted) {
+        SideOptions options;
+        options.fabric = fabric;
+        Side side(options);
+        fi_cq_attr attr{};
+        attr.size = wanted;
+        fid_cq* queue = nullptr;
+        EXPECT_EQ(fi_cq_open(side.domain, &attr, &queue, nullptr), 0);
+        EXPECT_EQ(fi_close(&queue->fid), 0);
+        return attr.size;
+    };
+    EXPECT_EQ(depth("efa-direct", 0), 12288U);
+    EXPECT_EQ(depth("efa-direct", 100), 100U);
+    EXPECT_EQ(depth("efa", 4096), 12288U);
+    EXPECT_EQ(depth("efa", 20'000), 20'000U);
+}
+
 TEST(QueueDeathTest, WithoutAnEventQueueAnInternalErrorAborts) {
     Control control;
     SideOptions options;
