@@ -1,14 +1,16 @@
 // Posts one prepared transfer again and again between two engines of one process, and nothing else, for
-// counting what a descriptor costs. Prints the number of descriptors that went through. Under
-// callgrind, `measured_rounds` is the function to collect in: benchmark/micro/count.py does that.
-//
-//     descriptor-cost --provider NAME --rails N --descriptors N --size BYTES --rounds N
+// counting what a descriptor costs. Prints, as JSON, the number of descriptors that went through, and what an
+// engine costs: its creation beyond discovery, and its pinned control memory. Under callgrind,
+// `measured_rounds` is the function to collect in; benchmark/simulated.py does that.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <vector>
 
+#include "common/clock.h"
 #include "engine/engine.h"
+#include "fabric/info.h"
+#include "rail/control_channel.h"
 
 namespace railyard {
 namespace {
@@ -51,8 +53,18 @@ void drive(Engine& engine, Engine& target, Transfer& transfer) {
     }
 }
 
+double seconds_since(std::uint64_t start) {
+    return static_cast<double>(now_ns() - start) / 1e9;
+}
+
 int run(const Setting& setting) {
+    static_cast<void>(fabric::discover(setting.provider, {}));  // providers are loaded by the first
+    std::uint64_t start = now_ns();
+    static_cast<void>(fabric::discover(setting.provider, {}));
+    const double discovery = seconds_since(start);
+    start = now_ns();
     const auto engine = make_engine("initiator", setting);
+    const double creation = seconds_since(start) - discovery;
     const auto target = make_engine("target", setting);
     engine->load_connection_info("target", target->connection_info());
     std::vector<char> from(setting.size * setting.descriptors, 'x');
@@ -74,8 +86,11 @@ int run(const Setting& setting) {
     measured_rounds(*engine, *transfer, setting.rounds);
     engine->release(transfer);
     if (to != from) throw Error(Status::backend, "the bytes are not the same");
-    std::printf("{\"rails\": %zu, \"descriptors\": %llu}\n", engine->rail_count(),
-                static_cast<unsigned long long>(setting.descriptors) * setting.rounds);
+    std::printf(
+        "{\"rails\": %zu, \"descriptors\": %llu, \"creation_seconds\": %.6f, "
+        "\"control_bytes_per_rail\": %zu}\n",
+        engine->rail_count(), static_cast<unsigned long long>(setting.descriptors) * setting.rounds, creation,
+        ControlChannel::pinned_bytes);
     return 0;
 }
 

@@ -13,12 +13,11 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
       sink_(sink),
       give_up_after_ns_(give_up_after_ns),
       rail_(domain.rail()),
-      buffers_(std::make_unique<std::byte[]>((send_slots + receive_slots) * fragment_size)),
+      buffers_(std::make_unique<std::byte[]>(pinned_bytes)),
       slots_(send_slots + receive_slots) {
     if (domain.caps().local_descriptors) {
-        region_ =
-            fabric::MemoryRegion(domain, endpoint, reinterpret_cast<std::uint64_t>(buffers_.get()),
-                                 slots_.size() * fragment_size, fabric::MemoryRegion::Access::read_write);
+        region_ = fabric::MemoryRegion(domain, endpoint, reinterpret_cast<std::uint64_t>(buffers_.get()),
+                                       pinned_bytes, fabric::MemoryRegion::Access::read_write);
     }
     std::size_t index = 0;
     for (Slot& slot : slots_) {

@@ -22,6 +22,9 @@ class ControlChannel {
     static constexpr std::size_t fragment_size = 8192;
     static constexpr std::size_t send_slots = 16;
     static constexpr std::size_t receive_slots = 32;
+    /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
+    static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
+    static_assert(pinned_bytes <= std::size_t{512} << 10);
 
     ControlChannel(const fabric::Domain& domain, fabric::Endpoint& endpoint, ControlSink& sink,
                    std::uint64_t give_up_after_ns);
