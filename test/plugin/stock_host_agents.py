@@ -170,8 +170,9 @@ def case_repost(pair):
 
 
 def case_release_in_flight(pair):
+    # Released operations may still land after a later transfer over another rail has ended, so they get a place of their own.
     for _ in range(20):
-        handle = pair.prepare("WRITE", [(0, 4 << 20)], [(0, 4 << 20)])
+        handle = pair.prepare("WRITE", [(8 << 20, 4 << 20)], [(8 << 20, 4 << 20)])
         pair.agent.transfer(handle)
         handle.release()
     case_write_without_notification(pair)
