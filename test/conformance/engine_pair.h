@@ -30,7 +30,7 @@ struct Fabric {
 /// Version 2 does so above 4096 bytes only, and says "sent" for the rest, so there we ask for delivery, which
 /// takes the target.
 inline bool writes_alone(const Fabric& fabric) {
-    return fabric.provider == "shm" && FI_MAJOR(fi_version()) == 1;
+    return fabric.provider.starts_with("efa") || (fabric.provider == "shm" && FI_MAJOR(fi_version()) == 1);
 }
 
 inline std::string fabric_name(const testing::TestParamInfo<Fabric>& info) {

@@ -1,0 +1,71 @@
+"""A simulated EFA machine for programs of others: its NICs, the files they look for them in, the environment of a process."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+EFA_VENDOR_DEVICE = "[1d0f:efa"
+OPENFABRICS = "3"  # hwloc's kind of an OS device that is an RDMA device
+LIMIT_S = 60
+
+
+def nics_of(topology):
+    """(name, PCI address) of each EFA device in an hwloc XML file, in the file's order."""
+    found = []
+    for function in ElementTree.parse(topology).getroot().iter("object"):
+        if function.get("type") != "PCIDev" or EFA_VENDOR_DEVICE not in function.get("pci_type", ""):
+            continue
+        found += [(device.get("name"), function.get("pci_busid")) for device in function.findall("object")
+                  if device.get("osdev_type") == OPENFABRICS]
+    return found
+
+
+class SimulatedMachine:
+    """One instance type. `hosts` processes, each a host of its own, find each other in one namespace.
+
+    Make it in a chroot of our own only: it adds nodes to /dev. A context manager: leaving it removes what it made and what
+    the provider left of its namespace.
+    """
+
+    def __init__(self, topology, provider_dir, preload, simefactl):
+        self.topology = pathlib.Path(topology).resolve()
+        self.nics = nics_of(self.topology)
+        self.provider_dir, self.preload, self.simefactl = provider_dir, preload, simefactl
+        self.namespace = f"strangers-{os.getpid()}-{self.topology.name.split('.')[0]}"
+        self.devices = pathlib.Path(tempfile.mkdtemp(prefix="railyard-devices-"))
+        for number, (name, pci) in enumerate(self.nics):
+            # No numa_node: a program then prefers no NIC, and all of them carry.
+            (self.devices / pci / "infiniband" / name).mkdir(parents=True)
+            node = pathlib.Path("/dev/infiniband") / f"uverbs{number}"
+            node.parent.mkdir(exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                node.symlink_to("/dev/null")  # programs check that it is a character device
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.devices, ignore_errors=True)
+        self._control("sweep", check=False)
+
+    def environment(self, host, program):
+        """What a process of `program` (end of the path of the library that looks for devices) needs on host `host`."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("FI_", "SIMEFA_"))}
+        environment.update({
+            "FI_PROVIDER_PATH": str(self.provider_dir), "FI_PROVIDER": "efa", "HWLOC_XMLFILE": str(self.topology),
+            "SIMEFA_NAMESPACE": self.namespace, "SIMEFA_HOST": str(host), "LD_PRELOAD": str(self.preload),
+            "RAILYARD_VERBS_DEVICES": str(self.devices), "RAILYARD_VERBS_FOR": program})
+        return environment
+
+    def counters(self):
+        """One dict a NIC that was used, as the provider's control program prints them."""
+        return json.loads(self._control("counters"))
+
+    def _control(self, *arguments, check=True):
+        environment = dict(os.environ, SIMEFA_NAMESPACE=self.namespace, HWLOC_XMLFILE=str(self.topology))
+        return subprocess.run([str(self.simefactl), *arguments], env=environment, check=check, stdout=subprocess.PIPE,
+                              text=True, timeout=LIMIT_S).stdout
