@@ -56,14 +56,15 @@ def transfers(case):
 
 
 def carried(machine, moved):
-    """What is wrong with the counters of the NICs after `moved` bytes; None: every NIC carried, together that many."""
-    rows = machine.counters()
-    carrying = {row["nic"] for row in rows if row["host"] == 0 and row["bytes"] > 0}
-    missing = [name for name, _ in machine.nics if name not in carrying]
-    total = sum(row["bytes"] for row in rows if row["host"] == 0)
-    if missing or total < moved:
-        return f"{total} bytes for {moved} moved; nothing over {', '.join(missing) or 'none'}"
-    print(f"  {total} bytes over {len(carrying)} NICs")
+    """What is wrong with the counters of the NICs after `moved` bytes; None: on both hosts every NIC carried."""
+    for host in (0, 1):
+        counters = machine.counters(host)
+        idle = [name for name, _ in machine.nics
+                if counters.get(name, {}).get("bytes_out", 0) == 0 or counters[name]["bytes_in"] == 0]
+        total = sum(row["bytes_out"] + row["bytes_in"] for row in counters.values())
+        if idle or total < moved:
+            return f"host {host}: {total} bytes for {moved} moved; not both ways over {', '.join(idle) or 'any'}"
+        print(f"  host {host}: {total} bytes over {len(counters)} NICs")
     return None
 
 

@@ -50,7 +50,7 @@ class SimulatedMachine:
 
     def __exit__(self, *_):
         shutil.rmtree(self.devices, ignore_errors=True)
-        self._control("sweep", check=False)
+        self._control("sweep")
 
     def environment(self, host, program):
         """What a process of `program` (end of the path of the library that looks for devices) needs on host `host`."""
@@ -61,11 +61,11 @@ class SimulatedMachine:
             "RAILYARD_VERBS_DEVICES": str(self.devices), "RAILYARD_VERBS_FOR": program})
         return environment
 
-    def counters(self):
-        """One dict a NIC that was used, as the provider's control program prints them."""
-        return json.loads(self._control("counters"))
+    def counters(self, host):
+        """{NIC: {counter: value}} of the NICs that processes on `host` have open or had, while any process is there."""
+        shown = json.loads(self._control("show", "--host", str(host)))
+        return {row["nic"]: row["counters"] for row in shown["nics"]}
 
-    def _control(self, *arguments, check=True):
-        environment = dict(os.environ, SIMEFA_NAMESPACE=self.namespace, HWLOC_XMLFILE=str(self.topology))
-        return subprocess.run([str(self.simefactl), *arguments], env=environment, check=check, stdout=subprocess.PIPE,
-                              text=True, timeout=LIMIT_S).stdout
+    def _control(self, *arguments):
+        return subprocess.run([str(self.simefactl), "--namespace", self.namespace, *arguments], check=True,
+                              stdout=subprocess.PIPE, text=True, timeout=LIMIT_S).stdout
