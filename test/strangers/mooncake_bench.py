@@ -68,7 +68,7 @@ def main():
                 mooncake_session.Side(machine, 1, arguments.room) as target:
             points = [point((initiator, target), arguments, size, window)
                       for size in arguments.sizes for window in arguments.windows]
-        counters = machine.counters(0)
+            counters = machine.counters(0)
     json.dump({"program": mooncake_session.PACKAGE, "machine": machine.topology.stem, "nics": len(machine.nics),
                "rounds": arguments.rounds, "results": points, "counters": counters}, sys.stdout, indent=1)
     print()
