@@ -112,6 +112,9 @@ std::vector<Device> select(const fi_info* list, const Candidate& candidate) {
                       std::string(candidate.family), name,
                       provider_caps(*info),          nic_place(*info)};
         if (!device.info) throw Error(Status::backend, "fi_dupinfo failed: out of memory");
+        // tcp of libfabric 2 crashes in fi_cq_open with a wait object under FI_THREAD_COMPLETION.
+        if (is_tcp(candidate.family) && FI_MAJOR(fi_version()) >= 2)
+            device.info->domain_attr->threading = FI_THREAD_SAFE;
         if (same != devices.end()) {
             *same = std::move(device);
         } else {
