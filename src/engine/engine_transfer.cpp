@@ -288,6 +288,8 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
         const Transfer::RouteRange chosen = choose_routes(transfer, lane);
         for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
             transfer.submissions[i].stalled.reset();
+            transfer.submissions[i].allowance = 0;
+            transfer.submissions[i].in_turn = false;
             transfer.routes[i].rail->submit(transfer.submissions[i]);
         }
     }

@@ -113,17 +113,37 @@ bool FabricRail::post_pending() noexcept {
     bool posted = false;
     BlockedSet blocked;
     PendingList<Submission> kept;
+    bool full = false;
     while (!pending_.empty() && free_operations_ && !blocked.full()) {
         Submission& submission = *pending_.pop_front();
         if (blocked.contains(submission.route->destination)) {
             kept.push_back(submission);
             continue;
         }
-        switch (post_run(submission, blocked, posted)) {
+        const bool alone = pending_.empty() && kept.empty();
+        if (!submission.in_turn && full && !alone) {
+            kept.push_back(submission);  // somebody before it waits for room
+            continue;
+        }
+        if (!has_turn(submission, alone)) {
+            pending_.push_back(submission);
+            continue;
+        }
+        Served served = Served::rotate;
+        while (served == Served::rotate && submission.allowance > 0) {
+            const std::uint64_t before = outstanding_bytes_;
+            served = post_run(submission, blocked, posted);
+            submission.allowance -= static_cast<std::int64_t>(outstanding_bytes_ - before);
+        }
+        switch (served) {
+            case Served::full:
+                full = true;
+                [[fallthrough]];
             case Served::waits:
                 kept.push_back(submission);
                 break;
             case Served::rotate:
+                submission.in_turn = false;
                 pending_.push_back(submission);
                 break;
             case Served::through:
@@ -137,8 +157,21 @@ bool FabricRail::post_pending() noexcept {
     return posted;
 }
 
+/// Deficit round robin: who has posted a chunk of many turns' worth lets the others have theirs first. Who is
+/// stopped in its turn for want of room keeps it.
+bool FabricRail::has_turn(Submission& submission, bool alone) noexcept {
+    if (alone) {
+        submission.allowance = turn_bytes;
+    } else if (!submission.in_turn) {
+        submission.allowance = std::min(submission.allowance + turn_bytes, turn_bytes);
+    }
+    submission.in_turn = submission.allowance > 0;
+    return submission.in_turn;
+}
+
 bool FabricRail::may_take(const Lane& lane) const noexcept {
-    return !lane.striped || (outstanding_ < striped_operations && outstanding_bytes_ < striped_bytes);
+    if (lane.striped) return outstanding_ < striped_operations && outstanding_bytes_ < striped_bytes;
+    return outstanding_bytes_ < most_bytes;
 }
 
 FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& blocked, bool& posted) noexcept {
@@ -152,13 +185,13 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
         return refused(submission, blocked, "has not answered our introduction");
     }
     if (submission.run.empty()) {
-        if (!may_take(lane)) return Served::waits;
+        if (!free_operations_ || !may_take(lane)) return Served::full;
         const auto room = static_cast<std::uint32_t>(fabric_->operations.size()) - outstanding_;
         submission.run = lane.take_run(std::min(lane.run_length, room));
         if (submission.run.empty()) return Served::through;
     }
     while (!submission.run.empty()) {
-        if (!free_operations_) return Served::waits;
+        if (!free_operations_) return Served::full;
         // The doorbell may wait only while the next post of the run is certain to follow.
         const bool more = submission.run.size() > 1 && free_operations_->next;
         switch (post_chunk(submission, more)) {

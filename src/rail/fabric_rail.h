@@ -23,12 +23,15 @@ struct FabricRailConfig {
 
 class FabricRail final : public Rail {
   public:
-    /// Most chunks that are taken and posted in one go.
-    static constexpr std::uint32_t run_length = 16;
     /// What one rail may have outstanding while it shares a striped transfer with others: enough to keep a
-    /// fast NIC busy, little enough that a slow one does not sit on chunks.
+    /// fast NIC busy (some ten times what a 400 Gbit/s link has under way in 20 us is 1 MiB), little enough
+    /// that a slow one does not sit on chunks.
     static constexpr std::uint32_t striped_operations = 64;
-    static constexpr std::uint64_t striped_bytes = std::uint64_t{8} << 20;
+    static constexpr std::uint64_t striped_bytes = std::uint64_t{2} << 20;
+    /// In any case, so that a transfer that comes later is not behind everything.
+    static constexpr std::uint64_t most_bytes = std::uint64_t{16} << 20;
+    /// Bytes that each of several transfers may post before it is the next one's turn.
+    static constexpr std::int64_t turn_bytes = std::int64_t{256} << 10;
 
     /// Opens everything; throws Error{backend}. `sink` must outlive the rail.
     FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device, ControlSink& sink,
@@ -57,7 +60,8 @@ class FabricRail final : public Rail {
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     bool post_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    enum class Served { through, waits, rotate };
+    enum class Served { through, waits, rotate, full };
+    static bool has_turn(Submission& submission, bool alone) noexcept;
     Served post_run(Submission& submission, BlockedSet& blocked, bool& posted) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served refused(Submission& submission, BlockedSet& blocked, const char* what) noexcept

@@ -152,6 +152,9 @@ struct Submission {
     const Route* route = nullptr;
     Run run;             ///< taken and not yet posted; role holder only
     StallClock stalled;  ///< while the provider answers EAGAIN; role holder only
+    /// What it may still post in this turn, or has overdrawn; bytes, role holder only.
+    std::int64_t allowance = 0;
+    bool in_turn = false;  ///< has been given its allowance and may not have used it yet
 };
 
 /// A control message on its way out, in fragments. Lives with its sender until `done`.

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 
 #include "common/log.h"
 
@@ -21,10 +22,11 @@ namespace {
 
 /// What the scripted provider answers and has seen. One at a time.
 struct Script {
-    std::deque<ssize_t> answers;                  // to the next posts; 0 afterwards
-    std::vector<void*> posted;                    // contexts with the provider
-    std::vector<std::uint64_t> flags;             // of every post, refused ones too
-    std::deque<std::pair<void*, int>> completed;  // context, error
+    std::deque<ssize_t> answers;                   // to the next posts; 0 afterwards
+    std::vector<void*> posted;                     // contexts with the provider
+    std::vector<std::uint64_t> flags;              // of every post, refused ones too
+    std::map<std::uint64_t, std::uint64_t> bytes;  // taken, by destination
+    std::deque<std::pair<void*, int>> completed;   // context, error
     int pending_error = 0;
     void* error_context = nullptr;
 };
@@ -37,7 +39,10 @@ ssize_t scripted_write(fid_ep*, const fi_msg_rma* message, std::uint64_t flags) 
         answer = script.answers.front();
         script.answers.pop_front();
     }
-    if (answer == 0) script.posted.push_back(message->context);
+    if (answer == 0) {
+        script.posted.push_back(message->context);
+        script.bytes[message->addr] += message->msg_iov->iov_len;
+    }
     return answer;
 }
 
@@ -126,9 +131,9 @@ class FabricRailTest : public testing::Test {
     /// `count` chunks of 64 bytes towards `destination`, offered to the rail.
     struct Offer {
         Offer(FabricRail& rail, std::size_t count, PeerAddress destination,
-              const std::atomic<bool>* gate = nullptr)
+              const std::atomic<bool>* gate = nullptr, std::uint32_t length = 64)
             : route{&rail, destination, gate, {nullptr}, {{}}} {
-            work.chunks.assign(count, Chunk{0, 0, 64, 0, 0});
+            work.chunks.assign(count, Chunk{0, 0, length, 0, 0});
             work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(count));
             submission.lane = &work.lanes.front();
             submission.route = &route;
@@ -285,6 +290,26 @@ TEST_F(FabricRailTest, AStripedTransferDoesNotRunAheadOnOneRail) {
         rail_.progress();
     }
     EXPECT_TRUE(work.done());
+}
+
+TEST_F(FabricRailTest, TransfersTakeTurnsByBytesWhateverTheirChunks) {
+    constexpr std::uint64_t mebi = 1 << 20;
+    Offer large(rail_, 64, 1, nullptr, mebi);
+    Offer small(rail_, 64 * 256, 2, nullptr, 4096);
+    while (script.bytes[1] + script.bytes[2] < 100 * mebi) {
+        ASSERT_FALSE(script.posted.empty());
+        script.completed.emplace_back(script.posted.front(), 0);  // one at a time, the oldest first
+        script.posted.erase(script.posted.begin());
+        rail_.progress();
+    }
+    // The first had the rail to itself until the second came.
+    const std::uint64_t ahead = FabricRail::most_bytes;
+    EXPECT_LE(script.bytes[1], script.bytes[2] + ahead + 2 * mebi);
+    EXPECT_GE(script.bytes[1] + 2 * mebi, script.bytes[2]);
+    while (!large.work.done() || !small.work.done()) {
+        complete_all();
+        rail_.progress();
+    }
 }
 
 TEST_F(FabricRailTest, NothingIsPostedBeforeTheGateOpens) {
