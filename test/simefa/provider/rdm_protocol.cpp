@@ -14,20 +14,7 @@ namespace {
 
 constexpr std::size_t receive_buffers = 256;
 constexpr std::size_t packets_at_once = 64;
-constexpr std::size_t waiting_for_handshake = 16;
 constexpr std::uint64_t check_interval = 5'000'000;  // ns between two looks at peers that owe an answer
-
-std::uint64_t completion_flags_of(const Request& request) noexcept {
-    switch (request.kind) {
-        case Operation::Kind::write:
-            return FI_RMA | FI_WRITE;
-        case Operation::Kind::read:
-            return FI_RMA | FI_READ;
-        case Operation::Kind::send:
-            break;
-    }
-    return (request.tagged ? FI_TAGGED : FI_MSG) | FI_SEND;
-}
 
 }  // namespace
 
@@ -82,75 +69,6 @@ RdmOperation* RdmProtocol::find(std::uint32_t number) noexcept {
     if (index >= used_) return nullptr;
     RdmOperation& operation = operations_[index];
     return operation.live && operation.number() == number ? &operation : nullptr;
-}
-
-/// False: a descriptor of no region of ours.
-bool RdmProtocol::fill(RdmOperation& operation, const Request& request, Peer& peer) noexcept {
-    operation.kind = request.kind;
-    operation.silent = request.inject_call || endpoint_.is_silent(request.flags);
-    operation.tagged = request.tagged;
-    operation.has_data = (request.flags & FI_REMOTE_CQ_DATA) != 0;
-    operation.wants_receipt = (request.flags & FI_DELIVERY_COMPLETE) != 0;
-    operation.completion_flags = completion_flags_of(request);
-    operation.context = request.context;
-    operation.length = request.length();
-    operation.remote = request.remote;
-    operation.key = request.key;
-    operation.data = request.data & 0xffffffff;
-    operation.tag = request.tag;
-    operation.peer = &peer;
-    peer.retain();
-    operation.segment_count = static_cast<std::uint8_t>(request.count);
-    bool known = true;
-    for (std::size_t i = 0; i < request.count; ++i) {
-        operation.local[i] = {reinterpret_cast<std::uint64_t>(request.iov[i].iov_base),
-                              request.iov[i].iov_len};
-        void* descriptor = request.descriptors ? request.descriptors[i] : nullptr;
-        if (descriptor && !endpoint_.domain().regions().resolve(descriptor, operation.local[i]))
-            known = false;
-    }
-    if (known && (request.inject_call || request.flags & FI_INJECT) && operation.length > 0) {
-        operation.injected = std::make_unique<std::byte[]>(operation.length);
-        gather(operation.injected.get(), operation.local, operation.segment_count, 0, operation.length);
-        operation.local[0] = {reinterpret_cast<std::uint64_t>(operation.injected.get()), operation.length};
-        operation.segment_count = 1;
-    }
-    return known;
-}
-
-ssize_t RdmProtocol::post(const Request& request, Peer& peer) noexcept {
-    if (request.kind != Operation::Kind::send) return post_rma(request, peer);
-    RdmOperation* operation = endpoint_.transmit().room() > application_ ? allocate() : nullptr;
-    if (!operation) return -FI_EAGAIN;
-    ++application_;
-    const bool known = fill(*operation, request, peer);
-    operation->path = RdmOperation::Path::packets;
-    operation->sequence = conversations_[peer.id()].next_sequence++;
-    if (!known) operation->status = status_bad_local_key;
-    list(*operation);
-    pump();
-    return 0;
-}
-
-ssize_t RdmProtocol::post_rma(const Request& request, Peer& peer) noexcept {
-    Conversation& conversation = conversations_[peer.id()];
-    const bool inject = request.inject_call || (request.flags & FI_INJECT);
-    if (conversation.answered && !inject && is_native(request.kind, conversation))
-        return endpoint_.transmit().room() > application_ ? endpoint_.post_direct(request, peer) : -FI_EAGAIN;
-    if (!conversation.answered && before_handshake_ >= waiting_for_handshake) return -FI_EAGAIN;
-    RdmOperation* operation = endpoint_.transmit().room() > application_ ? allocate() : nullptr;
-    if (!operation) return -FI_EAGAIN;
-    ++application_;
-    if (!fill(*operation, request, peer)) operation->status = status_bad_local_key;
-    if (conversation.answered) {
-        decide(*operation, conversation);
-    } else {
-        ++before_handshake_;
-        conversation.waiting.push_back(operation);
-        ask(conversation, peer);
-    }
-    pump();
-    return 0;
 }
 
 void RdmProtocol::ask(Conversation& conversation, Peer& peer) {

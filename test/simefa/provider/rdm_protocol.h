@@ -52,7 +52,7 @@ class RdmProtocol final : private OperationOwner, private RdmMatching::Sink {
         PacketHeader header;
     };
 
-    // Sending (rdm_protocol.cpp).
+    // Posting (rdm_post.cpp) and sending (rdm_protocol.cpp).
     RdmOperation* allocate() noexcept;
     void recycle(RdmOperation& operation) noexcept;
     RdmOperation* find(std::uint32_t number) noexcept;
