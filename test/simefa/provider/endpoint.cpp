@@ -51,6 +51,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, void* context_of_user)
       max_message_(direct_ ? mtu : SIZE_MAX),
       transmit_flags_(info.tx_attr ? info.tx_attr->op_flags : 0),
       use_device_rdma_(device_rdma_allowed(domain.api_version())),
+      unsolicited_(!(info.mode & FI_RX_CQ_DATA)),
       not_ready_limit_(direct_ ? not_ready_forever : not_ready_default_rdm) {
     fid.fclass = FI_CLASS_EP;
     fid.context = context_of_user;

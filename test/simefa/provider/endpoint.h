@@ -82,7 +82,7 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     const std::size_t transmit_depth_, receive_depth_, inject_size_;
     const std::uint64_t max_message_, transmit_flags_;
     std::uint32_t features_ = 0;
-    bool use_device_rdma_, unsolicited_ = true;
+    bool use_device_rdma_, unsolicited_;
     unsigned not_ready_limit_;
     CompletionQueue* transmit_queue_ = nullptr;
     CompletionQueue* receive_queue_ = nullptr;

@@ -147,6 +147,11 @@ void narrow(fi_info& info, FabricKind kind, const fi_info* hints) {
     fi_domain_attr& domain = *info.domain_attr;
     domain.mr_mode = needed_memory_bits(domain.mr_mode, info.caps);
     if (kind == FabricKind::direct && !(info.caps & FI_RMA)) info.ep_attr->max_msg_size = mtu;
+    // Asked for, immediate data takes a receive buffer: the endpoint then does without unsolicited receives.
+    if (kind == FabricKind::direct && (hints->mode & FI_RX_CQ_DATA)) {
+        info.mode |= FI_RX_CQ_DATA;
+        info.rx_attr->mode |= FI_RX_CQ_DATA;
+    }
     if (const fi_domain_attr* wanted = hints->domain_attr) {
         if (wanted->threading != FI_THREAD_UNSPEC) domain.threading = wanted->threading;
         if (wanted->control_progress != FI_PROGRESS_UNSPEC)

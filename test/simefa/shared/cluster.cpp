@@ -98,6 +98,16 @@ Contents clean(const std::string& directory, ProcessIdentity leaving) {
     return contents;
 }
 
+/// Whether process ids mean the same to us and to those who use the directory: containers may share /dev/shm
+/// and nothing else. Says so for a directory that nobody has claimed yet, and claims it.
+bool shares_process_ids(const std::string& directory, bool may_claim) {
+    std::error_code error;
+    const fs::path claim = fs::path(directory) / "pids", own = fs::read_symlink("/proc/self/ns/pid", error);
+    const fs::path known = fs::read_symlink(claim, error);
+    if (!error) return known == own;
+    return may_claim && symlink(own.c_str(), claim.c_str()) == 0;
+}
+
 bool is_kept(const std::string& directory) {
     return access((directory + "/keep").c_str(), F_OK) == 0;
 }
@@ -140,6 +150,10 @@ Cluster::Cluster(std::string name)
       owner_(this_process()) {
     sweep_dead_clusters();
     const ClusterLock lock(directory_);
+    if (!shares_process_ids(directory_, true))
+        throw std::system_error(
+            EPERM, std::generic_category(),
+            directory_ + " is used in another process id namespace; choose another SIMEFA_NAMESPACE");
     clean(directory_, 0);
     presence_ = fresh_name("process");
     const int fd = open(path(presence_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -279,7 +293,9 @@ std::size_t sweep_dead_clusters(bool kept_too) noexcept {
         if (!kept_too && is_kept(directory)) continue;
         int descriptor = -1;
         if (!ClusterLock::try_lock(directory, descriptor)) continue;
-        if (!clean(directory, 0).alive && fs::remove_all(directory, error) > 0) ++removed;
+        if (shares_process_ids(directory, false) && !clean(directory, 0).alive &&
+            fs::remove_all(directory, error) > 0)
+            ++removed;
         close(descriptor);
     }
     return removed;

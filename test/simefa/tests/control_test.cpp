@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <system_error>
 
 #include "control.h"
 #include "side.h"
@@ -78,6 +79,18 @@ TEST(Control, TheLastOneOutRemovesTheDirectoryUnlessKept) {
     EXPECT_TRUE(std::filesystem::exists(directory));
     Control(name).keep_no_longer();
     EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+TEST(Control, DirectoriesOfOtherContainersAreLeftAlone) {
+    const std::string name = "test-container-" + std::to_string(getpid());
+    const std::filesystem::path directory = "/dev/shm/simefa-" + name;
+    std::filesystem::create_directory(directory);
+    std::filesystem::create_symlink("pid:[1]", directory / "pids");
+    std::fclose(std::fopen((directory / "lock").c_str(), "w"));
+    sweep_dead_clusters(true);
+    EXPECT_TRUE(std::filesystem::exists(directory));
+    EXPECT_THROW(Control control(name), std::system_error);
+    std::filesystem::remove_all(directory);
 }
 
 struct Output {

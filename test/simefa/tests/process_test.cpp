@@ -171,6 +171,30 @@ TEST_F(Process, AKilledTargetIsUnresponsive) {
     EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
 }
 
+int never_polling_target(Channel& channel) {
+    SideOptions options;
+    options.fabric = "efa";
+    Side side(options);
+    std::vector<std::uint8_t> bytes(64);
+    channel.send(pack(side, bytes.data(), side.add_region(bytes.data(), bytes.size())));
+    channel.receive();
+    return 0;
+}
+
+TEST_F(Process, APeerThatDiesBeforeItsHandshakeIsUnresponsive) {
+    ChildProcess child(never_polling_target);
+    const Invitation target = unpack(child.channel().receive());
+    SideOptions options;
+    options.fabric = "efa";
+    Side side(options);
+    const fi_addr_t peer = side.insert(name_of(target));
+    char bytes[8] = {};
+    ASSERT_EQ(side.write(bytes, sizeof(bytes), nullptr, peer, target.address, target.key), 0);
+    EXPECT_TRUE(side.quiet_for(20)) << "a peer that only sleeps is no dead one";
+    child.kill();
+    EXPECT_EQ(side.wait(2000).status, 13);
+}
+
 int sleeping_target(Channel& channel) {
     Side side;
     std::vector<std::uint8_t> bytes(4096);
@@ -182,7 +206,7 @@ int sleeping_target(Channel& channel) {
     int got = 0;
     channel.send("ready");
     while (got < 2) {
-        if (fi_cq_sread(side.queue, &entry, 1, nullptr, 10'000) != 1) return 3;
+        if (fi_cq_sread(side.queue, &entry, 1, nullptr, 60'000) != 1) return 3;
         ++got;
         channel.send(entry.flags & FI_REMOTE_CQ_DATA ? "notice" : "message");
     }
@@ -290,7 +314,7 @@ TEST_F(Process, WhoeverAttachesSweeps) {
         child.channel().receive();
         child.kill();
     }
-    { Side side; }
+    Side side;
     EXPECT_EQ(control.sweep(), 0U);
 }
 

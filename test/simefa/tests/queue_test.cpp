@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "control.h"
 #include "side.h"
@@ -54,9 +55,25 @@ TEST(Queue, SleepsUntilAMessageComes) {
                       pair.to_right, nullptr),
               0);
     EXPECT_EQ(pair.left.wait().status, 0);
-    ASSERT_TRUE(sleep_until_readable(pair.right, 5000));
+    pollfd descriptor{wait_descriptor(pair.right), POLLIN, 0};
+    ASSERT_EQ(poll(&descriptor, 1, 5000), 1) << "it had been told that it may sleep";
     EXPECT_EQ(pair.right.wait(1000).length, 8U);
     EXPECT_FALSE(sleep_until_readable(pair.right, 2));
+}
+
+TEST(Queue, ASleeperIsWokenForWhatAnotherThreadPosted) {
+    Control control;
+    control.set("latency_us=500");
+    Pair pair;
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_TRUE(may_sleep(pair.left));
+        std::thread poster([&] { ASSERT_EQ(pair.write(0, 8), 0); });
+        pollfd descriptor{wait_descriptor(pair.left), POLLIN, 0};
+        EXPECT_EQ(poll(&descriptor, 1, 5000), 1);
+        poster.join();
+        EXPECT_EQ(pair.left.wait().status, 0);
+    }
+    control.reset();
 }
 
 TEST(Queue, DoesNotSleepOnSomethingToRead) {

@@ -1,6 +1,7 @@
 // Threads: what ThreadSanitizer is to look at. Runs with the driver thread (SIMEFA_THREADED=1).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -89,6 +90,29 @@ TEST(Race, NobodyCopiesIntoARegionThatIsClosed) {
     }
     stop.store(true);
     writer.join();
+}
+
+TEST(Race, AClosedRegionIsNotWrittenAnyMore) {
+    constexpr std::size_t bytes = 16 << 20;  // a copy takes milliseconds, so closing falls into it
+    Pair pair({}, bytes);
+    for (int round = 0; round < 10; ++round) {
+        std::atomic<bool> posted{false};
+        std::thread writer([&] {
+            ASSERT_EQ(pair.write(0, bytes), 0);
+            posted.store(true);
+            const Done done = pair.left.wait();
+            ASSERT_TRUE(done.status == 0 || done.status == 7) << done.status;
+        });
+        while (!posted.load())
+            std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
+        pair.right.close_region(pair.target_region);
+        std::fill(pair.target.begin(), pair.target.end(), std::uint8_t{0xee});
+        writer.join();
+        EXPECT_EQ(std::count(pair.target.begin(), pair.target.end(), 0xee),
+                  static_cast<std::ptrdiff_t>(bytes));
+        pair.target_region = pair.right.add_region(pair.target.data(), bytes);
+    }
 }
 
 TEST(Race, ASleeperIsWokenByAnotherThreadsPost) {

@@ -100,6 +100,15 @@ TEST_F(Rdm, OldDevicesEmulate) {
     EXPECT_EQ(control.counter("reads"), 0U);
 }
 
+TEST_F(Rdm, OneReceiptForAWriteOfManyPackets) {
+    emulate();
+    Pair pair{rdm(0), rdm(1)};
+    ASSERT_EQ(pair.write(0, pair.source.size(), FI_COMPLETION | FI_DELIVERY_COMPLETE), 0);
+    EXPECT_EQ(wait_both(pair, false).left->status, 0);
+    EXPECT_TRUE(pair.right.quiet_for(2));
+    EXPECT_EQ(control.counter("sends", {"*", nic_name(1)}), 2U) << "the handshake and the receipt";
+}
+
 TEST_F(Rdm, ReadOnlyDevicesEmulateWritesOnly) {
     control.set("rdma_write=off");
     Pair pair(rdm());

@@ -148,9 +148,9 @@ TEST(Rma, ImmediateDataArrivesAfterTheBytes) {
 }
 
 TEST(Rma, ImmediateDataTakesAReceiveBufferWhereSaid) {
-    Control control;
-    control.set("unsolicited_write_recv=off");
-    Pair pair;
+    SideOptions options;
+    options.more_mode = FI_RX_CQ_DATA;
+    Pair pair(options);
     int context = 0;
     ASSERT_EQ(fi_recv(pair.right.endpoint, pair.target.data(), 64, fi_mr_desc(pair.target_region),
                       FI_ADDR_UNSPEC, &context),
@@ -160,7 +160,6 @@ TEST(Rma, ImmediateDataTakesAReceiveBufferWhereSaid) {
               0);
     EXPECT_EQ(pair.left.wait().status, 0);
     EXPECT_EQ(pair.right.wait().context, &context);
-    control.reset();
     Side other{{.nic = 1}};  // with the feature: the two sides disagree
     const fi_addr_t position = other.insert(pair.right.name());
     pair.right.insert(other.name());

@@ -18,6 +18,7 @@ void check(int rc, const char* call) {
 InfoPtr choose(const SideOptions& options) {
     const InfoPtr hints = make_hints(options.fabric);
     hints->caps |= options.more_caps;
+    hints->mode |= options.more_mode;
     if (options.more_caps & FI_HMEM) hints->domain_attr->mr_mode |= FI_MR_HMEM;
     hints->tx_attr->size = options.transmit_size;
     hints->rx_attr->size = options.receive_size;
