@@ -98,15 +98,6 @@ Contents clean(const std::string& directory, ProcessIdentity leaving) {
     return contents;
 }
 
-/// Caller holds the cluster's lock.
-bool anyone_lives_in(const std::string& directory) {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(directory, error)) {
-        if (is_alive(owner_of(entry.path()))) return true;
-    }
-    return false;
-}
-
 /// Whether process ids mean the same to us and to those who use the directory: containers may share /dev/shm
 /// and nothing else. Says so for a directory that nobody has claimed yet, and claims it.
 bool shares_process_ids(const std::string& directory, bool may_claim) {
