@@ -14,24 +14,63 @@ import pathlib
 import subprocess
 import sys
 
+import simulated
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BENCH = ROOT / "build/release/bin/railyard-bench"
 PAGE = ROOT / "docs/benchmarks.md"
 BEGIN, END = "<!-- numbers: begin -->", "<!-- numbers: end -->"
 
 
-class Figure:
-    """One promised figure: a command, how to read its value, and its bound (at least or at most)."""
+class Bound:
+    """What a figure promises: at least or at most so much."""
 
-    def __init__(self, name, arguments, read, bound, at_least, unit=""):
-        self.name, self.arguments, self.read = name, arguments, read
-        self.bound, self.at_least, self.unit = bound, at_least, unit
+    def __init__(self, name, bound, at_least, unit):
+        self.name, self.bound, self.at_least, self.unit = name, bound, at_least, unit
 
     def holds(self, value):
         return value >= self.bound if self.at_least else value <= self.bound
 
     def bound_text(self):
-        return f"{'>=' if self.at_least else '<='} {self.bound:g}{self.unit}"
+        return f"{'>=' if self.at_least else '<='} {self.bound:.4g}{self.unit}"
+
+
+class SimulatedFigure(Bound):
+    """A figure over the simulated EFA machine: a function that measures it."""
+
+    def __init__(self, name, measure, bound, at_least, unit):
+        super().__init__(name, bound, at_least, unit)
+        self.function = measure
+
+    def command(self):
+        return f"numbers.py --only '{self.name}'"
+
+    def measure(self, _prefix):
+        try:
+            return {}, self.function()
+        except (subprocess.SubprocessError, ValueError, KeyError, IndexError, ZeroDivisionError) as error:
+            print(f"{self.name}: {error}", file=sys.stderr)
+            return {}, None
+
+
+class Figure(Bound):
+    """A figure of one run of railyard-bench: its arguments, and how to read the value."""
+
+    def __init__(self, name, arguments, read, bound, at_least, unit=""):
+        super().__init__(name, bound, at_least, unit)
+        self.arguments, self.read = arguments, read
+
+    def command(self):
+        return f"railyard-bench {' '.join(self.arguments)}"
+
+    def measure(self, prefix):
+        command = [*prefix, str(BENCH), *self.arguments, "--json", "-"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=600, check=False)
+        try:
+            document = json.loads(done.stdout)
+            return document, self.read(document) if done.returncode == 0 else None
+        except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
+            return {}, None
 
 
 def first(key):
@@ -71,24 +110,13 @@ def figures(quick):
         Figure("tcp, idle, progress thread on: CPU, the busier side",
                ["--idle-check", "1" if quick else "10", "--pt", "on", "--provider", "tcp"], idle_percent, 1, False, " %"),
     ]
-    return rows
-
-
-def measure(figure, prefix):
-    command = [*prefix, str(BENCH), *figure.arguments, "--json", "-"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=600, check=False)
-    try:
-        document = json.loads(done.stdout)
-        value = figure.read(document) if done.returncode == 0 else None
-    except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
-        document, value = {}, None
-    return document, value
+    return rows + [SimulatedFigure(*figure) for figure in simulated.figures(quick)]
 
 
 def row(figure, value):
     shown = "failed" if value is None else f"{value:.3g}{figure.unit}"
     verdict = "yes" if value is not None and figure.holds(value) else "**no**"
-    return f"| {figure.name} | `railyard-bench {' '.join(figure.arguments)}` | {figure.bound_text()} | {shown} | {verdict} |"
+    return f"| {figure.name} | `{figure.command()}` | {figure.bound_text()} | {shown} | {verdict} |"
 
 
 def machine(document):
@@ -118,7 +146,7 @@ def main():
     for figure in figures(options.quick):
         if options.only not in figure.name:
             continue
-        document, value = measure(figure, options.prefix.split())
+        document, value = figure.measure(options.prefix.split())
         facts = facts or (machine(document) if document else None)
         missed += value is None or not figure.holds(value)
         lines.append(row(figure, value))

@@ -65,10 +65,10 @@ TEST(Stripe, LargeOnesAreSharedOutEvenlyWithAlignedCuts) {
     const std::vector<Piece> pieces = {{0, 0, 16 * mebi, 0, 0}};
     const Stripes stripes = stripe(pieces, rules(4, 256 << 10));
     EXPECT_TRUE(stripes.striped);
-    EXPECT_EQ(stripes.chunks.size(), 8u);
+    EXPECT_EQ(stripes.chunks.size(), 32u);
     for (const Chunk& chunk : stripes.chunks) {
         EXPECT_EQ(chunk.remote % 128, 0u);
-        EXPECT_EQ(chunk.length, 2 * mebi);
+        EXPECT_EQ(chunk.length, mebi / 2);
     }
 }
 
