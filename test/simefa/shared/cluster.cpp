@@ -98,6 +98,15 @@ Contents clean(const std::string& directory, ProcessIdentity leaving) {
     return contents;
 }
 
+/// Caller holds the cluster's lock.
+bool anyone_lives_in(const std::string& directory) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(directory, error)) {
+        if (is_alive(owner_of(entry.path()))) return true;
+    }
+    return false;
+}
+
 /// Whether process ids mean the same to us and to those who use the directory: containers may share /dev/shm
 /// and nothing else. Says so for a directory that nobody has claimed yet, and claims it.
 bool shares_process_ids(const std::string& directory, bool may_claim) {
@@ -293,7 +302,7 @@ std::size_t sweep_dead_clusters(bool kept_too) noexcept {
         if (!kept_too && is_kept(directory)) continue;
         int descriptor = -1;
         if (!ClusterLock::try_lock(directory, descriptor)) continue;
-        if (shares_process_ids(directory, false) && !clean(directory, 0).alive &&
+        if (shares_process_ids(directory, false) && !anyone_lives_in(directory) &&
             fs::remove_all(directory, error) > 0)
             ++removed;
         close(descriptor);
