@@ -61,6 +61,8 @@ std::shared_ptr<Peer> Engine::Impl::stranger_of(ConnectionInfo info) {
     if (known != strangers_.end()) {
         if (known->second->agent() != info.agent)
             throw Error(Status::mismatch, "introduction with another agent's instance number");
+        if (!known->second->has_rails(info.rails))
+            throw Error(Status::mismatch, "introduction with other rails than the instance's first");
         return known->second;
     }
     if (strangers_.size() >= most_strangers)

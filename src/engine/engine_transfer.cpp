@@ -310,6 +310,8 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
 void Engine::Impl::progress_for(Transfer& transfer) noexcept {
     count_caller_pass();
     if (++transfer.polls % polls_per_full_pass == 0) {
+        // What we said, or the answer, may have been lost, and this transfer waits for it.
+        if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
         progress();
         return;
     }

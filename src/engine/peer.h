@@ -42,6 +42,9 @@ class Peer {
     [[nodiscard]] std::uint64_t nonce() const noexcept { return info_.nonce; }
     [[nodiscard]] std::size_t rail_count() const noexcept { return info_.rails.size(); }
     [[nodiscard]] const RailSet& rails() const noexcept { return all_; }
+    [[nodiscard]] bool has_rails(const std::vector<std::string>& addresses) const noexcept {
+        return info_.rails == addresses;
+    }
 
     /// The peer's rail as our rail of the pair addresses it, resolved on first use. Stays where it is for the
     /// peer's life. Throws Error.
