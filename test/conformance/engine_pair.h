@@ -26,11 +26,16 @@ struct Fabric {
     bool progress_thread = false;
 };
 
-/// Whether a WRITE ends with nobody driving the target: shm of libfabric 1 copies straight into the peer.
-/// Version 2 does so above 4096 bytes only, and says "sent" for the rest, so there we ask for delivery, which
-/// takes the target.
+/// Whether a WRITE, from the second one on, ends with nobody driving the target: shm of libfabric 1 copies
+/// straight into the peer. Version 2 does so above 4096 bytes only, and says "sent" for the rest, so there we
+/// ask for delivery, which takes the target. On `efa` a rail's first operation takes the target, and nobody
+/// knows which of several rails a transfer uses.
 inline bool writes_alone(const Fabric& fabric) {
-    return fabric.provider.starts_with("efa") || (fabric.provider == "shm" && FI_MAJOR(fi_version()) == 1);
+    return fabric.provider == "efa-direct" || (fabric.provider == "efa" && fabric.rails == 1) ||
+           (fabric.provider == "shm" && FI_MAJOR(fi_version()) == 1);
+}
+inline bool may_write_alone(const Fabric& fabric) {
+    return writes_alone(fabric) || fabric.provider == "efa";
 }
 
 inline std::string fabric_name(const testing::TestParamInfo<Fabric>& info) {

@@ -34,6 +34,23 @@ TEST_P(NotificationTest, AnySizeArrivesWhole) {
     EXPECT_TRUE(seen == expected);
 }
 
+/// More than the target has receive buffers for, while it does not look.
+TEST_P(NotificationTest, ATargetThatSleepsGetsThemAllLater) {
+    EnginePair pair(GetParam());
+    constexpr std::size_t count = 150;
+    std::multiset<std::string> expected, seen;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const std::string text = pattern_text(i % 3 ? 100 : 20'000, i);
+        pair.a->send_notification("beta", text);
+        expected.insert(text);
+        for (int turn = 0; turn < 50; ++turn)
+            pair.a->progress();
+    }
+    for (Notification& notification : pair.notifications(count))
+        seen.insert(std::move(notification.message));
+    EXPECT_TRUE(seen == expected);
+}
+
 TEST_P(NotificationTest, TooLongIsRefused) {
     EnginePair pair(GetParam());
     try {
