@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "common/mutex.h"
@@ -27,13 +28,16 @@ std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, st
         }
     };
     {
-        std::size_t helpers = 0;
+        std::size_t threads = 1;
         if (length >= parallel_registration_bytes)
-            helpers =
-                std::min<std::size_t>(rails.size(), std::max(std::thread::hardware_concurrency(), 1u)) - 1;
-        std::vector<std::jthread> threads;
-        for (std::size_t i = 0; i < helpers; ++i)
-            threads.emplace_back(work);
+            threads = std::min<std::size_t>(rails.size(), std::thread::hardware_concurrency());
+        std::vector<std::jthread> helpers;
+        try {
+            for (std::size_t i = 1; i < threads; ++i)
+                helpers.emplace_back(work);
+        } catch (const std::system_error&) {
+            // No thread is to be had: those that there are do it all.
+        }
         work();
     }
     if (failure) {
