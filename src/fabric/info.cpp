@@ -51,9 +51,24 @@ InfoPtr make_hints() {
     return hints;
 }
 
+/// The newest interface that these headers know: a newer library keeps their layout for it.
+constexpr std::uint32_t api_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+/// From this one on EFA uses the device's RDMA; asked for less, it emulates READ and WRITE with messages.
+constexpr std::uint32_t efa_rdma_version = FI_VERSION(1, 18);
+
+void warn_of_old_headers(std::string_view family) {
+    if (!family.starts_with("efa") || api_version >= efa_rdma_version || fi_version() < efa_rdma_version)
+        return;
+    RAILYARD_LOG(
+        warn, "efa",
+        "built with the headers of libfabric %d.%d and running on %u.%u: EFA leaves device RDMA off for so "
+        "old a client; build against the installed libfabric (-Dlibfabric_path)",
+        FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_MAJOR(fi_version()), FI_MINOR(fi_version()));
+}
+
 InfoPtr query(const fi_info& hints) {
     fi_info* list = nullptr;
-    const int rc = fi_getinfo(fi_version(), nullptr, nullptr, 0, &hints, &list);
+    const int rc = fi_getinfo(api_version, nullptr, nullptr, 0, &hints, &list);
     if (rc == -FI_ENODATA || rc == -FI_ENOSYS) return nullptr;
     if (rc != 0) {
         throw Error(Status::backend, std::string("fi_getinfo failed: ") + fi_strerror(-rc) +
@@ -216,7 +231,9 @@ std::vector<Device> discover(std::string_view provider, const DeviceFilter& filt
     for (const Candidate& candidate : candidates) {
         if (provider != "auto" && provider != candidate.family) continue;
         std::vector<Device> devices = usable(candidate);
-        if (!devices.empty()) return devices;
+        if (devices.empty()) continue;
+        warn_of_old_headers(candidate.family);
+        return devices;
     }
     if (provider != "auto") {
         std::vector<Device> devices = usable({family_of(provider), provider, ""});
