@@ -3,14 +3,13 @@
 // engine costs: its creation beyond discovery, and its pinned control memory. Under callgrind,
 // `measured_rounds` is the function to collect in; benchmark/simulated.py does that.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
-#include <memory>
-#include <vector>
 
 #include "common/clock.h"
-#include "engine/engine.h"
 #include "fabric/info.h"
 #include "rail/control_channel.h"
+#include "side.h"
 
 namespace railyard {
 namespace {
@@ -22,16 +21,6 @@ struct Setting {
     std::uint64_t size = 8;
     unsigned rounds = 100;
 };
-
-std::unique_ptr<Engine> make_engine(const std::string& name, const Setting& setting) {
-    EngineConfig config;
-    config.agent_name = name;
-    // All rails of the machine for host memory, so that their number is the one asked for.
-    config.params = Params::parse({{"provider", setting.provider},
-                                   {"rails", std::to_string(setting.rails)},
-                                   {"max_bw_per_dram_seg", "1000000"}});
-    return std::make_unique<Engine>(std::move(config));
-}
 
 void drive(Engine& engine, Engine& target, Transfer& transfer) {
     Status status = engine.post(transfer);
@@ -63,34 +52,23 @@ int run(const Setting& setting) {
     static_cast<void>(fabric::discover(setting.provider, {}));
     const double discovery = seconds_since(start);
     start = now_ns();
-    const auto engine = make_engine("initiator", setting);
+    const std::uint64_t bytes = setting.size * setting.descriptors;
+    bench::Side from("initiator", setting.provider, setting.rails, bytes);
     const double creation = seconds_since(start) - discovery;
-    const auto target = make_engine("target", setting);
-    engine->load_connection_info("target", target->connection_info());
-    std::vector<char> from(setting.size * setting.descriptors, 'x');
-    std::vector<char> to(from.size());
-    auto source = engine->register_memory(reinterpret_cast<std::uint64_t>(from.data()), from.size(), 0);
-    const auto sink = target->register_memory(reinterpret_cast<std::uint64_t>(to.data()), to.size(), 0);
-    const auto base = reinterpret_cast<std::uint64_t>(to.data());
-    auto remote = engine->load_remote_memory("target", target->memory_metadata(*sink), base, to.size());
-    std::vector<LocalDescriptor> local;
-    std::vector<RemoteDescriptor> remotes;
-    for (unsigned i = 0; i < setting.descriptors; ++i) {
-        local.push_back(
-            {reinterpret_cast<std::uint64_t>(from.data()) + i * setting.size, setting.size, &source});
-        remotes.push_back({base + i * setting.size, setting.size, &remote});
-    }
-    Transfer* transfer = engine->prepare(Operation::write, local, remotes, "target", std::nullopt);
+    bench::Side to("target", setting.provider, setting.rails, bytes);
+    std::fill(to.memory.begin(), to.memory.end(), '.');
+    auto remote = from.meet("target", to);
+    Transfer* transfer = from.prepare_write("target", to, remote, 0, setting.size, setting.descriptors);
     for (int i = 0; i < 3; ++i)
-        drive(*engine, *target, *transfer);
-    measured_rounds(*engine, *transfer, setting.rounds);
-    engine->release(transfer);
-    if (to != from) throw Error(Status::backend, "the bytes are not the same");
+        drive(*from.engine, *to.engine, *transfer);
+    measured_rounds(*from.engine, *transfer, setting.rounds);
+    from.engine->release(transfer);
+    if (to.memory != from.memory) throw Error(Status::backend, "the bytes are not the same");
     std::printf(
         "{\"rails\": %zu, \"descriptors\": %llu, \"creation_seconds\": %.6f, "
         "\"control_bytes_per_rail\": %zu}\n",
-        engine->rail_count(), static_cast<unsigned long long>(setting.descriptors) * setting.rounds, creation,
-        ControlChannel::pinned_bytes);
+        from.engine->rail_count(), static_cast<unsigned long long>(setting.descriptors) * setting.rounds,
+        creation, ControlChannel::pinned_bytes);
     return 0;
 }
 

@@ -2,11 +2,10 @@
 // slower one had moved when the faster was through (1: exactly fair), and the seconds that both took.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <memory>
 #include <vector>
 
 #include "common/clock.h"
-#include "engine/engine.h"
+#include "side.h"
 
 namespace railyard {
 namespace {
@@ -18,40 +17,15 @@ struct Setting {
     std::vector<std::uint64_t> sizes{1u << 20, 1u << 20};  ///< of a descriptor, of each transfer
 };
 
-class Side {
-  public:
-    Side(const std::string& name, const Setting& setting)
-        : memory(setting.bytes * setting.sizes.size(), 'x') {
-        EngineConfig config;
-        config.agent_name = name;
-        config.params = Params::parse({{"provider", setting.provider},
-                                       {"rails", std::to_string(setting.rails)},
-                                       {"max_bw_per_dram_seg", "1000000"}});
-        engine = std::make_unique<Engine>(std::move(config));
-        region = engine->register_memory(base(), memory.size(), 0);
-    }
-    [[nodiscard]] std::uint64_t base() const { return reinterpret_cast<std::uint64_t>(memory.data()); }
-
-    std::vector<char> memory;
-    std::unique_ptr<Engine> engine;
-    std::shared_ptr<Registration> region;
-};
-
 int run(const Setting& setting) {
-    Side from("initiator", setting), to("target", setting);
-    from.engine->load_connection_info("target", to.engine->connection_info());
-    auto remote = from.engine->load_remote_memory("target", to.engine->memory_metadata(*to.region), to.base(),
-                                                  to.memory.size());
+    const std::uint64_t bytes = setting.bytes * setting.sizes.size();
+    bench::Side from("initiator", setting.provider, setting.rails, bytes);
+    bench::Side to("target", setting.provider, setting.rails, bytes);
+    auto remote = from.meet("target", to);
     std::vector<Transfer*> transfers;
     for (std::size_t i = 0; i < setting.sizes.size(); ++i) {
-        std::vector<LocalDescriptor> local;
-        std::vector<RemoteDescriptor> remotes;
-        for (std::uint64_t at = 0; at + setting.sizes[i] <= setting.bytes; at += setting.sizes[i]) {
-            const std::uint64_t offset = i * setting.bytes + at;
-            local.push_back({from.base() + offset, setting.sizes[i], &from.region});
-            remotes.push_back({to.base() + offset, setting.sizes[i], &remote});
-        }
-        transfers.push_back(from.engine->prepare(Operation::write, local, remotes, "target", std::nullopt));
+        transfers.push_back(from.prepare_write("target", to, remote, i * setting.bytes, setting.sizes[i],
+                                               setting.bytes / setting.sizes[i]));
     }
     // The second of two rounds counts: by then the peers know each other.
     std::vector<double> ended;

@@ -1,0 +1,50 @@
+// One side of a transfer inside this process: an engine over all rails asked for, and registered memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace railyard::bench {
+
+struct Side {
+    Side(const std::string& name, const std::string& provider, unsigned rails, std::uint64_t bytes)
+        : memory(bytes, 'x') {
+        EngineConfig config;
+        config.agent_name = name;
+        // All rails of the machine for host memory, so that their number is the one asked for.
+        config.params = Params::parse(
+            {{"provider", provider}, {"rails", std::to_string(rails)}, {"max_bw_per_dram_seg", "1000000"}});
+        engine = std::make_unique<Engine>(std::move(config));
+        region = engine->register_memory(base(), memory.size(), 0);
+    }
+    [[nodiscard]] std::uint64_t base() const { return reinterpret_cast<std::uint64_t>(memory.data()); }
+
+    /// This side's view of the other's memory, and its name known here.
+    std::shared_ptr<RemoteRegion> meet(const std::string& name, const Side& other) {
+        engine->load_connection_info(name, other.engine->connection_info());
+        return engine->load_remote_memory(name, other.engine->memory_metadata(*other.region), other.base(),
+                                          other.memory.size());
+    }
+    /// A WRITE of `count` descriptors of `size` bytes, from and to the same offsets from `start` on.
+    Transfer* prepare_write(const std::string& name, const Side& other, std::shared_ptr<RemoteRegion>& remote,
+                            std::uint64_t start, std::uint64_t size, std::uint64_t count) {
+        std::vector<LocalDescriptor> local;
+        std::vector<RemoteDescriptor> remotes;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const std::uint64_t offset = start + i * size;
+            local.push_back({base() + offset, size, &region});
+            remotes.push_back({other.base() + offset, size, &remote});
+        }
+        return engine->prepare(Operation::write, local, remotes, name, std::nullopt);
+    }
+
+    std::vector<char> memory;
+    std::unique_ptr<Engine> engine;
+    std::shared_ptr<Registration> region;
+};
+
+}  // namespace railyard::bench
