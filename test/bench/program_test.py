@@ -126,6 +126,19 @@ def plugin_progress_thread():
     expect(found[0]["post_p50_us"] > 0, f"no post time: {found}")
 
 
+def plugin_simulated(provider):
+    """Over simulated EFA NICs, which the environment describes (meson.build): the target is a machine of its own."""
+    namespace = f"bench-{os.getpid()}"
+    os.environ.update({"SIMEFA_NAMESPACE": namespace, "SIMEFA_HOST": "initiator"})
+    for pt in ("off", "on"):
+        for found in results(*PLUGIN, "--provider", provider, "--target-env", "SIMEFA_HOST=target", "--pt", pt,
+                             "--op", "both", "--notify", "both", "--sizes", "1,8,5000,300000,5M", "--batch", "1,7",
+                             "--iters", "20", "--window", "3", points=40):
+            expect(found["pt"] is (pt == "on"), f"wrong labels: {found}")
+    left = [name for name in os.listdir("/dev/shm") if namespace in name]
+    expect(not left, f"left in /dev/shm: {left}")
+
+
 def plugin_ratio():
     for provider in ("tcp", "shm"):
         for found in results(*PLUGIN, *FAST, "--raw", "--provider", provider, "--op", "both", "--sizes", "8,64K",
@@ -152,7 +165,8 @@ def plugin_missing():
 
 CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RAW), "raw-stall": lambda: stall(RAW),
          "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
-         "plugin-shm": lambda: plugin("shm"), "plugin-progress-thread": plugin_progress_thread,
+         "plugin-shm": lambda: plugin("shm"), "plugin-efa": lambda: plugin_simulated("efa"),
+         "plugin-efa-direct": lambda: plugin_simulated("efa-direct"), "plugin-progress-thread": plugin_progress_thread,
          "plugin-ratio": plugin_ratio, "plugin-corrupt": lambda: corrupt(PLUGIN),
          "plugin-stall": lambda: stall(PLUGIN), "plugin-two-roles": lambda: two_roles(PLUGIN),
          "plugin-idle": plugin_idle, "plugin-missing": plugin_missing}
