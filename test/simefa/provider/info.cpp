@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -89,6 +90,20 @@ NicSlot& slot_of(const NicDescription& nic) {
     return Cluster::attach(environment().cluster)->nic(environment().host, nic.name, environment().initial);
 }
 
+/// Of the libfabric that loaded us; programs that load plugins keep its names to those (RTLD_LOCAL).
+std::uint32_t library_version() noexcept {
+    static const std::uint32_t version = [] {
+        using VersionCall = std::uint32_t (*)();
+        void* library = dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        const auto call =
+            reinterpret_cast<VersionCall>(dlsym(library ? library : RTLD_DEFAULT, "fi_version"));
+        const std::uint32_t said = call ? call() : UINT32_MAX;
+        if (library) dlclose(library);
+        return said;
+    }();
+    return version;
+}
+
 }  // namespace
 
 DeviceRdma device_rdma(const NicDescription& nic) {
@@ -102,14 +117,8 @@ DeviceRdma device_rdma(const NicDescription& nic) {
 }
 
 bool device_rdma_allowed(std::uint32_t api_version) noexcept {
-    std::uint32_t needed = FI_VERSION(1, 18);
-    using VersionCall = std::uint32_t (*)();
-    if (environment().device_rdma_always) {
-        if (auto* call = reinterpret_cast<VersionCall>(dlsym(RTLD_DEFAULT, "fi_version"));
-            call && call() < needed)
-            needed = call();
-    }
-    return api_version >= needed;
+    const std::uint32_t needed = FI_VERSION(1, 18);
+    return api_version >= (environment().device_rdma_always ? std::min(needed, library_version()) : needed);
 }
 
 fi_info* make_info(const NicDescription& nic, FabricKind kind, std::uint32_t api_version) {
