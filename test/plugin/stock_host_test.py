@@ -162,16 +162,21 @@ def main():
     python, root = host_python(cache_directory(arguments.cache))
     here = pathlib.Path(__file__).resolve().parent
     passed, failed = 0, 0
+    namespace = f"stock-host-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="railyard-stock-host-") as directory:
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith(("NIXL_", "RAILYARD_")) or key == "RAILYARD_LOG_LEVEL"}
         environment["NIXL_PLUGIN_DIR"] = str(plugin_directory(plugin, pathlib.Path(directory)))
+        environment["SIMEFA_NAMESPACE"] = namespace  # where meson.build names the simulated EFA provider
         environment["NIXL_LOG_LEVEL"] = os.environ.get("NIXL_LOG_LEVEL", "ERROR")
         for command in groups(python, here, library_directory(root), arguments):
             if arguments.only not in " ".join(command):
                 continue
             good, bad = run_group(command, environment, arguments.limit)
             passed, failed = passed + good, failed + bad
+    for left in pathlib.Path("/dev/shm").glob(f"*{namespace}*"):
+        print(f"FAILED: left {left} behind")
+        failed += 1
     print(f"stock host: {passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
