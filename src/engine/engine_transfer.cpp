@@ -51,6 +51,7 @@ std::uint32_t append_chunks(Transfer& transfer, const Stripes& stripes) {
         transfer.lanes.emplace_back(transfer, begin, static_cast<std::uint32_t>(transfer.chunks.size()));
     lane.striped = stripes.striped;
     lane.run_length = stripes.run_length;
+    lane.share = stripes.share;
     return static_cast<std::uint32_t>(transfer.routes.size());
 }
 
@@ -290,6 +291,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
             transfer.submissions[i].stalled.reset();
             transfer.submissions[i].allowance = 0;
             transfer.submissions[i].in_turn = false;
+            transfer.submissions[i].outstanding = 0;
             transfer.routes[i].rail->submit(transfer.submissions[i]);
         }
     }

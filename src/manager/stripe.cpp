@@ -27,11 +27,13 @@ std::uint64_t round_up(std::uint64_t value) {
 
 std::uint64_t pick_chunk_size(std::uint64_t total, bool striped, const StripeRules& rules) {
     if (!striped) return rules.max_chunk;
-    // Two chunks a rail leave the faster rails something to take over; more, or smaller ones, only add
-    // operations.
-    const std::uint64_t wanted =
-        rules.chunk_size ? rules.chunk_size
-                         : std::clamp(round_up(total / (2 * rules.rails)), smallest_chunk, largest_chunk);
+    if (rules.chunk_size) return std::clamp<std::uint64_t>(rules.chunk_size, 1, rules.max_chunk);
+    // As many for each rail, so that none ends with one more than the others. At least two, which leave the
+    // faster rails something to take over; smaller ones than needed only add operations.
+    const std::uint64_t a_rail =
+        std::max<std::uint64_t>((total + rules.rails * largest_chunk - 1) / (rules.rails * largest_chunk), 2);
+    const std::uint64_t wanted = std::clamp(
+        round_up((total + rules.rails * a_rail - 1) / (rules.rails * a_rail)), smallest_chunk, largest_chunk);
     return std::clamp<std::uint64_t>(wanted, 1, rules.max_chunk);
 }
 
@@ -78,7 +80,12 @@ Stripes stripe(std::span<const Piece> pieces, const StripeRules& rules) {
     for (const Piece& piece : pieces) {
         if (piece.length) cut(piece, limit, result.chunks);
     }
-    if (!result.chunks.empty()) result.run_length = pick_run_length(result, rules.rails);
+    if (result.chunks.empty()) return result;
+    result.run_length = pick_run_length(result, rules.rails);
+    if (result.striped) {
+        const auto fair = static_cast<std::uint32_t>((result.chunks.size() + rules.rails - 1) / rules.rails);
+        result.share = std::max(fair, result.run_length);
+    }
     return result;
 }
 

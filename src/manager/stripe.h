@@ -29,7 +29,8 @@ struct StripeRules {
 struct Stripes {
     std::vector<Chunk> chunks;  ///< every byte of every piece exactly once, in order
     bool striped = false;
-    std::uint32_t run_length = 16;  ///< at most 32; chunks one rail should take in one go
+    std::uint32_t run_length = 16;     ///< at most 32; chunks one rail should take in one go
+    std::uint32_t share = UINT32_MAX;  ///< chunks that one rail may have outstanding
     std::uint64_t total_bytes = 0;
 };
 

@@ -186,8 +186,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
     }
     if (submission.run.empty()) {
         if (!free_operations_ || !may_take(lane)) return Served::full;
+        if (submission.outstanding >= lane.share) return Served::waits;
         const auto room = static_cast<std::uint32_t>(fabric_->operations.size()) - outstanding_;
-        submission.run = lane.take_run(std::min(lane.run_length, room));
+        submission.run =
+            lane.take_run(std::min({lane.run_length, room, lane.share - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
     }
     while (!submission.run.empty()) {
@@ -245,8 +247,9 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, bool more) noe
         operation, piece, work.kind == Work::Kind::read ? Direction::read : Direction::write);
     if (result == fabric::PostResult::ok) {
         free_operations_ = operation.next;
-        operation.work = &work;
+        operation.submission = &submission;
         operation.length = chunk.length;
+        ++submission.outstanding;
         ++outstanding_;
         outstanding_bytes_ += chunk.length;
     }
@@ -272,7 +275,9 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     rail.free_operations_ = &operation;
     --rail.outstanding_;
     rail.outstanding_bytes_ -= operation.length;
-    operation.work->part_done(completion.status);
+    Submission& submission = *operation.submission;
+    --submission.outstanding;
+    submission.lane->work->part_done(completion.status);
 }
 
 }  // namespace railyard

@@ -49,7 +49,7 @@ class FabricRail final : public Rail {
 
     struct Operation : fabric::OpContext {
         FabricRail* rail = nullptr;
-        Work* work = nullptr;
+        Submission* submission = nullptr;
         Operation* next = nullptr;
         std::uint32_t length = 0;
     };

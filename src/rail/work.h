@@ -62,6 +62,7 @@ class Lane {
         : work(other.work),
           striped(other.striped),
           run_length(other.run_length),
+          share(other.share),
           begin_(other.begin_),
           end_(other.end_) {}
 
@@ -79,6 +80,8 @@ class Lane {
     Work* const work;
     bool striped = false;           ///< several rails share it, so none may take far ahead
     std::uint32_t run_length = 16;  ///< chunks a rail takes in one go
+    /// Chunks that one rail may have outstanding, so that the first to look leaves the others theirs.
+    std::uint32_t share = UINT32_MAX;
 
   private:
     const std::uint32_t begin_;
@@ -154,7 +157,8 @@ struct Submission {
     StallClock stalled;  ///< while the provider answers EAGAIN; role holder only
     /// What it may still post in this turn, or has overdrawn; bytes, role holder only.
     std::int64_t allowance = 0;
-    bool in_turn = false;  ///< has been given its allowance and may not have used it yet
+    std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
+    bool in_turn = false;           ///< has been given its allowance and may not have used it yet
 };
 
 /// A control message on its way out, in fragments. Lives with its sender until `done`.

@@ -93,6 +93,19 @@ TEST(Stripe, FewSmallChunksKeepTheirDoorbellsAndLeaveRailsOut) {
     EXPECT_EQ(stripe(pieces, rules(32)).run_length, 16u);
 }
 
+TEST(Stripe, EveryRailGetsAsManyChunks) {
+    const std::vector<Piece> pieces = {{0, 0, 80'000'019, 0, 0}};
+    EXPECT_EQ(stripe(pieces, rules(32)).chunks.size(), 160u);
+}
+
+TEST(Stripe, NoRailMayHoldMoreThanItsShare) {
+    const std::vector<Piece> pieces = {{0, 0, 32 * mebi, 0, 0}};
+    const Stripes stripes = stripe(pieces, rules(32));
+    EXPECT_EQ(stripes.chunks.size(), 64u);
+    EXPECT_EQ(stripes.share, 2u);
+    EXPECT_EQ(stripe(pieces, rules(1)).share, UINT32_MAX);
+}
+
 TEST(Stripe, FewLargerChunksGoToManyRails) {
     const std::vector<Piece> pieces(64, Piece{0, 0, 64 << 10, 0, 0});
     EXPECT_EQ(stripe(pieces, rules(32)).run_length, 4u);

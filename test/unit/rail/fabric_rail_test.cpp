@@ -292,6 +292,31 @@ TEST_F(FabricRailTest, AStripedTransferDoesNotRunAheadOnOneRail) {
     EXPECT_TRUE(work.done());
 }
 
+TEST_F(FabricRailTest, ARailTakesItsShareOfALaneAndMoreOnlyForWhatHasEnded) {
+    Offer none(rail_, 1, 1);  // keeps the rail busy with something else meanwhile
+    Work work;
+    work.chunks.assign(10, Chunk{0, 0, 64, 0, 0});
+    Lane& lane = work.lanes.emplace_back(work, 0, 10);
+    lane.striped = true;
+    lane.share = 3;
+    const Route route{&rail_, 2, nullptr, {nullptr}, {{}}};
+    Submission submission;
+    submission.lane = &lane;
+    submission.route = &route;
+    work.arm(1, nullptr);
+    rail_.submit(submission);
+    EXPECT_EQ(script.posted.size(), 1u + 3u);
+    script.completed.emplace_back(script.posted.back(), 0);
+    script.posted.pop_back();
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 1u + 3u);
+    for (int i = 0; i < 20 && !work.done(); ++i) {
+        complete_all();
+        rail_.progress();
+    }
+    EXPECT_TRUE(work.done());
+}
+
 TEST_F(FabricRailTest, TransfersTakeTurnsByBytesWhateverTheirChunks) {
     constexpr std::uint64_t mebi = 1 << 20;
     Offer large(rail_, 64, 1, nullptr, mebi);
