@@ -50,7 +50,7 @@ Engine::Impl::~Impl() {
     while (messages_in_flight_.load(std::memory_order_acquire) != 0 && now_ns() < limit) {
         if (!progress()) sched_yield();
     }
-    thread_.reset();
+    if (thread_) thread_->stop();  // the pointer stays as long as the thread reads it, in wake()
     {
         const MutexLock lock(registrations_mutex_);
         for (const auto& region : registrations_) {

@@ -44,10 +44,15 @@ ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microsecon
     pthread_setname_np(thread_.native_handle(), "railyard-prog");
 }
 
-ProgressThread::~ProgressThread() {
+void ProgressThread::stop() noexcept {
+    if (!thread_.joinable()) return;
     stop_.store(true, std::memory_order_seq_cst);
     signal();
     thread_.join();
+}
+
+ProgressThread::~ProgressThread() {
+    stop();
     close(epoll_fd_);
     close(wake_fd_);
 }

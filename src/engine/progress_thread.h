@@ -24,11 +24,13 @@ class ProgressThread {
     ProgressThread(
         std::vector<Rail*> rails, std::chrono::microseconds pause,
         const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] {});
-    /// Ends and joins the thread.
+    /// As stop().
     ~ProgressThread();
     ProgressThread(const ProgressThread&) = delete;
     ProgressThread& operator=(const ProgressThread&) = delete;
 
+    /// Ends and joins the thread; the object stays, so that the thread's last chore may still wake it.
+    void stop() noexcept;
     /// Wakes the thread if it is blocked. Any thread; costs one load when it is awake.
     void wake() noexcept {
         // Pairs with the store before the thread's last look at the rails: one of the two sees the other.

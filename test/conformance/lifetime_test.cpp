@@ -61,10 +61,15 @@ TEST_P(LifetimeTest, AHandleReleasedInFlightDisturbsNobody) {
     BigWrite setup(GetParam());
     ASSERT_NE(setup.pair.a->post(*setup.transfer), Status::backend);
     setup.pair.a->release(setup.transfer);
-    const LocalDescriptor from = setup.source.local(0, 4096);
-    const RemoteDescriptor to{setup.target.address(), 4096, &setup.remote};
+    // To another place: what was released may still be on its way to the first one.
+    Buffer source(*setup.pair.a, 4096), target(*setup.pair.b, 4096);
+    fill_pattern(source.bytes, 2);
+    const auto remote = setup.pair.publish(target);
+    const LocalDescriptor from = source.local(0, 4096);
+    const RemoteDescriptor to{target.address(), 4096, &remote};
     Transfer* next = setup.pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
     EXPECT_EQ(setup.pair.run(*next), Status::ok);
+    EXPECT_TRUE(target.bytes == source.bytes);
     setup.pair.a->release(next);
     // What was released may still arrive: the endpoints go before the memory does.
     setup.pair.a.reset();
