@@ -1,6 +1,7 @@
 // Two transfers at once over the same rails of one engine. Prints, as JSON, what share of the bytes the
 // slower one had moved when the faster was through (1: exactly fair), and the seconds that both took.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 

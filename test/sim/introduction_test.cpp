@@ -1,5 +1,6 @@
 // efa-direct refuses operations of endpoints that it does not know: how engines make themselves known, when
 // messages are lost, peers are mute or restarted, and strangers lie.
+#include <algorithm>
 #include <cstring>
 #include <random>
 

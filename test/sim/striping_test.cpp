@@ -1,4 +1,5 @@
 // Striping from end to end: which NIC carries what, every byte once, and lanes of different rails.
+#include <algorithm>
 #include <cstring>
 #include <random>
 
