@@ -1,6 +1,8 @@
 // Every instance type that rail selection was made for: from its XML to who serves whom.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "topology/distance.h"
 #include "unit/topology/topologies.h"
 
