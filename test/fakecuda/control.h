@@ -1,0 +1,90 @@
+// What tests and simulated NICs ask of the fake driver beside the driver API. All names are exported by the
+// fake libcuda.so.1 and found with dlsym; load_control() below does that. Any thread.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+extern "C" {
+
+/// Where a NIC reaches the bytes of [address, address + length): nullptr where that is not device memory
+/// inside one allocation, or, of virtual memory, inside one mapping. Valid until the memory is freed or
+/// unmapped.
+void* fakecuda_alias(unsigned long long address, std::size_t length);
+
+/// The GPU's own look at device memory, as a kernel has it: in the late-visible model without what NICs wrote
+/// since the last flush. 0, or CUDA_ERROR_INVALID_VALUE for a range that is not device memory. Does not wait
+/// for streams.
+unsigned fakecuda_gpu_read(unsigned long long address, void* to, std::size_t length);
+unsigned fakecuda_gpu_write(unsigned long long address, const void* from, std::size_t length);
+
+/// The nth next call of the driver function `name` (without _v2; 1: the next one; 0: every one from now on)
+/// returns `error` and does nothing. `error` 0 takes it back. The name "execute" stands for an operation on a
+/// stream: it is left out, and the stream answers `error` from then on and leaves out all that follows, as
+/// after a fault on the GPU.
+void fakecuda_fail(const char* name, unsigned nth, unsigned error);
+/// Takes all of them back.
+void fakecuda_fail_nothing();
+
+/// Longest random pause before each operation on a stream, from now on.
+void fakecuda_set_delay_us(unsigned microseconds);
+
+struct fakecuda_statistics {
+    std::size_t contexts;          ///< created ones, and primary ones that are retained
+    std::size_t primary_retains;   ///< not released yet, over all devices
+    std::size_t streams;           ///< created and not destroyed
+    std::size_t draining_streams;  ///< destroyed with work still on them
+    std::size_t events;
+    std::size_t
+        device_allocations;  ///< of cuMemAlloc, cuMemAllocAsync, cuMemAllocManaged, and mapped VMM ranges
+    std::size_t host_allocations;  ///< of cuMemHostAlloc, and cuMemHostRegister's ranges
+    std::size_t flushes;           ///< calls of cuFlushGPUDirectRDMAWrites and flushes by stream operations
+    std::size_t calls;             ///< driver calls since the start
+};
+void fakecuda_get_statistics(fakecuda_statistics* out);
+
+}  // extern "C"
+
+namespace fakecuda {
+
+/// The functions above, of the libcuda.so.1 that is loaded or that LD_LIBRARY_PATH leads to; all null when
+/// that is not the fake one.
+struct Control {
+    decltype(&fakecuda_alias) alias = nullptr;
+    decltype(&fakecuda_gpu_read) gpu_read = nullptr;
+    decltype(&fakecuda_gpu_write) gpu_write = nullptr;
+    decltype(&fakecuda_fail) fail = nullptr;
+    decltype(&fakecuda_fail_nothing) fail_nothing = nullptr;
+    decltype(&fakecuda_set_delay_us) set_delay_us = nullptr;
+    decltype(&fakecuda_get_statistics) get_statistics = nullptr;
+    explicit operator bool() const { return alias != nullptr; }
+
+    [[nodiscard]] fakecuda_statistics statistics() const {
+        fakecuda_statistics out{};
+        get_statistics(&out);
+        return out;
+    }
+};
+
+inline Control load_control() {
+    Control control;
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return control;
+    auto find = [library](auto& function, const char* name) {
+        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    };
+    find(control.alias, "fakecuda_alias");
+    if (!control.alias) return control;
+    find(control.gpu_read, "fakecuda_gpu_read");
+    find(control.gpu_write, "fakecuda_gpu_write");
+    find(control.fail, "fakecuda_fail");
+    find(control.fail_nothing, "fakecuda_fail_nothing");
+    find(control.set_delay_us, "fakecuda_set_delay_us");
+    find(control.get_statistics, "fakecuda_get_statistics");
+    return control;
+}
+
+}  // namespace fakecuda

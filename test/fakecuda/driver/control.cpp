@@ -1,0 +1,59 @@
+// The calls of control.h.
+#include "api.h"
+#include "state.h"
+
+using namespace fakecuda;
+
+void* fakecuda_alias(unsigned long long address, std::size_t length) {
+    std::vector<Memory::Piece> pieces;
+    if (length == 0 || !state().memory.pieces(address, length, pieces)) return nullptr;
+    // Adjacent mappings of a reservation have memory of their own each, so no single pointer reaches them.
+    if (pieces.size() != 1) return nullptr;
+    return pieces[0].backing->bytes + pieces[0].offset;
+}
+
+unsigned fakecuda_gpu_read(unsigned long long address, void* to, std::size_t length) {
+    std::vector<Memory::Piece> pieces;
+    if (!state().memory.pieces(address, length, pieces)) return CUDA_ERROR_INVALID_VALUE;
+    for (const Memory::Piece& piece : pieces)
+        piece.backing->read(piece.offset, static_cast<char*>(to) + (piece.address - address), piece.length);
+    return CUDA_SUCCESS;
+}
+
+unsigned fakecuda_gpu_write(unsigned long long address, const void* from, std::size_t length) {
+    std::vector<Memory::Piece> pieces;
+    if (!state().memory.pieces(address, length, pieces)) return CUDA_ERROR_INVALID_VALUE;
+    for (const Memory::Piece& piece : pieces)
+        piece.backing->write(piece.offset, static_cast<const char*>(from) + (piece.address - address),
+                             piece.length);
+    return CUDA_SUCCESS;
+}
+
+void fakecuda_fail(const char* name, unsigned nth, unsigned error) {
+    state().failures.add(name, nth, static_cast<CUresult>(error));
+}
+
+void fakecuda_fail_nothing() {
+    state().failures.clear();
+}
+
+void fakecuda_set_delay_us(unsigned microseconds) {
+    state().delay_us = microseconds;
+}
+
+void fakecuda_get_statistics(fakecuda_statistics* out) {
+    State& all = state();
+    *out = {};
+    const std::lock_guard lock(all.mutex);
+    out->contexts = all.contexts.size();
+    for (const unsigned count : all.primary_counts)
+        out->primary_retains += count;
+    out->streams = all.streams.size();
+    reap_streams();
+    out->draining_streams = all.closing.size();
+    out->events = all.events.size();
+    out->device_allocations = all.memory.count({Kind::device, Kind::pool, Kind::managed, Kind::vmm});
+    out->host_allocations = all.memory.count({Kind::host, Kind::registered});
+    out->flushes = all.flushes;
+    out->calls = all.calls;
+}

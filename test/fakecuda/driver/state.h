@@ -1,0 +1,88 @@
+// Everything the fake driver knows of its process, in one place that is never destroyed.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "failures.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
+
+namespace fakecuda {
+
+struct Context {
+    CUcontext handle = nullptr;
+    int device = 0;
+    bool primary = false;
+    std::shared_ptr<Stream> default_stream;
+};
+
+struct Handle {  ///< physical memory of cuMemCreate
+    std::shared_ptr<Backing> backing;
+    std::size_t length = 0;
+    int device = 0;
+    unsigned references = 1;  ///< of the program
+    unsigned mappings = 0;
+    bool gpu_direct = false;
+};
+
+struct State {
+    std::atomic<bool> initialised{false};
+    Settings settings;  ///< written by cuInit alone, before `initialised`
+    Failures failures;
+    Memory memory;
+    std::atomic<unsigned> delay_us{0};
+    std::atomic<std::size_t> flushes{0}, calls{0};
+    std::atomic<std::uint64_t> next_handle{1}, next_buffer{1};
+
+    std::mutex mutex;  ///< guards all below; taken before that of a stream or of the memory, never after
+    std::map<CUcontext, Context> contexts;
+    std::vector<CUcontext> primary;        ///< by device; null: not active
+    std::vector<unsigned> primary_counts;  ///< retains, by device
+    std::map<CUstream, std::shared_ptr<Stream>> streams;
+    std::vector<std::shared_ptr<Stream>> closing;  ///< destroyed, not joined yet
+    std::map<CUevent, std::shared_ptr<Event>> events;
+    std::map<CUgraph, std::uint64_t> graphs;
+    std::map<CUmemGenericAllocationHandle, Handle> handles;
+    std::map<CUdeviceptr, std::size_t> reservations;
+
+    [[nodiscard]] int device_count() const { return static_cast<int>(settings.devices.size()); }
+    [[nodiscard]] bool is_device(int device) const { return device >= 0 && device < device_count(); }
+
+    /// Never given twice, so a handle that was destroyed is told from every living one.
+    template <class T>
+    T make_handle() {
+        return reinterpret_cast<T>(static_cast<std::uintptr_t>(0x7000 + 64 * next_handle++));
+    }
+};
+
+State& state();
+
+/// The calling thread's stack of contexts; the last is current.
+std::vector<CUcontext>& context_stack();
+
+/// The current context; false: there is none, or it was destroyed.
+bool current_context(Context& out);
+
+/// A stream by its handle; null, 1 and 2 mean the current context's default stream. Demands a current
+/// context, as a program that forgot it works with some calls of some drivers only.
+CUresult find_stream(CUstream handle, std::shared_ptr<Stream>& out);
+
+/// Joins the threads of streams that are closed and drained; the caller holds the mutex.
+void reap_streams();
+/// At the end of the process: ends all streams, whatever is on them.
+void end_streams();
+
+/// The caller holds the mutex, here and below.
+CUresult make_context(int device, bool primary, CUcontext& out);
+/// Streams, events and memory of the context go with it.
+void destroy_context(CUcontext context);
+
+}  // namespace fakecuda
