@@ -1,0 +1,56 @@
+// Contexts: a device's own, held while it is needed; and one made current for a scope, so that the caller's
+// current context and device never change.
+#pragma once
+
+#include <memory>
+
+struct CUctx_st;
+
+namespace railyard::cuda {
+
+struct Driver;
+
+/// The primary context of a device, retained. Engines, lanes and rings share one by shared_ptr: what was made
+/// in a context has to go before it.
+class PrimaryContext {
+  public:
+    /// `driver` must outlive it. Throws Error{invalid_param} for an ordinal that is no device, Error{backend}
+    /// else. The first one of a process makes the context, which takes the driver some 100 ms on a real
+    /// device.
+    PrimaryContext(const Driver& driver, int ordinal);
+    ~PrimaryContext();
+    PrimaryContext(const PrimaryContext&) = delete;
+    PrimaryContext& operator=(const PrimaryContext&) = delete;
+
+    [[nodiscard]] CUctx_st* get() const noexcept { return context_; }
+    [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
+    [[nodiscard]] const Driver& driver() const noexcept { return driver_; }
+
+  private:
+    const Driver& driver_;
+    int ordinal_;
+    CUctx_st* context_ = nullptr;
+};
+
+using ContextPtr = std::shared_ptr<PrimaryContext>;
+
+/// Makes `context` current in this thread and takes it away again. No blocking; nests.
+class ContextGuard {
+  public:
+    ContextGuard(const Driver& driver, CUctx_st* context) noexcept;
+    explicit ContextGuard(const PrimaryContext& context) noexcept;
+    ~ContextGuard();
+    ContextGuard(const ContextGuard&) = delete;
+    ContextGuard& operator=(const ContextGuard&) = delete;
+
+    /// False: the context could not be made current (it was destroyed), and the caller's still is.
+    [[nodiscard]] bool pushed() const noexcept { return result_ == 0; }
+    /// Throws Error{backend} unless pushed().
+    void require() const;
+
+  private:
+    const Driver& driver_;
+    unsigned result_;  ///< a CUresult
+};
+
+}  // namespace railyard::cuda

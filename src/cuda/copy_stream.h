@@ -1,0 +1,78 @@
+// Copies on a stream of our own, polled for without blocking: staging, and transfers within one process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/mutex.h"
+#include "common/status.h"
+#include "cuda/context_guard.h"
+
+struct CUstream_st;
+struct CUevent_st;
+
+namespace railyard::cuda {
+
+/// Any two places that the driver can tell apart by address: devices, pinned and plain host memory (the last
+/// is slow, and the call may block).
+struct Copy {
+    std::uint64_t to = 0;
+    std::uint64_t from = 0;
+    std::uint64_t length = 0;
+};
+
+/// `tickets` groups of copies may be under way at once; a ticket is the caller's, one group at a time. Any
+/// thread; calls of one ticket come one after the other. Groups end in the order in which they were started.
+class CopyStream {
+    struct Ticket {
+        CUevent_st* event = nullptr;
+        bool busy = false, failed = false;
+        bool recorded = false;  ///< the event stands behind the copies
+    };
+
+  public:
+    /// Throws Error{backend}.
+    CopyStream(ContextPtr context, unsigned tickets);
+    /// Waits for the copies under way, which depend on nothing but the device.
+    ~CopyStream();
+    CopyStream(const CopyStream&) = delete;
+    CopyStream& operator=(const CopyStream&) = delete;
+
+    /// The copies of a ticket, started one by one; under way as soon as they are added, complete when this
+    /// goes. Short-lived: holds the context current. Allocates nothing. What the driver refuses is told by
+    /// poll(), as others may be under way.
+    class Group {
+      public:
+        Group(CopyStream& stream, unsigned ticket) noexcept;
+        ~Group();
+        Group(const Group&) = delete;
+        Group& operator=(const Group&) = delete;
+        void add(const Copy& copy) noexcept;
+
+      private:
+        CopyStream& stream_;
+        Ticket& ticket_;
+        ContextGuard guard_;
+    };
+    /// in_progress, ok, or backend with the reason in last_error() and in the log. not_posted: no group was
+    /// started. After ok and backend nothing of the group is under way, and the ticket is free.
+    Status poll(unsigned ticket) noexcept;
+    /// "cuMemcpyAsync: CUDA_ERROR_..."; empty: nothing failed yet.
+    [[nodiscard]] std::string last_error() const;
+    [[nodiscard]] const ContextPtr& context() const noexcept { return context_; }
+
+  private:
+    void destroy() noexcept;
+    void fail(Ticket& ticket, const char* call, unsigned result) noexcept;
+
+    ContextPtr context_;
+    CUstream_st* stream_ = nullptr;
+    std::vector<Ticket> tickets_;
+    mutable Mutex mutex_;
+    const char* failed_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
+    unsigned failed_result_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace railyard::cuda

@@ -1,0 +1,56 @@
+// GPU memory as a dmabuf: a file descriptor that a NIC's driver can map.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cuda/pointer_info.h"
+
+namespace railyard::cuda {
+
+class PrimaryContext;
+struct Device;
+
+/// Whole pages that hold an allocation: what a dmabuf is asked for. Pure.
+struct PageRange {
+    std::uint64_t start = 0;
+    std::uint64_t length = 0;
+};
+[[nodiscard]] PageRange pages_of(std::uint64_t start, std::uint64_t length, std::uint64_t page) noexcept;
+
+/// Owns the descriptor. The memory stays the allocator's: closing frees nothing.
+class DmaBuf {
+  public:
+    DmaBuf(int fd, std::uint64_t base) noexcept : fd_(fd), base_(base) {}
+    DmaBuf(DmaBuf&& other) noexcept : fd_(std::exchange(other.fd_, -1)), base_(other.base_) {}
+    DmaBuf& operator=(DmaBuf&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        std::swap(base_, other.base_);
+        return *this;
+    }
+    ~DmaBuf();
+
+    [[nodiscard]] int fd() const noexcept { return fd_; }
+    /// The address that the descriptor's first byte stands for.
+    [[nodiscard]] std::uint64_t base() const noexcept { return base_; }
+    /// Where in the descriptor an address of the allocation lies.
+    [[nodiscard]] std::uint64_t offset_of(std::uint64_t address) const noexcept { return address - base_; }
+
+  private:
+    int fd_;
+    std::uint64_t base_;
+};
+
+struct DmaBufExport {
+    std::optional<DmaBuf> dmabuf;
+    std::string absent_because;
+};
+
+/// Of the whole allocation (or mapping) that `info` describes. None, with the reason, where the device or the
+/// kind of memory has none; throws nothing. The caller's context does not change.
+[[nodiscard]] DmaBufExport export_dmabuf(const PrimaryContext& context, const Device& device,
+                                         const PointerInfo& info);
+
+}  // namespace railyard::cuda

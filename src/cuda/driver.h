@@ -1,0 +1,41 @@
+// The CUDA driver as a table of functions. The only header of this layer that includes cuda.h; the others
+// take a `const Driver&` and plain values.
+#pragma once
+
+#include <cuda.h>
+
+#include <optional>
+#include <string>
+
+namespace railyard::cuda {
+
+/// A value; every engine has its own, and all threads may call through it. The library it leads to stays
+/// loaded until the process ends, as the driver's own threads do.
+struct Driver {
+#define RAILYARD_CUDA_FUNCTION(member, name, text, version, need) decltype(&::name) member = nullptr;
+#include "cuda/functions.def"
+#undef RAILYARD_CUDA_FUNCTION
+    int version = 0;  ///< 1000 * major + 10 * minor of the CUDA version it knows
+};
+
+struct DriverLookup {
+    std::optional<Driver> driver;
+    std::string absent_because;  ///< where there is none
+};
+
+/// Loads libcuda.so.1, looks its functions up and initialises it. None where there is no driver, none that is
+/// new enough, or no device: engines then move host memory only. The first time in a process this is said in
+/// the log (info). Blocks for as long as the driver needs, which is up to a second on a machine with many
+/// GPUs. Any thread; repeatable.
+[[nodiscard]] DriverLookup find_driver();
+
+/// What this was compiled with, for people: "CUDA 13.0 headers", "own declarations", or "without CUDA".
+[[nodiscard]] std::string built_with();
+
+/// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+[[nodiscard]] std::string describe(const Driver& driver, CUresult result);
+
+/// Throws Error{backend} "call: CUDA_ERROR_..." unless `result` is CUDA_SUCCESS.
+void check(const Driver& driver, CUresult result, const char* call);
+
+}  // namespace railyard::cuda

@@ -1,0 +1,193 @@
+#include "cuda/staging.h"
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+
+#include "on_fake_driver.h"
+
+namespace railyard::cuda {
+namespace {
+
+using CudaStaging = OnFakeDriver;
+
+std::vector<char> pattern(std::size_t bytes, int first) {
+    std::vector<char> out(bytes);
+    std::iota(out.begin(), out.end(), static_cast<char>(first));
+    return out;
+}
+
+void fill(const DeviceBuffer& memory, const std::vector<char>& bytes) {
+    ASSERT_EQ(fake().gpu_write(memory.address(), bytes.data(), bytes.size()), 0U);
+}
+
+std::vector<char> content(const DeviceBuffer& memory, std::size_t bytes) {
+    std::vector<char> out(bytes);
+    EXPECT_EQ(fake().gpu_read(memory.address(), out.data(), bytes), 0U);
+    return out;
+}
+
+TEST_F(CudaStaging, MovesPiecesBothWays) {
+    fake().set_delay_us(100);
+    const ContextPtr held = context();
+    StagingRing ring(held, 2, 4096);
+    const DeviceBuffer source(held, 1000), target(held, 1000);
+    const std::vector<char> bytes = pattern(1000, 3);
+    fill(source, bytes);
+    const unsigned slot = ring.take();
+    ASSERT_NE(slot, StagingRing::no_slot);
+    EXPECT_EQ(ring.poll(slot), Status::not_posted);
+    const StagedPiece out[] = {{source.address(), 0, 600}, {source.address() + 600, 3696, 400}};
+    EXPECT_EQ(ring.copy_from_device(slot, out, 2), Status::in_progress);
+    EXPECT_EQ(end_of([&] { return ring.poll(slot); }), Status::ok);
+    EXPECT_EQ(std::memcmp(ring.data(slot), bytes.data(), 600), 0);
+    EXPECT_EQ(std::memcmp(ring.data(slot) + 3696, bytes.data() + 600, 400), 0);
+    const StagedPiece in[] = {{target.address() + 400, 0, 600}, {target.address(), 3696, 400}};
+    EXPECT_EQ(ring.copy_to_device(slot, in, 2), Status::in_progress);
+    EXPECT_EQ(end_of([&] { return ring.poll(slot); }), Status::ok);
+    const std::vector<char> there = content(target, 1000);
+    EXPECT_TRUE(std::equal(there.begin() + 400, there.end(), bytes.begin()));
+    EXPECT_TRUE(std::equal(there.begin(), there.begin() + 400, bytes.begin() + 600));
+    ring.give_back(slot);
+    EXPECT_EQ(ring.last_error(), "");
+}
+
+TEST_F(CudaStaging, SlotsGoRoundAndAreApart) {
+    StagingRing ring(context(), 3, 4096);
+    EXPECT_EQ(ring.memory().size(), 3U * 4096);
+    const unsigned first = ring.take(), second = ring.take(), third = ring.take();
+    EXPECT_EQ(ring.take(), StagingRing::no_slot);
+    EXPECT_EQ(ring.data(second) - ring.data(first), 4096);
+    EXPECT_EQ(ring.data(third) + 4096, ring.memory().data() + ring.memory().size());
+    ring.give_back(second);
+    ring.give_back(first);
+    EXPECT_EQ(ring.take(), second);
+    EXPECT_EQ(ring.take(), first);
+    EXPECT_EQ(ring.take(), StagingRing::no_slot);
+}
+
+TEST_F(CudaStaging, PiecesStayInTheirSlot) {
+    const ContextPtr held = context();
+    StagingRing ring(held, 1, 4096);
+    const DeviceBuffer memory(held, 8192);
+    const unsigned slot = ring.take();
+    for (const StagedPiece& piece :
+         {StagedPiece{memory.address(), 1, 4096}, StagedPiece{memory.address(), 4097, 0},
+          StagedPiece{memory.address(), 4096, ~std::uint64_t{0}}}) {
+        EXPECT_EQ(ring.copy_from_device(slot, &piece, 1), Status::invalid_param);
+        EXPECT_EQ(ring.poll(slot), Status::not_posted);
+    }
+    const StagedPiece whole{memory.address(), 0, 4096};
+    EXPECT_EQ(ring.copy_from_device(slot, &whole, 1), Status::in_progress);
+    EXPECT_EQ(end_of([&] { return ring.poll(slot); }), Status::ok);
+}
+
+TEST_F(CudaStaging, ARefusedCopyEndsWithTheDriversError) {
+    const ContextPtr held = context();
+    StagingRing ring(held, 1, 4096);
+    const DeviceBuffer memory(held, 100);
+    const unsigned slot = ring.take();
+    const StagedPiece pieces[] = {{memory.address(), 0, 10}, {memory.address(), 10, 10}};
+    for (const char* call : {"cuMemcpyAsync", "cuEventRecord", "cuCtxPushCurrent", "cuEventQuery"}) {
+        fake().fail(call, call == std::string("cuMemcpyAsync") ? 2 : 1, CUDA_ERROR_INVALID_VALUE);
+        EXPECT_EQ(ring.copy_from_device(slot, pieces, 2), Status::in_progress);
+        EXPECT_EQ(end_of([&] { return ring.poll(slot); }), Status::backend) << call;
+        EXPECT_CONTAINS(ring.last_error(), call);
+        EXPECT_EQ(ring.poll(slot), Status::not_posted);
+        fake().fail_nothing();
+        EXPECT_EQ(ring.copy_from_device(slot, pieces, 2), Status::in_progress);
+        EXPECT_EQ(end_of([&] { return ring.poll(slot); }), Status::ok) << call;
+    }
+}
+
+TEST_F(CudaStaging, AFaultOnTheGpuIsAnError) {
+    const ContextPtr held = context();
+    CopyStream stream(held, 2);
+    const DeviceBuffer source(held, 100), target(held, 100);
+    fake().fail("execute", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+    CopyStream::Group(stream, 1).add({target.address(), source.address(), 100});
+    EXPECT_EQ(end_of([&] { return stream.poll(1); }), Status::backend);
+    EXPECT_CONTAINS(stream.last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+TEST_F(CudaStaging, ConstructionThatFailsLeavesNothing) {
+    const ContextPtr held = context();
+    for (const char* call : {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuStreamCreate", "cuEventCreate",
+                             "cuCtxPushCurrent"}) {
+        for (const unsigned nth : {1U, 2U}) {
+            fake().fail(call, nth, CUDA_ERROR_OUT_OF_MEMORY);
+            const auto [status, message] = error_of([&] { StagingRing(held, 3, 4096); });
+            if (nth == 1) {
+                EXPECT_EQ(status, Status::backend) << call;
+                EXPECT_CONTAINS(message, call);
+                EXPECT_CONTAINS(message, "CUDA_ERROR_OUT_OF_MEMORY");
+            }
+            fake().fail_nothing();
+            EXPECT_EQ(fake().statistics().streams, 0U);
+            EXPECT_EQ(fake().statistics().events, 0U);
+            EXPECT_EQ(fake().statistics().host_allocations, 0U);
+        }
+    }
+}
+
+TEST_F(CudaStaging, CopiesBetweenDevicesAndHosts) {
+    const ContextPtr first = context(0), second = context(1);
+    CopyStream stream(first, 1);
+    const DeviceBuffer source(first, 5000), target(second, 5000);
+    const std::vector<char> bytes = pattern(5000, 9);
+    std::vector<char> host(5000);
+    fill(source, bytes);
+    CopyStream::Group(stream, 0).add({target.address(), source.address(), 5000});
+    EXPECT_EQ(end_of([&] { return stream.poll(0); }), Status::ok);
+    CopyStream::Group(stream, 0).add({reinterpret_cast<std::uint64_t>(host.data()), target.address(), 5000});
+    EXPECT_EQ(end_of([&] { return stream.poll(0); }), Status::ok);
+    EXPECT_EQ(host, bytes);
+}
+
+TEST_F(CudaStaging, DestroyedWithCopiesUnderWay) {
+    fake().set_delay_us(2000);
+    const ContextPtr held = context();
+    const DeviceBuffer memory(held, 4096);
+    fill(memory, pattern(4096, 1));
+    for (int round = 0; round < 5; ++round) {
+        StagingRing ring(held, 4, 4096);
+        const StagedPiece piece{memory.address(), 0, 4096};
+        for (int i = 0; i < 4; ++i)
+            ring.copy_from_device(ring.take(), &piece, 1);
+    }  // a copy that came after the memory was freed would fault
+}
+
+/// Each thread pushes its bytes through the ring and back, many times, and finds them again.
+TEST_F(CudaStaging, ManyThreads) {
+    fake().set_delay_us(30);
+    const ContextPtr held = context();
+    StagingRing ring(held, 3, 4096);
+    std::atomic<int> right{0};
+    std::vector<std::thread> threads;
+    for (int index = 0; index < 4; ++index) {
+        threads.emplace_back([&, index] {
+            const DeviceBuffer source(held, 2048), target(held, 2048);
+            for (int round = 0; round < 25; ++round) {
+                const std::vector<char> bytes = pattern(2048, 16 * index + round);
+                fill(source, bytes);
+                unsigned slot = StagingRing::no_slot;
+                while ((slot = ring.take()) == StagingRing::no_slot)
+                    std::this_thread::yield();
+                const StagedPiece out{source.address(), 100, 2048}, in{target.address(), 100, 2048};
+                ring.copy_from_device(slot, &out, 1);
+                bool good = end_of([&] { return ring.poll(slot); }) == Status::ok;
+                good = good && std::memcmp(ring.data(slot) + 100, bytes.data(), 2048) == 0;
+                ring.copy_to_device(slot, &in, 1);
+                good = good && end_of([&] { return ring.poll(slot); }) == Status::ok;
+                ring.give_back(slot);
+                if (good && content(target, 2048) == bytes) ++right;
+            }
+        });
+    }
+    for (std::thread& thread : threads)
+        thread.join();
+    EXPECT_EQ(right, 100);
+}
+
+}  // namespace
+}  // namespace railyard::cuda
