@@ -288,10 +288,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
         const Transfer::RouteRange chosen = choose_routes(transfer, lane);
         for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
-            transfer.submissions[i].stalled.reset();
-            transfer.submissions[i].allowance = 0;
-            transfer.submissions[i].in_turn = false;
-            transfer.submissions[i].outstanding = 0;
+            transfer.submissions[i].rearm();
             transfer.routes[i].rail->submit(transfer.submissions[i]);
         }
     }

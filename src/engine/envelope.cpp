@@ -19,6 +19,10 @@ const char* name(EnvelopeKind kind) {
 
 }  // namespace
 
+void require_consistent(bool good, const char* what) {
+    if (!good) throw Error(Status::mismatch, std::string(what) + " refused: its fields are not consistent");
+}
+
 std::string seal(EnvelopeKind kind, std::string_view payload) {
     std::string out(magic);
     WireWriter writer(out);

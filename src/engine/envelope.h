@@ -16,4 +16,7 @@ inline constexpr std::uint8_t wire_version = 2;
 /// kind, another version, truncated, damaged, or over `limit` bytes.
 [[nodiscard]] std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t limit);
 
+/// Throws Error{mismatch} naming `what` unless `good`: its fields contradict each other.
+void require_consistent(bool good, const char* what);
+
 }  // namespace railyard

@@ -2,16 +2,13 @@
 
 #include "common/status.h"
 #include "common/wire.h"
+#include "engine/envelope.h"
 
 namespace railyard {
 namespace {
 
 constexpr std::size_t max_connection_info = std::size_t{1} << 20;
 constexpr std::uint16_t max_pairs = 4096;
-
-void require(bool good, const char* what) {
-    if (!good) throw Error(Status::mismatch, std::string(what) + " refused: its fields are not consistent");
-}
 
 void write_pairs(WireWriter& writer, const std::vector<RailPair>& pairs) {
     writer.number(static_cast<std::uint16_t>(pairs.size()));
@@ -23,13 +20,13 @@ void write_pairs(WireWriter& writer, const std::vector<RailPair>& pairs) {
 
 std::vector<RailPair> read_pairs(WireReader& reader, const char* what) {
     const auto count = reader.number<std::uint16_t>();
-    require(reader.ok() && count > 0 && count <= max_pairs, what);
+    require_consistent(reader.ok() && count > 0 && count <= max_pairs, what);
     std::vector<RailPair> pairs;
     for (int i = 0; i < count && reader.ok(); ++i) {
         const auto local = reader.number<std::uint16_t>();
         pairs.push_back({local, reader.number<std::uint16_t>()});
     }
-    require(reader.whole(), what);
+    require_consistent(reader.whole(), what);
     return pairs;
 }
 
@@ -50,7 +47,7 @@ Introduction decode_introduction(std::string_view bytes) {
     introduction.sender = decode_connection(reader.bytes(max_connection_info));
     introduction.pairs = read_pairs(reader, what);
     for (const RailPair pair : introduction.pairs)
-        require(pair.local < introduction.sender.rails.size(), what);
+        require_consistent(pair.local < introduction.sender.rails.size(), what);
     return introduction;
 }
 

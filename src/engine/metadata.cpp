@@ -12,10 +12,6 @@ constexpr std::size_t max_provider_name = 64;
 constexpr std::size_t max_address = 256;
 constexpr std::uint16_t max_rails = 1024;
 
-void require(bool good, const char* what) {
-    if (!good) throw Error(Status::mismatch, std::string(what) + " refused: its fields are not consistent");
-}
-
 }  // namespace
 
 std::string encode(const ConnectionInfo& info) {
@@ -37,10 +33,10 @@ ConnectionInfo decode_connection(std::string_view sealed) {
     info.nonce = reader.number<std::uint64_t>();
     info.provider = reader.bytes(max_provider_name);
     const auto rails = reader.number<std::uint16_t>();
-    require(reader.ok() && rails > 0 && rails <= max_rails, "connection info");
+    require_consistent(reader.ok() && rails > 0 && rails <= max_rails, "connection info");
     for (int i = 0; i < rails && reader.ok(); ++i)
         info.rails.emplace_back(reader.bytes(max_address));
-    require(reader.whole() && !info.agent.empty(), "connection info");
+    require_consistent(reader.whole() && !info.agent.empty(), "connection info");
     return info;
 }
 
@@ -72,20 +68,21 @@ MemoryInfo decode_memory(std::string_view sealed) {
     info.device_id = reader.number<std::uint64_t>();
     const auto writable = reader.number<std::uint8_t>();
     const auto keys = reader.number<std::uint16_t>();
-    require(reader.ok() && writable <= 1 && keys <= max_rails, "memory metadata");
+    require_consistent(reader.ok() && writable <= 1 && keys <= max_rails, "memory metadata");
     info.writable = writable == 1;
     for (int i = 0; i < keys && reader.ok(); ++i) {
         const auto rail = reader.number<std::uint16_t>();
-        require(rail < max_rails && (info.rails.empty() || info.rails.back() < rail), "memory metadata");
+        require_consistent(rail < max_rails && (info.rails.empty() || info.rails.back() < rail),
+                           "memory metadata");
         info.rails.push_back(rail);
         RemoteKey key;
         key.key = reader.number<std::uint64_t>();
         key.address_base = reader.number<std::uint64_t>();
-        require(key.address_base == 0 || key.address_base == info.address, "memory metadata");
+        require_consistent(key.address_base == 0 || key.address_base == info.address, "memory metadata");
         info.keys.push_back(key);
     }
-    require(reader.whole() && info.length <= UINT64_MAX - info.address, "memory metadata");
-    require((info.length == 0) == info.keys.empty(), "memory metadata");
+    require_consistent(reader.whole() && info.length <= UINT64_MAX - info.address, "memory metadata");
+    require_consistent((info.length == 0) == info.keys.empty(), "memory metadata");
     return info;
 }
 

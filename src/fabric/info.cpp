@@ -191,6 +191,14 @@ void order_by_filter(std::vector<Device>& devices, const DeviceFilter& filter) {
 
 }  // namespace
 
+std::vector<std::string_view> families() {
+    std::vector<std::string_view> names;
+    for (const Candidate& candidate : candidates) {
+        if (names.empty() || names.back() != candidate.family) names.push_back(candidate.family);
+    }
+    return names;
+}
+
 bool DeviceFilter::allows(std::string_view name) const noexcept {
     if (names.empty()) return true;
     const bool listed = std::find(names.begin(), names.end(), name) != names.end();

@@ -46,6 +46,9 @@ struct DeviceFilter {
 /// "a,b" or "^a,b". Throws Error{invalid_param} for an empty name or a stray ^.
 [[nodiscard]] DeviceFilter parse_device_filter(std::string_view text);
 
+/// The names of our kinds of fabric, in the order in which "auto" looks.
+[[nodiscard]] std::vector<std::string_view> families();
+
 /// Every usable device of the first provider that `provider` allows ("auto", a family or a libfabric name),
 /// in the order of the filter's names, else libfabric's, one entry per device. "auto" looks in the order
 /// efa-direct, efa, cxi, verbs, tcp, shm. Throws Error{backend} that names what was found and what to

@@ -12,12 +12,7 @@ namespace {
 std::vector<topology::RailDesc> describe(std::span<const fabric::Device* const> devices) {
     std::vector<topology::RailDesc> rails;
     for (const fabric::Device* device : devices) {
-        topology::RailDesc rail{device->name, std::nullopt, device->nic.gbps};
-        if (device->nic.on_pci_bus) {
-            const fabric::NicPlace& nic = device->nic;
-            rail.pci = topology::PciAddress{nic.domain, nic.bus, nic.device, nic.function};
-        }
-        rails.push_back(std::move(rail));
+        rails.push_back({device->name, address_of(device->nic), device->nic.gbps});
     }
     return rails;
 }
@@ -33,6 +28,11 @@ topology::Machine read(const std::string& file) {
 }
 
 }  // namespace
+
+std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
+    if (!nic.on_pci_bus) return std::nullopt;
+    return topology::PciAddress{nic.domain, nic.bus, nic.device, nic.function};
+}
 
 RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Device* const> devices) {
     const std::vector<topology::RailDesc> rails = describe(devices);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "topology/rail_selection.h"
 
 namespace railyard {
+
+/// Nothing for a NIC that is not on a PCI bus.
+[[nodiscard]] std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic);
 
 /// Any thread.
 class RailPlacement {

@@ -159,6 +159,14 @@ struct Submission {
     std::int64_t allowance = 0;
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
+
+    /// Before each hand-over.
+    void rearm() noexcept {
+        stalled.reset();
+        allowance = 0;
+        outstanding = 0;
+        in_turn = false;
+    }
 };
 
 /// A control message on its way out, in fragments. Lives with its sender until `done`.

@@ -8,15 +8,13 @@
 
 #include "common/status.h"
 #include "fabric/info.h"
+#include "manager/rail_placement.h"
 #include "topology/hwloc_tree.h"
 
 namespace railyard::tools {
 namespace {
 
 using topology::NicDesc;
-
-/// In the order in which "auto" looks.
-constexpr const char* families[] = {"efa-direct", "efa", "cxi", "verbs", "tcp", "shm"};
 
 std::string host_name() {
     std::array<char, 256> name{};
@@ -32,11 +30,6 @@ const NicDesc* nic_at(const topology::Machine& machine, const std::optional<topo
     const auto nic = std::find_if(machine.nics.begin(), machine.nics.end(),
                                   [&](const NicDesc& n) { return n.pci == pci; });
     return nic == machine.nics.end() ? nullptr : &*nic;
-}
-
-std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
-    if (!nic.on_pci_bus) return std::nullopt;
-    return topology::PciAddress{nic.domain, nic.bus, nic.device, nic.function};
 }
 
 std::string state_of(const fi_info& info) {
@@ -87,7 +80,7 @@ std::string device_names(const std::vector<fabric::Device>& devices) {
 
 void find_others(const SurveyOptions& options, const fabric::DeviceFilter& filter, Survey& survey) {
     if (options.provider != "auto") return;
-    for (const char* family : families) {
+    for (const std::string_view family : fabric::families()) {
         if (family == survey.family) continue;
         try {
             const std::vector<fabric::Device> devices = fabric::discover(family, filter);

@@ -161,4 +161,16 @@ class EnginePair {
     std::unique_ptr<Engine> a, b;
 };
 
+/// `call` must throw Error of this status, with `word` in its text.
+template <class Call>
+inline void expect_error(Status status, const std::string& word, Call call) {
+    try {
+        call();
+        ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), status) << error.what();
+        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+}
+
 }  // namespace railyard::test

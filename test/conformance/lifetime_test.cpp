@@ -1,16 +1,13 @@
 // Ends of things: handles, registrations, peers and engines that go while work is in flight; and bad input.
 #include <dirent.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstring>
 
-#include "common/log.h"
 #include "engine_pair.h"
 
 namespace railyard::test {
@@ -45,17 +42,6 @@ struct BigWrite {
     std::shared_ptr<RemoteRegion> remote;
     Transfer* transfer = nullptr;
 };
-
-template <class Call>
-void expect_error(Status status, const std::string& word, Call call) {
-    try {
-        call();
-        ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.status(), status) << error.what();
-        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-    }
-}
 
 TEST_P(LifetimeTest, AHandleReleasedInFlightDisturbsNobody) {
     BigWrite setup(GetParam());
@@ -318,84 +304,6 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, NetworkTest,
                          testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
                                                     Fabric{"tcp", 4, true}})),
                          fabric_name);
-
-TEST(AsymmetricRails, FourAgainstOneAndTwo) {
-    for (int other : {1, 2}) {
-        for (const auto& [left, right] : {std::pair{4, other}, std::pair{other, 4}}) {
-            EnginePair pair(Fabric{"tcp", left, false}, Fabric{"tcp", right, false});
-            constexpr std::size_t size = (4 << 20) + 5;
-            Buffer source(*pair.a, size);
-            Buffer target(*pair.b, size);
-            fill_pattern(source.bytes, 8);
-            const auto remote = pair.publish(target);
-            const LocalDescriptor from = source.local(0, size);
-            const RemoteDescriptor to{target.address(), size, &remote};
-            Transfer* transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", "arrived");
-            ASSERT_EQ(pair.run(*transfer), Status::ok);
-            EXPECT_TRUE(target.bytes == source.bytes);
-            EXPECT_EQ(pair.notifications(1).size(), 1u);
-            pair.a->release(transfer);
-        }
-    }
-}
-
-TEST(Providers, MetadataOfAnotherProviderIsRefused) {
-    const auto a = make_engine("alpha", {"tcp", 1, false});
-    const auto b = make_engine("beta", {"shm", 1, false});
-    expect_error(Status::mismatch, "provider",
-                 [&] { a->load_connection_info("beta", b->connection_info()); });
-}
-
-/// In a process of its own: what it changes stays there. The child's status says which expectation failed.
-int in_child(const std::function<int()>& body) {
-    const pid_t pid = fork();
-    if (pid == 0) _exit(body());
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-}
-
-std::atomic<int> skipped_rails{0};
-std::atomic<int> provider_lines{0};
-
-TEST(Rails, ThoseThatDoNotOpenAreSkippedWithAWarning) {
-    EXPECT_EQ(in_child([] {
-                  log::set_sink([](log::Level level, const char* line) {
-                      if (level == log::Level::warn && std::strstr(line, "skipped"))
-                          skipped_rails.fetch_add(1);
-                  });
-                  // Each rail takes some ten descriptors.
-                  const rlimit few{120, 120};
-                  setrlimit(RLIMIT_NOFILE, &few);
-                  const auto engine = make_engine("alpha", {"tcp", 64, false});
-                  if (engine->rail_count() == 0 || engine->rail_count() >= 64) return 1;
-                  return skipped_rails.load() > 0 ? 0 : 2;
-              }),
-              0);
-}
-
-TEST(Providers, LibfabricsLinesComeThroughOurLogOnRequest) {
-    auto lines_with = [](const char* setting) {
-        return in_child([&] {
-            log::set_level(log::Level::trace);
-            log::set_sink([](log::Level, const char* line) {
-                if (std::strstr(line, "railyard net:") || std::strstr(line, "railyard tcp:"))
-                    provider_lines.fetch_add(1);
-            });
-            const auto engine = make_engine("alpha", {"tcp", 1, false}, {{"libfabric_log", setting}});
-            return provider_lines.load() > 0 ? 1 : 0;
-        });
-    };
-    EXPECT_EQ(lines_with("on"), 1);
-    EXPECT_EQ(lines_with("off"), 0);
-}
-
-TEST(Providers, NoneUsableNamesWhatWasFound) {
-    expect_error(Status::backend, "libfabric offers", [] { make_engine("alpha", {"cxi", 1, false}); });
-    expect_error(Status::backend, "nosuchdevice", [] {
-        make_engine("alpha", {"shm", 1, false}, {{"devices", "nosuchdevice"}});
-    });
-}
 
 }  // namespace
 }  // namespace railyard::test
