@@ -161,6 +161,16 @@ class EnginePair {
     std::unique_ptr<Engine> a, b;
 };
 
+/// Posts and polls with nobody driving the other side; in_progress past the limit.
+inline Status run_alone(Engine& engine, Transfer& transfer,
+                        std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    Status status = engine.post(transfer);
+    while (status == Status::in_progress && std::chrono::steady_clock::now() < end)
+        status = engine.poll(transfer);
+    return status;
+}
+
 /// `call` must throw Error of this status, with `word` in its text.
 template <class Call>
 inline void expect_error(Status status, const std::string& word, Call call) {
