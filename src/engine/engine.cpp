@@ -18,8 +18,11 @@ const std::string& Engine::provider() const noexcept {
 }
 
 std::shared_ptr<Registration> Engine::register_memory(std::uint64_t address, std::uint64_t length,
-                                                      std::uint64_t device_id) {
-    return impl_->register_memory(address, length, device_id);
+                                                      std::uint64_t device_id, MemoryType type) {
+    return impl_->register_memory(address, length, device_id, type);
+}
+bool Engine::has_gpus() const noexcept {
+    return impl_->rails().gpus().any();
 }
 void Engine::deregister_memory(const std::shared_ptr<Registration>& region) {
     impl_->deregister_memory(region);
@@ -64,6 +67,15 @@ void Engine::release(Transfer* transfer) noexcept {
 }
 CostEstimate Engine::estimate(const Transfer& transfer) const noexcept {
     return impl_->estimate(transfer);
+}
+void Engine::control_start(Transfer& transfer, StartControl& control) noexcept {
+    transfer.start_control = &control;
+}
+void Engine::start(Transfer& transfer) noexcept {
+    impl_->start(transfer);
+}
+void Engine::set_chore(EngineChore* chore) noexcept {
+    impl_->set_chore(chore);
 }
 
 void Engine::take_notifications(std::vector<Notification>& out) {

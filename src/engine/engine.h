@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/memory_range.h"
 #include "common/params.h"
 #include "common/status.h"
 
@@ -20,6 +21,7 @@ namespace railyard {
 class Registration;  // local memory, registered on the rails (manager/registration.h)
 class RemoteRegion;  // a peer's registered memory (manager/remote_region.h)
 class Transfer;      // request handle (engine/transfer.h)
+class StartControl;  // decides when a posted transfer starts (engine/start_control.h)
 
 enum class Operation : std::uint8_t { read, write };
 
@@ -59,6 +61,15 @@ struct Notification {
     std::string message;
 };
 
+/// Something that wants to be looked after along with the rails.
+class EngineChore {
+  public:
+    virtual bool run() noexcept = 0;
+
+  protected:
+    ~EngineChore() = default;
+};
+
 /// Engines are independent of each other; every method may be called from any thread, several at once.
 /// Methods that throw throw Error only (and std::bad_alloc). None waits for a peer without a limit.
 class Engine {
@@ -78,11 +89,15 @@ class Engine {
 
     // Memory
 
-    /// Registers [address, address + length) of host memory on every rail, or on none. Overlapping and
-    /// zero-length ranges are fine; read-only memory may be the source of a WRITE or the target of a peer's
-    /// READ.
+    /// Registers [address, address + length) on every rail near it, or on none. Overlapping and zero-length
+    /// ranges are fine; read-only host memory may be the source of a WRITE or the target of a peer's READ.
+    /// `device_id` of device memory is the CUDA ordinal of its GPU; what is not whole inside one allocation
+    /// of that GPU is refused (Error{invalid_param}), managed memory, too (Error{not_supported}).
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
-                                                  std::uint64_t device_id);
+                                                  std::uint64_t device_id,
+                                                  MemoryType type = MemoryType::host);
+    /// True where device memory can be registered at all: a CUDA driver with a GPU that may be used.
+    [[nodiscard]] bool has_gpus() const noexcept;
     /// Revokes the registration. Waits (bounded) for transfers in flight on it; Error{not_allowed} if they do
     /// not end, and the registration stays valid then. Handles prepared on it answer invalid_param from then
     /// on.
@@ -122,6 +137,16 @@ class Engine {
     /// Ends the handle's life. In flight: the engine keeps its memory until the network is done with it.
     void release(Transfer* transfer) noexcept;
     CostEstimate estimate(const Transfer& transfer) const noexcept;
+
+    /// Lets `control` decide when later posts of the transfer start. Both while the transfer is not in
+    /// flight; the control must outlive it.
+    void control_start(Transfer& transfer, StartControl& control) noexcept;
+    /// Starts a transfer that a StartControl holds. Any thread, once per hold.
+    void start(Transfer& transfer) noexcept;
+    /// Called in every pass over the rails, by whoever makes it, also several at once; true: there is
+    /// something to look after, so that the progress thread must not block. At most one, set before the first
+    /// transfer, taken back (nullptr) after the last; taking it back waits for calls that are under way.
+    void set_chore(EngineChore* chore) noexcept;
 
     // Notifications
 

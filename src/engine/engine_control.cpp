@@ -37,9 +37,7 @@ Engine::Impl::Impl(EngineConfig config)
         for (std::size_t i = 0; i < rails_->size(); ++i)
             rails.push_back(&rails_->rail(i));
         thread_ = std::make_unique<ProgressThread>(std::move(rails), config_.progress_delay, caller_passes_,
-                                                   [this]() noexcept {
-                                                       if (inbox_.has_letters()) handle_letters();
-                                                   });
+                                                   [this]() noexcept { return run_chores(); });
     }
     RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, progress thread %s", rails_->size(),
                  rails_->provider().c_str(), thread_ ? "on" : "off");
@@ -173,10 +171,26 @@ bool Engine::Impl::progress() noexcept {
     for (std::size_t i = 0; i < rails_->size(); ++i) {
         worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
     }
-    if (inbox_.has_letters()) handle_letters();
+    worked = run_chores() || worked;
     if (transfers_.has_retired()) transfers_.sweep();
     free_sent_messages();
     return worked;
+}
+
+bool Engine::Impl::run_chores() noexcept {
+    if (inbox_.has_letters()) handle_letters();
+    if (!chore_.load(std::memory_order_relaxed)) return false;
+    chore_users_.fetch_add(1, std::memory_order_seq_cst);
+    EngineChore* const chore = chore_.load(std::memory_order_seq_cst);
+    const bool more = chore && chore->run();
+    chore_users_.fetch_sub(1, std::memory_order_release);
+    return more;
+}
+
+void Engine::Impl::set_chore(EngineChore* chore) noexcept {
+    chore_.store(chore, std::memory_order_seq_cst);
+    while (!chore && chore_users_.load(std::memory_order_seq_cst) != 0)
+        sched_yield();
 }
 
 void Engine::Impl::wake() noexcept {

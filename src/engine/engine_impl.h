@@ -35,7 +35,7 @@ class Engine::Impl {
 
     // engine_memory.cpp
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
-                                                  std::uint64_t device_id);
+                                                  std::uint64_t device_id, MemoryType type);
     void deregister_memory(const std::shared_ptr<Registration>& region);
     [[nodiscard]] std::string memory_metadata(const Registration& region) const;
     std::shared_ptr<RemoteRegion> load_remote_memory(const std::string& agent, std::string_view metadata,
@@ -50,12 +50,14 @@ class Engine::Impl {
     void take_notifications(std::vector<Notification>& out);
     void send_notification(const std::string& agent, std::string_view message);
     bool progress() noexcept;
+    void set_chore(EngineChore* chore) noexcept;
 
     // engine_transfer.cpp
     Transfer* prepare(Operation operation, std::span<const LocalDescriptor> local,
                       std::span<const RemoteDescriptor> remote, const std::string& agent,
                       std::optional<std::string_view> notification);
     Status post(Transfer& transfer, const std::string* notification) noexcept;
+    void start(Transfer& transfer) noexcept;
     Status poll(Transfer& transfer) noexcept;
     void release(Transfer* transfer) noexcept;
     [[nodiscard]] CostEstimate estimate(const Transfer& transfer) const noexcept;
@@ -75,6 +77,8 @@ class Engine::Impl {
     void progress_for(Transfer& transfer) noexcept;
     void count_caller_pass() noexcept { caller_passes_.fetch_add(1, std::memory_order_relaxed); }
     void wake() noexcept;
+    /// What is to be done in each pass besides the rails; true: there is more to come that no rail tells of.
+    bool run_chores() noexcept;
 
     [[nodiscard]] ConnectionInfo own_connection_info() const;
     /// Sends a message that belongs to no transfer; it frees itself.
@@ -101,6 +105,8 @@ class Engine::Impl {
     std::atomic<std::uint64_t> next_transfer_{0};
     std::atomic<std::uint64_t> caller_passes_{0};
     std::atomic<std::uint32_t> messages_in_flight_{0};
+    std::atomic<EngineChore*> chore_{nullptr};
+    std::atomic<std::uint32_t> chore_users_{0};
     /// Grows with every deregistration; a transfer that has seen the current value need not look again.
     std::atomic<std::uint64_t> registration_epoch_{0};
     RateModel rates_;

@@ -5,7 +5,8 @@
 namespace railyard {
 
 std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t address, std::uint64_t length,
-                                                            std::uint64_t device_id) {
+                                                            std::uint64_t device_id, MemoryType type) {
+    if (type == MemoryType::device) throw Error(Status::not_supported, "GPU memory is not handled yet");
     std::shared_ptr<Registration> region = rails_->register_memory(address, length, device_id);
     const MutexLock lock(registrations_mutex_);
     registrations_.insert(region);

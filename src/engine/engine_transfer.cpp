@@ -276,7 +276,9 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     transfer.posted_at = now_ns();
     const std::uint32_t count = count_submissions(transfer);
     // A transfer without data is one part that is over at once.
-    transfer.arm(std::max(count, 1u), transfer.has_notification ? Transfer::finish_round : nullptr);
+    // Whoever starts a held transfer has a part of its own, so that the round outlasts the hand-overs.
+    const std::uint32_t starter = transfer.start_control ? 1 : 0;
+    transfer.arm(std::max(count, 1u) + starter, transfer.has_tail() ? Transfer::finish_round : nullptr);
     // A read-modify-write, so that this and deregister_memory's come one after the other: whichever is second
     // sees what the other did before its own.
     const std::uint64_t epoch = registration_epoch_.fetch_add(0, std::memory_order_acq_rel);
@@ -284,7 +286,20 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
         transfer.abandon(Status::invalid_param);
         return Status::invalid_param;
     }
-    if (count == 0) transfer.part_done(Status::ok);
+    if (transfer.start_control) {
+        const Status held = transfer.start_control->hold(transfer);
+        if (held != Status::in_progress) transfer.abandon(held);
+        wake();
+        return held;
+    }
+    start(transfer);
+    if (transfer.done()) return finished(transfer);
+    wake();
+    return Status::in_progress;
+}
+
+void Engine::Impl::start(Transfer& transfer) noexcept {
+    if (count_submissions(transfer) == 0) transfer.part_done(Status::ok);
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
         const Transfer::RouteRange chosen = choose_routes(transfer, lane);
         for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
@@ -292,9 +307,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
             transfer.routes[i].rail->submit(transfer.submissions[i]);
         }
     }
-    if (transfer.done()) return finished(transfer);
-    wake();
-    return Status::in_progress;
+    if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
 }
 
 Status Engine::Impl::finished(Transfer& transfer) noexcept {
@@ -318,7 +331,7 @@ void Engine::Impl::progress_for(Transfer& transfer) noexcept {
         if (route.rail->has_work()) route.rail->progress();
     }
     if (transfer.has_notification && transfer.control_rail) transfer.control_rail->progress();
-    if (inbox_.has_letters()) handle_letters();
+    run_chores();
 }
 
 Status Engine::Impl::poll(Transfer& transfer) noexcept {

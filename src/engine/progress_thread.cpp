@@ -89,8 +89,7 @@ bool ProgressThread::pass() noexcept {
     bool worked = false;
     for (Rail* rail : rails_)
         worked = rail->progress() == Rail::Progress::worked || worked;
-    chore_();
-    return worked;
+    return chore_() || worked;
 }
 
 bool ProgressThread::callers_drive() noexcept {

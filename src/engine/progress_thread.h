@@ -17,13 +17,14 @@ namespace railyard {
 /// in growing steps where a rail has no descriptor).
 class ProgressThread {
   public:
-    /// What to do after each pass besides; must not throw.
-    using Chore = std::function<void()>;
+    /// What to do after each pass besides; must not throw. True: there is something to look after that no
+    /// rail tells of, so look again at once.
+    using Chore = std::function<bool()>;
     /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms.
     /// `caller_passes` counts passes over the rails that callers made themselves.
     ProgressThread(
         std::vector<Rail*> rails, std::chrono::microseconds pause,
-        const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] {});
+        const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] { return false; });
     /// As stop().
     ~ProgressThread();
     ProgressThread(const ProgressThread&) = delete;

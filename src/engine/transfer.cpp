@@ -6,7 +6,8 @@ namespace railyard {
 
 void Transfer::finish_round(Work& work) noexcept {
     auto& transfer = static_cast<Transfer&>(work);
-    if (transfer.status() != Status::ok) {
+    if (transfer.start_control) transfer.start_control->data_ended(transfer, transfer.status());
+    if (transfer.status() != Status::ok || !transfer.has_notification) {
         transfer.part_done(transfer.status());
         return;
     }

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
+#include "engine/start_control.h"
 #include "manager/registration.h"
 #include "rail/work.h"
 
@@ -30,6 +31,8 @@ class Transfer : public Work {
     };
     std::vector<RouteRange> lane_routes;  ///< by lane
     std::uint64_t total_bytes = 0;
+    /// Something follows the last byte of a round.
+    [[nodiscard]] bool has_tail() const noexcept { return has_notification || start_control; }
 
     bool has_notification = false;
     OutNotification notification;
@@ -40,6 +43,11 @@ class Transfer : public Work {
     std::uint64_t notification_id = 0;
     PeerAddress control_address = no_address;
 
+    StartControl* start_control = nullptr;  ///< nullptr: a post starts at once
+    /// For the start control alone.
+    std::uint64_t start_ticket = 0;
+    Transfer* next_held = nullptr;
+
     bool posted = false;
     bool measured = false;            ///< this round is in the rate model already
     std::uint64_t posted_at = 0;      ///< ns
@@ -48,6 +56,16 @@ class Transfer : public Work {
     bool retired = false;          ///< released in flight; guarded by the list's lock
     Transfer* previous = nullptr;  // the engine's list
     Transfer* next = nullptr;
+
+    ~Transfer() {
+        if (start_control) start_control->gone(*this);
+    }
+
+    /// Ends the unposted rest of the round with `status`.
+    void end_early(Status status) noexcept {
+        stop(status);
+        if (start_control) start_control->stopped(*this);
+    }
 
     /// Sends the notification, or ends the tail part at once after an error. Work's tail.
     static void finish_round(Work& work) noexcept;

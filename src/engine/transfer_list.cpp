@@ -27,7 +27,7 @@ void TransferList::release(Transfer* transfer) noexcept {
     {
         const MutexLock lock(mutex_);
         if (!transfer->done()) {
-            transfer->stop(Status::canceled);
+            transfer->end_early(Status::canceled);
             transfer->retired = true;
             retired_count_.fetch_add(1, std::memory_order_relaxed);
             return;
@@ -70,7 +70,7 @@ bool TransferList::in_flight_on(const Registration& region) const {
 void TransferList::stop_transfers_to(const Peer& peer, Status status) {
     const MutexLock lock(mutex_);
     for (Transfer* transfer = head_; transfer; transfer = transfer->next) {
-        if (transfer->peer.get() == &peer && !transfer->done()) transfer->stop(status);
+        if (transfer->peer.get() == &peer && !transfer->done()) transfer->end_early(status);
     }
 }
 

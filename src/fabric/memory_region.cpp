@@ -24,11 +24,10 @@ std::string remedy(int error, std::uint64_t length) {
     return "";
 }
 
-int register_once(const Domain& domain, std::uint64_t address, std::uint64_t length, std::uint64_t access,
-                  fid_mr** region) {
-    iovec range{reinterpret_cast<void*>(address), length};
+int register_once(const Domain& domain, const MemoryRange& range, std::uint64_t access, fid_mr** region) {
+    iovec piece{reinterpret_cast<void*>(range.address), range.length};
     fi_mr_attr attr{};
-    attr.mr_iov = &range;
+    attr.mr_iov = &piece;
     attr.iov_count = 1;
     attr.access = access;
     const ProviderCaps& caps = domain.caps();
@@ -47,15 +46,14 @@ int register_once(const Domain& domain, std::uint64_t address, std::uint64_t len
 
 }  // namespace
 
-MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, std::uint64_t address,
-                           std::uint64_t length, Access access) {
+MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, const MemoryRange& range) {
     std::uint64_t flags = FI_SEND | FI_WRITE | FI_REMOTE_READ;
-    if (access == Access::read_write) flags |= FI_RECV | FI_READ | FI_REMOTE_WRITE;
+    if (range.writable) flags |= FI_RECV | FI_READ | FI_REMOTE_WRITE;
     fid_mr* region = nullptr;
-    const int rc = register_once(domain, address, length, flags, &region);
+    const int rc = register_once(domain, range, flags, &region);
     if (rc != 0) {
         throw Error(Status::backend, "fi_mr_regattr failed on " + domain.rail() + ": " + fi_strerror(-rc) +
-                                         " (" + std::to_string(rc) + ")" + remedy(-rc, length));
+                                         " (" + std::to_string(rc) + ")" + remedy(-rc, range.length));
     }
     region_ = Fid<fid_mr>(region);
     if (domain.caps().endpoint_registration) {
@@ -67,7 +65,7 @@ MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, std::
         throw Error(Status::not_supported,
                     "provider of " + domain.rail() + " uses raw memory keys, which are not supported");
     }
-    address_base_ = domain.caps().virtual_addresses ? 0 : address;
+    address_base_ = domain.caps().virtual_addresses ? 0 : range.address;
 }
 
 }  // namespace railyard::fabric

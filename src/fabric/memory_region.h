@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "common/memory_range.h"
 #include "fabric/domain.h"
 #include "fabric/endpoint.h"
 #include "fabric/fid.h"
@@ -13,13 +14,10 @@ namespace railyard::fabric {
 
 class MemoryRegion {
   public:
-    enum class Access { read_write, read_only };
-
     MemoryRegion() = default;
-    /// Registers [address, address + length), length > 0, for local use and for peers. Any thread. Throws
-    /// Error{backend} with the remedy (locked memory limit, number of regions).
-    MemoryRegion(const Domain& domain, const Endpoint& endpoint, std::uint64_t address, std::uint64_t length,
-                 Access access);
+    /// Registers the range for local use and for peers. Any thread. Throws Error{backend} with the remedy
+    /// (locked memory limit, number of regions).
+    MemoryRegion(const Domain& domain, const Endpoint& endpoint, const MemoryRange& range);
 
     [[nodiscard]] void* descriptor() const noexcept { return region_ ? fi_mr_desc(region_.get()) : nullptr; }
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }

@@ -10,8 +10,7 @@
 
 namespace railyard {
 
-std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, std::uint64_t address,
-                                                std::uint64_t length, bool writable) {
+std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, const MemoryRange& range) {
     std::vector<RegisteredMemory> memory(rails.size());
     std::atomic<std::size_t> next{0};
     Mutex mutex;
@@ -19,7 +18,7 @@ std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, st
     const auto work = [&]() noexcept {
         for (std::size_t i = next.fetch_add(1); i < rails.size(); i = next.fetch_add(1)) {
             try {
-                memory[i] = rails[i]->register_memory(address, length, writable);
+                memory[i] = rails[i]->register_memory(range);
             } catch (...) {
                 const MutexLock lock(mutex);
                 if (!failure) failure = std::current_exception();
@@ -29,7 +28,7 @@ std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, st
     };
     {
         std::size_t threads = 1;
-        if (length >= parallel_registration_bytes)
+        if (range.length >= parallel_registration_bytes)
             threads = std::min<std::size_t>(rails.size(), std::thread::hardware_concurrency());
         std::vector<std::jthread> helpers;
         try {

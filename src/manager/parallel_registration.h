@@ -16,7 +16,6 @@ inline constexpr std::uint64_t parallel_registration_bytes = std::uint64_t{16} <
 /// On each of `rails`, in their order, by as many threads as there are cores and rails. All or none: the
 /// first failure ends the others' registrations and is thrown. Blocks as long as the kernel pins pages.
 [[nodiscard]] std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails,
-                                                              std::uint64_t address, std::uint64_t length,
-                                                              bool writable);
+                                                              const MemoryRange& range);
 
 }  // namespace railyard

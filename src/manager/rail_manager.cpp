@@ -11,7 +11,7 @@
 
 namespace railyard {
 
-RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink) {
+RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink) : gpus_(params) {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
     for (fabric::Device& device :
          fabric::discover(params.provider, fabric::parse_device_filter(params.devices))) {
@@ -73,7 +73,7 @@ std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address
     std::vector<Rail*> rails;
     for (const std::uint16_t rail : region->rails)
         rails.push_back(rails_[rail].get());
-    region->memory = register_on_rails(rails, address, length, region->writable);
+    region->memory = register_on_rails(rails, {address, length, region->writable});
     return region;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/params.h"
+#include "manager/gpus.h"
 #include "manager/rail_placement.h"
 #include "manager/registration.h"
 #include "manager/stripe.h"
@@ -37,6 +38,9 @@ class RailManager {
     /// Raw addresses by rail index.
     [[nodiscard]] std::vector<std::string> addresses() const;
 
+    [[nodiscard]] const Gpus& gpus() const noexcept { return gpus_; }
+    [[nodiscard]] Gpus& gpus() noexcept { return gpus_; }
+
     /// On every rail that is to carry the memory or, throwing, on none.
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
                                                   std::uint64_t device_id);
@@ -50,6 +54,7 @@ class RailManager {
   private:
     void open(const Params& params, bool blocking, ControlSink& sink);
 
+    Gpus gpus_;
     StripeRules rules_;
     RailSet all_;
     std::string provider_;

@@ -16,8 +16,8 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
       buffers_(std::make_unique<std::byte[]>(pinned_bytes)),
       slots_(send_slots + receive_slots) {
     if (domain.caps().local_descriptors) {
-        region_ = fabric::MemoryRegion(domain, endpoint, reinterpret_cast<std::uint64_t>(buffers_.get()),
-                                       pinned_bytes, fabric::MemoryRegion::Access::read_write);
+        region_ = fabric::MemoryRegion(domain, endpoint,
+                                       {reinterpret_cast<std::uint64_t>(buffers_.get()), pinned_bytes});
     }
     std::size_t index = 0;
     for (Slot& slot : slots_) {

@@ -58,10 +58,8 @@ FabricRail::~FabricRail() {
     if (fabric_->domain.caps().shares_endpoints) DeferredClose::closed(fabric_);
 }
 
-RegisteredMemory FabricRail::register_memory(std::uint64_t address, std::uint64_t length, bool writable) {
-    using Access = fabric::MemoryRegion::Access;
-    auto region = std::make_shared<fabric::MemoryRegion>(fabric_->domain, endpoint_, address, length,
-                                                         writable ? Access::read_write : Access::read_only);
+RegisteredMemory FabricRail::register_memory(const MemoryRange& range) {
+    auto region = std::make_shared<fabric::MemoryRegion>(fabric_->domain, endpoint_, range);
     RegisteredMemory memory{region, region->descriptor(), region->key(), region->address_base()};
     return memory;
 }

@@ -39,7 +39,7 @@ class FabricRail final : public Rail {
     /// Messages that are left end as canceled; operations in flight end without a word.
     ~FabricRail() override;
 
-    RegisteredMemory register_memory(std::uint64_t address, std::uint64_t length, bool writable) override;
+    RegisteredMemory register_memory(const MemoryRange& range) override;
     [[nodiscard]] std::string address() const override { return fabric_->endpoint.name(); }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override;
     [[nodiscard]] int wait_fd() const noexcept override { return fabric_->queue.wait_fd(); }

@@ -15,7 +15,7 @@ class LocalRail final : public Rail {
 
     LocalRail() : Rail("self") {}
 
-    RegisteredMemory register_memory(std::uint64_t, std::uint64_t, bool) override { return {}; }
+    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
     [[nodiscard]] std::string address() const override { return {}; }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return chunk_size; }
     /// Nothing comes but what is submitted.

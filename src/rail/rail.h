@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/memory_range.h"
 #include "common/mpsc_list.h"
 #include "common/thread_role.h"
 #include "rail/pending_list.h"
@@ -62,7 +63,9 @@ class Rail {
     }
 
     /// Registers memory; any thread. Throws Error.
-    virtual RegisteredMemory register_memory(std::uint64_t address, std::uint64_t length, bool writable) = 0;
+    virtual RegisteredMemory register_memory(const MemoryRange& range) = 0;
+    /// True when the rail moves GPU memory without a copy by the CPU: its ranges may name a GPU.
+    [[nodiscard]] virtual bool reaches_gpu_memory() const noexcept { return false; }
     /// Ends the registration: no operation touches the memory through it afterwards.
     void deregister_memory(RegisteredMemory& memory) noexcept;
 

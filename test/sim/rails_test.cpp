@@ -126,7 +126,7 @@ TEST(RailsInUse, RegistrationIsOnAllOfItsRailsOrOnNone) {
     std::vector<RegisteredMemory> fillers;
     try {
         for (;;)
-            fillers.push_back(four.rails->rail(3).register_memory(address, 64, true));
+            fillers.push_back(four.rails->rail(3).register_memory({address, 64}));
     } catch (const Error&) {
     }
     EXPECT_GT(fillers.size(), 200'000u);
@@ -142,7 +142,7 @@ TEST(RailsInUse, RegistrationIsOnAllOfItsRailsOrOnNone) {
         EXPECT_EQ(region->rails.size(), 4u);
         EXPECT_EQ(regions.value(), 3u);  // and one in the filler's place
         four.rails->deregister_memory(*region);
-        fillers.push_back(four.rails->rail(3).register_memory(address, 64, true));
+        fillers.push_back(four.rails->rail(3).register_memory({address, 64}));
     }
 }
 

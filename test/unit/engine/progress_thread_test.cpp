@@ -18,7 +18,7 @@ class CountingRail final : public Rail {
     ~CountingRail() override {
         if (fd_ >= 0) close(fd_);
     }
-    RegisteredMemory register_memory(std::uint64_t, std::uint64_t, bool) override { return {}; }
+    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
     [[nodiscard]] std::string address() const override { return {}; }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
     [[nodiscard]] int wait_fd() const noexcept override { return fd_; }

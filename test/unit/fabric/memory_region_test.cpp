@@ -46,8 +46,7 @@ class MemoryRegionTest : public testing::Test {
     ~MemoryRegionTest() override { domain_.get()->mr = script.real; }
 
     MemoryRegion make() {
-        return {domain_, endpoint_, reinterpret_cast<std::uint64_t>(bytes_.data()), bytes_.size(),
-                MemoryRegion::Access::read_write};
+        return {domain_, endpoint_, {reinterpret_cast<std::uint64_t>(bytes_.data()), bytes_.size()}};
     }
 
     std::shared_ptr<const Device> device_;

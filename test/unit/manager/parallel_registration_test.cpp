@@ -28,7 +28,7 @@ class FakeRail final : public Rail {
     FakeRail(Observed& observed, std::uint64_t key)
         : Rail("rail" + std::to_string(key)), observed_(observed), key_(key) {}
 
-    RegisteredMemory register_memory(std::uint64_t, std::uint64_t, bool writable) override {
+    RegisteredMemory register_memory(const MemoryRange& range) override {
         ++observed_.calls;
         {
             const std::lock_guard lock(observed_.mutex);
@@ -46,7 +46,7 @@ class FakeRail final : public Rail {
         Observed& observed = observed_;
         RegisteredMemory memory;
         memory.owner = std::shared_ptr<void>(this, [&observed](void*) { --observed.registered; });
-        memory.key = key_ + (writable ? 0 : 1000);
+        memory.key = key_ + (range.writable ? 0 : 1000);
         return memory;
     }
     [[nodiscard]] std::string address() const override { return ""; }
@@ -74,7 +74,7 @@ class ParallelRegistration : public testing::Test {
         std::vector<Rail*> all;
         for (const auto& rail : rails_)
             all.push_back(rail.get());
-        return register_on_rails(all, 0x1000, length, writable);
+        return register_on_rails(all, {0x1000, length, writable});
     }
     Observed observed_;
     std::vector<std::unique_ptr<FakeRail>> rails_;

@@ -1,0 +1,20 @@
+// A range of memory and where it lies.
+#pragma once
+
+#include <cstdint>
+
+namespace railyard {
+
+enum class MemoryType : std::uint8_t { host, device };
+
+/// What a rail is asked to register. Plain values: the registration keeps nothing of them.
+struct MemoryRange {
+    std::uint64_t address = 0;
+    std::uint64_t length = 0;  ///< bytes, > 0
+    bool writable = true;
+    int gpu = -1;                   ///< CUDA ordinal whose memory it is; -1: host memory
+    int dmabuf = -1;                ///< descriptor of the allocation, where there is one; stays the caller's
+    std::uint64_t dmabuf_base = 0;  ///< the address that the descriptor's first byte stands for
+};
+
+}  // namespace railyard

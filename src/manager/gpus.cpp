@@ -1,0 +1,76 @@
+#include "manager/gpus.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "common/log.h"
+#include "cuda/driver.h"
+
+namespace railyard {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+    throw Error(Status::invalid_param, "parameter gpu_devices: bad value \"" + text + "\": " + why +
+                                           "; allowed: CUDA ordinals separated by commas");
+}
+
+std::set<int> parse_ordinals(const std::string& text) {
+    std::set<int> ordinals;
+    std::string_view rest = text;
+    while (!rest.empty()) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        const std::string_view word = rest.substr(0, comma);
+        int ordinal = -1;
+        const auto parsed = std::from_chars(word.data(), word.data() + word.size(), ordinal);
+        if (parsed.ec != std::errc{} || parsed.ptr != word.data() + word.size() || ordinal < 0)
+            refuse(text, "\"" + std::string(word) + "\" is no ordinal");
+        ordinals.insert(ordinal);
+        if (comma + 1 == rest.size()) refuse(text, "it ends with a comma");
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    return ordinals;
+}
+
+}  // namespace
+
+cuda::ContextPtr Gpu::context() {
+    const MutexLock lock(mutex_);
+    if (!context_) context_ = std::make_shared<cuda::PrimaryContext>(driver_, device_.ordinal);
+    return context_;
+}
+
+Gpus::Gpus(const Params& params) {
+    const std::set<int> wanted = parse_ordinals(params.gpu_devices);
+    cuda::DriverLookup found = cuda::find_driver();
+    std::vector<cuda::Device> devices;
+    if (found.driver) {
+        driver_ = std::make_unique<const cuda::Driver>(*found.driver);
+        devices = cuda::list_devices(*driver_);
+    }
+    for (const int ordinal : wanted) {
+        if (std::none_of(devices.begin(), devices.end(),
+                         [&](const cuda::Device& device) { return device.ordinal == ordinal; }))
+            refuse(params.gpu_devices, "this process has no GPU " + std::to_string(ordinal) +
+                                           (found.driver ? " (" + std::to_string(devices.size()) + " in all)"
+                                                         : " (" + found.absent_because + ")"));
+    }
+    for (cuda::Device& device : devices) {
+        if (!wanted.empty() && !wanted.contains(device.ordinal)) continue;
+        gpus_.push_back(std::make_unique<Gpu>(*driver_, std::move(device)));
+    }
+    summary_ = any() ? std::to_string(gpus_.size()) + " GPUs" : "no GPU: " + found.absent_because;
+}
+
+Gpus::~Gpus() = default;
+
+Gpu* Gpus::find(std::uint64_t ordinal) const noexcept {
+    for (const auto& gpu : gpus_) {
+        if (static_cast<std::uint64_t>(gpu->ordinal()) == ordinal) return gpu.get();
+    }
+    return nullptr;
+}
+
+}  // namespace railyard

@@ -1,0 +1,68 @@
+// The GPUs of one engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <absl/base/thread_annotations.h>
+
+#include "common/mutex.h"
+#include "common/params.h"
+#include "cuda/context_guard.h"
+#include "cuda/device.h"
+#include "cuda/visibility.h"
+
+namespace railyard {
+
+namespace cuda {
+struct Driver;
+}
+
+/// One GPU whose memory may be registered. Any thread.
+class Gpu {
+  public:
+    Gpu(const cuda::Driver& driver, cuda::Device device)
+        : device_(std::move(device)), driver_(driver), visibility_(cuda::visibility_of(device_)) {}
+
+    [[nodiscard]] int ordinal() const noexcept { return device_.ordinal; }
+    [[nodiscard]] const cuda::Device& device() const noexcept { return device_; }
+    /// What a NIC's write lacks until the GPU sees it.
+    [[nodiscard]] cuda::Visibility visibility() const noexcept { return visibility_; }
+    /// Its primary context, retained on first use and from then on as long as anybody has it. Throws Error.
+    [[nodiscard]] cuda::ContextPtr context();
+
+  private:
+    const cuda::Device device_;
+    const cuda::Driver& driver_;
+    const cuda::Visibility visibility_;
+    Mutex mutex_;
+    cuda::ContextPtr context_ ABSL_GUARDED_BY(mutex_);
+};
+
+class Gpus {
+  public:
+    /// Looks for a driver; without one, or without a GPU that `gpu_devices` allows, there are none. Throws
+    /// Error{invalid_param} for a list that names what is no GPU of this process.
+    explicit Gpus(const Params& params);
+    ~Gpus();
+    Gpus(const Gpus&) = delete;
+    Gpus& operator=(const Gpus&) = delete;
+
+    [[nodiscard]] bool any() const noexcept { return !gpus_.empty(); }
+    /// By ordinal; nullptr for one that is not there or not allowed.
+    [[nodiscard]] Gpu* find(std::uint64_t ordinal) const noexcept;
+    [[nodiscard]] const std::vector<std::unique_ptr<Gpu>>& all() const noexcept { return gpus_; }
+    /// Only where any().
+    [[nodiscard]] const cuda::Driver& driver() const noexcept { return *driver_; }
+    /// Why there are none, or which there are.
+    [[nodiscard]] const std::string& summary() const noexcept { return summary_; }
+
+  private:
+    std::unique_ptr<const cuda::Driver> driver_;
+    std::vector<std::unique_ptr<Gpu>> gpus_;  // go before the driver
+    std::string summary_;
+};
+
+}  // namespace railyard
