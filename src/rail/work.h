@@ -42,8 +42,8 @@ struct Route {
     const std::atomic<bool>* gate = nullptr;
     std::vector<void*> descriptors;
     std::vector<RemoteKey> keys;
-    /// Of a staged lane: the rails behind the staging memory. They see one local region, which is that memory;
-    /// their keys are by the transfer's remote regions.
+    /// Of a staged lane: the rails behind the staging memory. They see one local region, which is that
+    /// memory; their keys are by the transfer's remote regions.
     std::vector<Route> carriers{};
     /// Of a rail that has its peer do the work: what the peer has to know.
     const Forwarding* forwarding = nullptr;

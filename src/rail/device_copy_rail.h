@@ -1,0 +1,66 @@
+// A rail to ourselves where GPU memory is involved: copies by the device.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/mutex.h"
+#include "cuda/copy_stream.h"
+#include "rail/pending_list.h"
+#include "rail/rail.h"
+
+namespace railyard {
+
+/// Transfers of an engine to itself of which either side, or both, is memory of a GPU. Runs of chunks are
+/// copied as one group each, over several streams, several groups a stream; submissions take turns by group.
+/// Host memory that is not pinned is copied correctly, but slowly, and the driver may block meanwhile.
+///
+/// A copy that fails ends all chunks of its group with Status::backend (the driver's reason is in the log).
+/// Of a work that was stopped, chunks that were not started end at once.
+class DeviceCopyRail final : public Rail {
+  public:
+    static constexpr std::uint64_t longest_chunk = std::uint64_t{256} << 20;
+    static constexpr std::uint32_t chunks_per_group = 64;
+    static constexpr unsigned groups_per_stream = 4;
+
+    explicit DeviceCopyRail(std::string name);
+    /// Waits for copies under way, up to 2 s; a GPU that takes longer keeps the streams, which is logged.
+    /// What is left ends without a word, as with other rails.
+    ~DeviceCopyRail() override;
+
+    /// Makes the streams in `context`, once: further calls do nothing. Any thread; before the first
+    /// submission. `streams` > 0. Throws Error{backend}, and may be called again then.
+    void open(cuda::ContextPtr context, unsigned streams);
+    [[nodiscard]] bool is_open() const noexcept { return opened_.load(std::memory_order_acquire) != nullptr; }
+
+    /// Nothing to register: the driver knows what an address is.
+    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
+    [[nodiscard]] bool reaches_gpu_memory() const noexcept override { return true; }
+    [[nodiscard]] std::string address() const override { return {}; }
+    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return longest_chunk; }
+    /// Copies tell nobody: look while has_work().
+    [[nodiscard]] bool needs_polling() const noexcept override { return false; }
+
+  private:
+    struct Group;
+    struct Opened;
+
+    bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    PeerAddress do_insert_peer(std::string_view) override { return 0; }
+    void do_remove_peer(PeerAddress) noexcept override {}
+    bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return !has_work(); }
+
+    bool drain(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool start_groups(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+
+    Mutex open_mutex_;
+    std::unique_ptr<Opened> owner_ ABSL_GUARDED_BY(open_mutex_);
+    std::atomic<Opened*> opened_{nullptr};  // release by open(), acquire by everybody
+    PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
+    std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;    ///< submissions in pending_
+    std::uint32_t under_way_ ABSL_GUARDED_BY(role_) = 0;  ///< groups
+};
+
+}  // namespace railyard
