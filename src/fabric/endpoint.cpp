@@ -1,10 +1,39 @@
 #include "fabric/endpoint.h"
 
 #include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
 
 #include "common/log.h"
 
 namespace railyard::fabric {
+namespace {
+
+// Endpoint options of libfabric 1.18, by the numbers that its ABI fixed: older headers lack the names. bool.
+constexpr int opt_cuda_api_permitted = 10;
+constexpr int opt_shared_memory_permitted = 11;
+
+/// 0 or a negative libfabric error.
+template <class T>
+int set_option(fid_ep* endpoint, int option, const char* name, T value, const std::string& rail) {
+    const int rc = fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, option, &value, sizeof(value));
+    if (rc != 0) RAILYARD_LOG(debug, rail.c_str(), "%s is refused: %s", name, fi_strerror(-rc));
+    return rc;
+}
+
+/// Keeps the CPU, and CUDA calls inside the provider, away from GPU memory. False: the provider cannot do
+/// without.
+bool require_peer_to_peer(fid_ep* endpoint, const std::string& rail) {
+    const int required =
+        set_option<int>(endpoint, FI_OPT_FI_HMEM_P2P, "FI_OPT_FI_HMEM_P2P", FI_HMEM_P2P_REQUIRED, rail);
+    set_option(endpoint, opt_cuda_api_permitted, "FI_OPT_CUDA_API_PERMITTED", false, rail);
+    set_option(endpoint, opt_shared_memory_permitted, "FI_OPT_SHARED_MEMORY_PERMITTED", false, rail);
+    // verbs;ofi_rxm and cxi do not have the option: their one-sided operations know no other way.
+    if (required == 0 || required == -FI_ENOPROTOOPT) return true;
+    RAILYARD_LOG(info, rail.c_str(), "not peer to peer with GPUs: their memory goes by way of host memory");
+    return false;
+}
+
+}  // namespace
 
 Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& addresses) {
     const std::string& rail = domain.rail();
@@ -15,6 +44,7 @@ Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& 
     fid_ep* endpoint = nullptr;
     check(fi_endpoint(domain.get(), info, &endpoint, nullptr), "fi_endpoint", rail);
     endpoint_ = Fid<fid_ep>(endpoint);
+    if (domain.caps().gpu_memory) reaches_gpu_memory_ = require_peer_to_peer(endpoint, rail);
     const int rc = fi_ep_bind(endpoint, &domain.event_queue()->fid, 0);
     if (rc != 0) RAILYARD_LOG(debug, rail.c_str(), "no event queue on this endpoint: %s", fi_strerror(-rc));
     check(fi_ep_bind(endpoint, &queue.get()->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)", rail);

@@ -40,6 +40,9 @@ class Endpoint {
                          fi_addr_t destination) noexcept;
     PostResult post_receive(OpContext& op, void* buffer, std::size_t length, void* descriptor) noexcept;
 
+    /// True when the provider moves GPU memory peer to peer only: never through a copy by the CPU.
+    [[nodiscard]] bool reaches_gpu_memory() const noexcept { return reaches_gpu_memory_; }
+
     /// Makes writes ask for FI_DELIVERY_COMPLETE. On from the start unless the provider's caps say
     /// direct_rma.
     void confirm_delivery() noexcept { write_flags_ = FI_COMPLETION | FI_DELIVERY_COMPLETE; }
@@ -55,6 +58,7 @@ class Endpoint {
 
     Fid<fid_ep> endpoint_;
     std::uint64_t write_flags_ = FI_COMPLETION;
+    bool reaches_gpu_memory_ = false;
     std::string name_;
     int last_error_ = 0;
 };

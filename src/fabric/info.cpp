@@ -37,8 +37,13 @@ std::string_view family_of(std::string_view provider) {
     return provider;
 }
 
+/// Families whose NICs read and write GPU memory themselves. The others are not asked (docs/adr/0010).
+bool may_reach_gpus(std::string_view family) {
+    return family == "efa-direct" || family == "efa" || family == "cxi" || family == "verbs";
+}
+
 /// The kinds of rail that a data path of ours can be built on.
-InfoPtr make_hints() {
+InfoPtr make_hints(bool gpu_memory) {
     InfoPtr hints(fi_allocinfo());
     if (!hints) throw Error(Status::backend, "fi_allocinfo failed: out of memory");
     hints->caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SEND | FI_RECV;
@@ -46,6 +51,10 @@ InfoPtr make_hints() {
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    if (gpu_memory) {
+        hints->caps |= FI_HMEM;
+        hints->domain_attr->mr_mode |= FI_MR_HMEM;
+    }
     // A rail's role serialises its endpoint and completion queue; memory is registered from any thread.
     hints->domain_attr->threading = FI_THREAD_COMPLETION;
     return hints;
@@ -139,6 +148,19 @@ std::vector<Device> select(const fi_info* list, const Candidate& candidate) {
     return devices;
 }
 
+/// Puts those with FI_HMEM in the place of the same devices without it.
+void prefer(std::vector<Device>& devices, std::vector<Device> with_gpu_memory) {
+    for (Device& better : with_gpu_memory) {
+        auto same = std::find_if(devices.begin(), devices.end(),
+                                 [&](const Device& device) { return device.name == better.name; });
+        if (same != devices.end()) {
+            *same = std::move(better);
+        } else {
+            devices.push_back(std::move(better));
+        }
+    }
+}
+
 void keep_usable(std::vector<Device>& devices, std::string_view family, const DeviceFilter& filter) {
     std::string only;
     std::vector<NetworkInterface> interfaces;
@@ -227,11 +249,17 @@ DeviceFilter parse_device_filter(std::string_view text) {
     }
 }
 
-std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter) {
-    const InfoPtr hints = make_hints();
-    const InfoPtr list = query(*hints);
+std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter, bool gpu_memory) {
+    const InfoPtr list = query(*make_hints(false));
+    InfoPtr gpu_list;  // asked for when the first family comes that may have it
+    bool asked = false;
     auto usable = [&](const Candidate& candidate) {
         std::vector<Device> devices = select(list.get(), candidate);
+        if (gpu_memory && may_reach_gpus(candidate.family)) {
+            if (!asked) gpu_list = query(*make_hints(true));
+            asked = true;
+            prefer(devices, select(gpu_list.get(), candidate));
+        }
         keep_usable(devices, candidate.family, filter);
         order_by_filter(devices, filter);
         return devices;

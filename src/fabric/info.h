@@ -51,8 +51,10 @@ struct DeviceFilter {
 
 /// Every usable device of the first provider that `provider` allows ("auto", a family or a libfabric name),
 /// in the order of the filter's names, else libfabric's, one entry per device. "auto" looks in the order
-/// efa-direct, efa, cxi, verbs, tcp, shm. Throws Error{backend} that names what was found and what to
-/// do.
-[[nodiscard]] std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter);
+/// efa-direct, efa, cxi, verbs, tcp, shm. `gpu_memory`: of the families whose NICs can reach GPU memory,
+/// devices come with FI_HMEM where they have it (ProviderCaps::gpu_memory). Throws Error{backend} that names
+/// what was found and what to do.
+[[nodiscard]] std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter,
+                                           bool gpu_memory = false);
 
 }  // namespace railyard::fabric

@@ -24,12 +24,13 @@ std::string remedy(int error, std::uint64_t length) {
     return "";
 }
 
-int register_once(const Domain& domain, const MemoryRange& range, std::uint64_t access, fid_mr** region) {
-    iovec piece{reinterpret_cast<void*>(range.address), range.length};
-    fi_mr_attr attr{};
-    attr.mr_iov = &piece;
-    attr.iov_count = 1;
-    attr.access = access;
+std::string gpu_remedy(int gpu) {
+    return "; a NIC reaches GPU " + std::to_string(gpu) +
+           " through the kernel module nvidia-peermem (efa_nv_peermem), or through a dmabuf (Linux 5.12, "
+           "libfabric 1.20): have one of them, or set vram_staging=always";
+}
+
+int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fid_mr** region) {
     const ProviderCaps& caps = domain.caps();
     const std::uint64_t mask =
         caps.key_size >= 8 ? UINT64_MAX : (std::uint64_t{1} << (8 * caps.key_size)) - 1;
@@ -38,23 +39,46 @@ int register_once(const Domain& domain, const MemoryRange& range, std::uint64_t 
     // hopeless.
     for (int attempt = 0; attempt < 16; ++attempt) {
         if (!caps.provider_keys) attr.requested_key = random_u64() & mask;
-        rc = fi_mr_regattr(domain.get(), &attr, 0, region);
+        rc = fi_mr_regattr(domain.get(), &attr, flags, region);
         if (rc != -FI_ENOKEY || caps.provider_keys) return rc;
     }
     return rc;
 }
 
+int register_range(const Domain& domain, const MemoryRange& range, std::uint64_t access, fid_mr** region) {
+    iovec piece{reinterpret_cast<void*>(range.address), range.length};
+    fi_mr_attr attr{};
+    attr.mr_iov = &piece;
+    attr.iov_count = 1;
+    attr.access = access;
+    if (range.gpu >= 0) {
+        attr.iface = FI_HMEM_CUDA;
+        attr.device.cuda = range.gpu;
+    }
+    return register_once(domain, attr, 0, region);
+}
+
+std::string failure(const Domain& domain, const MemoryRange& range, int rc) {
+    std::string text = "fi_mr_regattr ";
+    if (range.gpu >= 0) text += "of memory of GPU " + std::to_string(range.gpu) + " ";
+    text += "failed on " + domain.rail() + ": " + fi_strerror(-rc) + " (" + std::to_string(rc) + ")";
+    if (range.gpu >= 0 && rc != -FI_ENOSPC && rc != -FI_ENOKEY && rc != -FI_E2BIG)
+        return text + gpu_remedy(range.gpu);
+    return text + remedy(-rc, range.length);
+}
+
 }  // namespace
 
 MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, const MemoryRange& range) {
+    if (range.gpu >= 0 && !endpoint.reaches_gpu_memory()) {
+        throw Error(Status::not_supported, domain.rail() + " does not reach memory of GPU " +
+                                               std::to_string(range.gpu) + "; set vram_staging=auto");
+    }
     std::uint64_t flags = FI_SEND | FI_WRITE | FI_REMOTE_READ;
     if (range.writable) flags |= FI_RECV | FI_READ | FI_REMOTE_WRITE;
     fid_mr* region = nullptr;
-    const int rc = register_once(domain, range, flags, &region);
-    if (rc != 0) {
-        throw Error(Status::backend, "fi_mr_regattr failed on " + domain.rail() + ": " + fi_strerror(-rc) +
-                                         " (" + std::to_string(rc) + ")" + remedy(-rc, range.length));
-    }
+    const int rc = register_range(domain, range, flags, &region);
+    if (rc != 0) throw Error(Status::backend, failure(domain, range, rc));
     region_ = Fid<fid_mr>(region);
     if (domain.caps().endpoint_registration) {
         check(fi_mr_bind(region, endpoint.handle(), 0), "fi_mr_bind", domain.rail());

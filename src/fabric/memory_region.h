@@ -16,7 +16,8 @@ class MemoryRegion {
   public:
     MemoryRegion() = default;
     /// Registers the range for local use and for peers. Any thread. Throws Error{backend} with the remedy
-    /// (locked memory limit, number of regions).
+    /// (locked memory limit, number of regions, the way to GPU memory), Error{not_supported} for GPU memory
+    /// where the endpoint does not reach it.
     MemoryRegion(const Domain& domain, const Endpoint& endpoint, const MemoryRange& range);
 
     [[nodiscard]] void* descriptor() const noexcept { return region_ ? fi_mr_desc(region_.get()) : nullptr; }

@@ -28,6 +28,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     const bool direct = std::strcmp(info.fabric_attr->prov_name, "efa") == 0 && info.fabric_attr->name &&
                         std::strcmp(info.fabric_attr->name, "efa-direct") == 0;
     caps.needs_introduction = caps.completes_placed = direct;
+    // Only under FI_MR_HMEM do providers look at where a region lies.
+    caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
     caps.max_rma = info.ep_attr->max_msg_size;
     caps.transmit_depth = info.tx_attr->size;

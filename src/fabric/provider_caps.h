@@ -24,6 +24,7 @@ struct ProviderCaps {
     bool stale_wait_signal = false;   ///< the queue's descriptor stays readable once it was (net of 1.17)
     bool needs_introduction = false;  ///< the target must have our address before any operation (efa-direct)
     bool completes_placed = false;    ///< a write's completion means placed without being asked (efa-direct)
+    bool gpu_memory = false;          ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
     std::size_t key_size = 8;         ///< bytes of a memory key
     std::size_t max_rma = 0;          ///< longest single read or write (bytes)
     std::size_t transmit_depth = 0;   ///< operations the endpoint takes before it answers EAGAIN

@@ -13,8 +13,9 @@ namespace railyard {
 
 RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink) : gpus_(params) {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
+    const bool gpu_memory = gpus_.any() && params.vram_staging != "always";
     for (fabric::Device& device :
-         fabric::discover(params.provider, fabric::parse_device_filter(params.devices))) {
+         fabric::discover(params.provider, fabric::parse_device_filter(params.devices), gpu_memory)) {
         devices_.push_back(std::make_shared<const fabric::Device>(std::move(device)));
     }
     // The two fabrics of EFA do not understand each other.

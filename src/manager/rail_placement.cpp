@@ -27,6 +27,13 @@ topology::Machine read(const std::string& file) {
     }
 }
 
+RailSet to_rail_set(const std::vector<std::size_t>& indices) {
+    RailSet rails;
+    for (const std::size_t rail : indices)
+        rails.push_back(static_cast<std::uint16_t>(rail));
+    return rails;
+}
+
 }  // namespace
 
 std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
@@ -37,9 +44,9 @@ std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
 RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Device* const> devices) {
     const std::vector<topology::RailDesc> rails = describe(devices);
     const bool placed = std::any_of(rails.begin(), rails.end(), [](const auto& rail) { return rail.pci; });
-    const topology::Machine machine =
-        placed || !params.topology_file.empty() ? read(params.topology_file) : topology::Machine{};
-    map_ = topology::select_rails(machine, rails, {static_cast<double>(params.max_bw_per_dram_seg)});
+    const bool asked = placed || !params.topology_file.empty();
+    if (asked) machine_ = read(params.topology_file);
+    map_ = topology::select_rails(machine_, rails, {static_cast<double>(params.max_bw_per_dram_seg)});
     for (const std::string& note : map_.notes)
         RAILYARD_LOG(info, "topology", "%s", note.c_str());
     same_everywhere_ = std::all_of(map_.by_numa.begin(), map_.by_numa.end(),
@@ -51,10 +58,16 @@ RailSet RailPlacement::for_host_memory(std::uint64_t address, std::uint64_t leng
     if (!same_everywhere_) nodes = topology::memory_nodes(reinterpret_cast<const void*>(address), length);
     const std::vector<std::size_t> chosen =
         same_everywhere_ ? map_.all : topology::rails_of_nodes(map_, nodes);
-    RailSet rails;
-    for (const std::size_t rail : chosen)
-        rails.push_back(static_cast<std::uint16_t>(rail));
-    return rails;
+    return to_rail_set(chosen);
+}
+
+RailSet RailPlacement::for_gpu(const std::string& pci) const {
+    const topology::GpuDesc gpu = topology::visible_gpus(machine_, {&pci, 1}).front();
+    // A machine that was not read has nothing to say, and nothing that would matter.
+    if (gpu.ordinal < 0 && !machine_.tree.empty())
+        RAILYARD_LOG(info, "topology", "does not know the GPU at %s: every rail carries its memory",
+                     pci.c_str());
+    return to_rail_set(topology::rails_of_gpu(map_, gpu));
 }
 
 }  // namespace railyard

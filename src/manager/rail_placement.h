@@ -27,8 +27,13 @@ class RailPlacement {
 
     /// Rails for host memory, by the NUMA nodes of its pages. Never empty.
     [[nodiscard]] RailSet for_host_memory(std::uint64_t address, std::uint64_t length) const;
+    /// Rails for memory of the GPU at this PCI address ("0000:53:00.0"), reaching it or not: those near it.
+    /// All of them, with a line in the log, where the topology does not know the GPU. Never empty. Throws
+    /// Error{invalid_param} for what is no PCI address.
+    [[nodiscard]] RailSet for_gpu(const std::string& pci) const;
 
   private:
+    topology::Machine machine_;  ///< nothing where no rail has a place
     topology::RailMap map_;
     bool same_everywhere_ = true;  ///< no need to look where memory lies
 };

@@ -46,9 +46,9 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
         free_operations_ = &operation;
     }
     if (device->caps.shares_endpoints) DeferredClose::opened();
-    RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s",
+    RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s%s",
                  device->provider.c_str(), device->name.c_str(), fabric_->operations.size(),
-                 wait_fd() >= 0 ? "waitable" : "polled");
+                 wait_fd() >= 0 ? "waitable" : "polled", reaches_gpu_memory() ? ", reaches GPU memory" : "");
 }
 
 FabricRail::~FabricRail() {

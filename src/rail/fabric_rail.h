@@ -40,6 +40,9 @@ class FabricRail final : public Rail {
     ~FabricRail() override;
 
     RegisteredMemory register_memory(const MemoryRange& range) override;
+    [[nodiscard]] bool reaches_gpu_memory() const noexcept override {
+        return fabric_->endpoint.reaches_gpu_memory();
+    }
     [[nodiscard]] std::string address() const override { return fabric_->endpoint.name(); }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override;
     [[nodiscard]] int wait_fd() const noexcept override { return fabric_->queue.wait_fd(); }

@@ -42,6 +42,7 @@ Domain::Domain(Fabric& fabric, const NicDescription& nic, const fi_info& info, v
       fabric_(fabric),
       kind_(fabric.kind()),
       api_version_(info.fabric_attr ? info.fabric_attr->api_version : fabric.api_version),
+      gpu_memory_((info.caps & FI_HMEM) != 0),
       nic_(nic),
       file_(nic_.cluster().fresh_name("domain")),
       record_(create_record(nic_.cluster(), file_)),

@@ -36,6 +36,8 @@ class Domain : public fid_domain {
     [[nodiscard]] const std::string& file() const noexcept { return file_; }
     [[nodiscard]] FabricKind kind() const noexcept { return kind_; }
     [[nodiscard]] std::uint32_t api_version() const noexcept { return api_version_; }
+    /// Opened with FI_HMEM.
+    [[nodiscard]] bool gpu_memory() const noexcept { return gpu_memory_; }
     [[nodiscard]] EventQueue* event_queue() const noexcept { return event_queue_; }
 
     void attach(CompletionQueue& queue);
@@ -59,6 +61,7 @@ class Domain : public fid_domain {
     Fabric& fabric_;
     const FabricKind kind_;
     const std::uint32_t api_version_;
+    const bool gpu_memory_;
     Nic nic_;
     std::string file_;
     std::shared_ptr<MappedFile> record_;

@@ -71,6 +71,7 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     static int control(::fid* handle, int command, void* argument);
     static int getopt(::fid* handle, int level, int name, void* value, std::size_t* length);
     static int setopt(::fid* handle, int level, int name, const void* value, std::size_t length);
+    int set_gpu_option(int name, const void* value, std::size_t length) noexcept;
     static int getname(::fid* handle, void* address, std::size_t* length);
     static fi_ops fid_ops_;
     static fi_ops_ep ops_;
@@ -84,6 +85,8 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     std::uint32_t features_ = 0;
     bool use_device_rdma_, unsolicited_;
     unsigned not_ready_limit_;
+    int peer_to_peer_ = FI_HMEM_P2P_ENABLED;
+    bool cuda_permitted_ = true, shared_memory_permitted_ = true;
     CompletionQueue* transmit_queue_ = nullptr;
     CompletionQueue* receive_queue_ = nullptr;
     AddressVector* vector_ = nullptr;

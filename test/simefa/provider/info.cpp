@@ -26,10 +26,10 @@ T* make_zeroed() {
     return static_cast<T*>(std::calloc(1, sizeof(T) + 256));
 }
 
-void fill_capabilities(fi_info& info, FabricKind kind, bool rma) {
-    info.tx_attr->caps =
-        message_tx | FI_HMEM | (rma ? rma_tx : 0) | (kind == FabricKind::rdm ? FI_TAGGED : 0);
-    info.rx_attr->caps = message_rx | FI_HMEM | (rma ? rma_rx : 0) | (kind == FabricKind::rdm ? rdm_rx : 0);
+void fill_capabilities(fi_info& info, FabricKind kind, bool rma, bool gpu_memory) {
+    const std::uint64_t hmem = gpu_memory ? FI_HMEM : 0;
+    info.tx_attr->caps = message_tx | hmem | (rma ? rma_tx : 0) | (kind == FabricKind::rdm ? FI_TAGGED : 0);
+    info.rx_attr->caps = message_rx | hmem | (rma ? rma_rx : 0) | (kind == FabricKind::rdm ? rdm_rx : 0);
     info.domain_attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
     info.caps = info.tx_attr->caps | info.rx_attr->caps | info.domain_attr->caps;
     info.mode = info.tx_attr->mode = info.rx_attr->mode = kind == FabricKind::direct ? FI_CONTEXT2 : 0;
@@ -139,8 +139,8 @@ fi_info* make_info(const NicDescription& nic, FabricKind kind, std::uint32_t api
     }
     const DeviceRdma rdma = device_rdma(nic);
     fill_capabilities(
-        *info, kind,
-        kind == FabricKind::rdm || (rdma.read && rdma.write && device_rdma_allowed(api_version)));
+        *info, kind, kind == FabricKind::rdm || (rdma.read && rdma.write && device_rdma_allowed(api_version)),
+        slot_of(nic).on(Setting::gpu_memory));
     fill_queues(*info, kind);
     fill_domain(*info->domain_attr, nic, kind);
     info->fabric_attr->name = strdup(fabric_name(kind));

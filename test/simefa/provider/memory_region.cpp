@@ -2,6 +2,7 @@
 
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mutex>
@@ -27,6 +28,11 @@ struct Mapping {
 int map_dmabuf(const MrDmabuf& buffer, Region& region, Mapping& mapping) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const std::uint64_t start = buffer.offset / page * page;
+    struct stat file {};
+    if (fstat(buffer.fd, &file) != 0) return -FI_EBADF;
+    // Past its end there would be nothing to touch.
+    const auto size = static_cast<std::uint64_t>(file.st_size);
+    if (buffer.len == 0 || buffer.offset > size || buffer.len > size - buffer.offset) return -FI_EINVAL;
     mapping.length = buffer.offset - start + buffer.len;
     mapping.address = mmap(nullptr, mapping.length, PROT_READ | PROT_WRITE, MAP_SHARED, buffer.fd,
                            static_cast<off_t>(start));
@@ -38,6 +44,16 @@ int map_dmabuf(const MrDmabuf& buffer, Region& region, Mapping& mapping) {
     region.length = buffer.len;
     region.alias = reinterpret_cast<std::uint64_t>(mapping.address) + (buffer.offset - start);
     return 0;
+}
+
+/// What the NIC's settings and the domain let in.
+int permitted(Domain& domain, const fi_mr_attr& attr, std::uint64_t flags) {
+    const bool dmabuf = (flags & mr_dmabuf_flag) != 0;
+    const NicSlot& nic = domain.nic().slot();
+    if (dmabuf && !nic.on(Setting::gpu_dmabuf)) return -FI_EOPNOTSUPP;
+    if (attr.iface == FI_HMEM_SYSTEM) return 0;
+    if (!domain.gpu_memory()) return -FI_EOPNOTSUPP;
+    return dmabuf || nic.on(Setting::gpu_address) ? 0 : -FI_EOPNOTSUPP;
 }
 
 int describe(const fi_mr_attr& attr, std::uint64_t flags, Region& region, Mapping& mapping) {
@@ -72,6 +88,7 @@ int MemoryRegion::regattr(::fid* domain, const fi_mr_attr* attr, std::uint64_t f
     Domain& owner = *Domain::from(domain);
     Region described;
     Mapping mapping;
+    if (const int rc = permitted(owner, *attr, flags)) return rc;
     if (const int rc = describe(*attr, flags, described, mapping)) return rc;
     std::uint32_t key = 0;
     MemoryRegion* made = nullptr;

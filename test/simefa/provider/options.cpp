@@ -68,10 +68,28 @@ int Endpoint::getopt(::fid* handle, int level, int name, void* value, std::size_
         case opt_efa_use_unsolicited_write_recv:
             return give<bool>(self.unsolicited_, value, length);
         case FI_OPT_FI_HMEM_P2P:
-            return give<int>(FI_HMEM_P2P_ENABLED, value, length);
+            return give<int>(self.peer_to_peer_, value, length);
+        case opt_cuda_api_permitted:
+            return give<bool>(self.cuda_permitted_, value, length);
+        case opt_shared_memory_permitted:
+            return give<bool>(self.shared_memory_permitted_, value, length);
         default:
             return -FI_ENOPROTOOPT;
     }
+}
+
+/// How GPU memory is to be treated, which is settled when the endpoint is enabled.
+int Endpoint::set_gpu_option(int name, const void* value, std::size_t length) noexcept {
+    if (enabled_) return -FI_EOPBADSTATE;
+    if (name == opt_cuda_api_permitted) return take(cuda_permitted_, value, length);
+    if (name == opt_shared_memory_permitted) return take(shared_memory_permitted_, value, length);
+    int wanted = 0;
+    if (const int rc = take(wanted, value, length)) return rc;
+    if (wanted < FI_HMEM_P2P_ENABLED || wanted > FI_HMEM_P2P_DISABLED) return -FI_EINVAL;
+    if (wanted == FI_HMEM_P2P_REQUIRED && !nic().slot().on(Setting::gpu_peer_to_peer)) return -FI_EOPNOTSUPP;
+    if (wanted == FI_HMEM_P2P_DISABLED && direct_) return -FI_EOPNOTSUPP;
+    peer_to_peer_ = wanted;
+    return 0;
 }
 
 int Endpoint::setopt(::fid* handle, int level, int name, const void* value, std::size_t length) {
@@ -79,7 +97,6 @@ int Endpoint::setopt(::fid* handle, int level, int name, const void* value, std:
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     const std::lock_guard lock(self.domain_.mutex());
     bool flag = false;
-    int number = 0;
     std::size_t size = 0;
     switch (name) {
         case opt_efa_rnr_retry:
@@ -104,12 +121,12 @@ int Endpoint::setopt(::fid* handle, int level, int name, const void* value, std:
         case opt_efa_write_in_order:
             if (const int rc = take(flag, value, length)) return rc;
             return flag ? -FI_EOPNOTSUPP : 0;
-        case opt_cuda_api_permitted:
-        case opt_shared_memory_permitted:
         case opt_efa_homogeneous_peers:
             return take(flag, value, length);
+        case opt_cuda_api_permitted:
+        case opt_shared_memory_permitted:
         case FI_OPT_FI_HMEM_P2P:
-            return take(number, value, length);
+            return self.set_gpu_option(name, value, length);
         case FI_OPT_MIN_MULTI_RECV:
             return take(size, value, length);
         case opt_max_msg_size:

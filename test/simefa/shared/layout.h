@@ -18,7 +18,7 @@
 
 namespace simefa {
 
-inline constexpr std::uint32_t layout_magic = 0x53454602;  // changes with the layout
+inline constexpr std::uint32_t layout_magic = 0x53454603;  // changes with the layout
 
 inline constexpr std::size_t name_size = 64;
 inline constexpr std::size_t nic_slots = 2048;
@@ -57,6 +57,8 @@ struct alignas(64) NicSlot {
     [[nodiscard]] std::uint64_t get(Setting setting) const noexcept {
         return settings[static_cast<std::size_t>(setting)].load(std::memory_order_relaxed);
     }
+    /// Of a setting auto/off/on whose auto is on.
+    [[nodiscard]] bool on(Setting setting) const noexcept { return get(setting) != 1; }
     void count(Counter counter, std::uint64_t amount = 1) noexcept {
         counters[static_cast<std::size_t>(counter)].fetch_add(amount, std::memory_order_relaxed);
     }

@@ -48,6 +48,12 @@ constexpr SettingInfo table[] = {
      "let in READ and WRITE of endpoints that the target does not know"},
     {"unsolicited_write_recv", Setting::unsolicited, 1, "auto/off/on",
      "immediate data needs no receive buffer; auto: on"},
+    {"gpu_memory", Setting::gpu_memory, 1, "auto/off/on", "FI_HMEM is offered; auto: on"},
+    {"gpu_peer_to_peer", Setting::gpu_peer_to_peer, 1, "auto/off/on",
+     "endpoints take FI_HMEM_P2P_REQUIRED; auto: on"},
+    {"gpu_address", Setting::gpu_address, 1, "auto/off/on",
+     "GPU memory is registered by its address, as with nvidia-peermem; auto: on"},
+    {"gpu_dmabuf", Setting::gpu_dmabuf, 1, "auto/off/on", "memory is registered by a dma-buf; auto: on"},
 };
 static_assert(std::size(table) == setting_count);
 

@@ -39,6 +39,10 @@ enum class Setting : unsigned {
     accept_unknown,  ///< 1: READ and WRITE of endpoints that the target does not know are let in; devices do
                      ///< not
     unsolicited,     ///< writes with immediate data without a receive buffer: 0 and 2: on, 1: off
+    gpu_memory,      ///< FI_HMEM; 0 and 2: on, 1: off, as the next three
+    gpu_peer_to_peer,
+    gpu_address,
+    gpu_dmabuf,
     count
 };
 inline constexpr std::size_t setting_count = static_cast<std::size_t>(Setting::count);

@@ -41,6 +41,15 @@ TEST(Discovery, AnExactProviderNameIsTaken) {
     EXPECT_EQ(devices[0].provider, "tcp;ofi_rxm");
 }
 
+TEST(Discovery, GpuMemoryIsAskedOfNoProviderThatCopiesIt) {
+    for (const char* provider : {"tcp", "tcp;ofi_rxm", "shm"}) {
+        const std::vector<Device> devices = discover(provider, {}, true);
+        ASSERT_FALSE(devices.empty()) << provider;
+        for (const Device& device : devices)
+            EXPECT_FALSE(device.caps.gpu_memory) << provider;
+    }
+}
+
 TEST(Discovery, NothingUsableSaysWhatThereIs) {
     try {
         static_cast<void>(discover("tcp", parse_device_filter("nosuch0")));

@@ -1,0 +1,261 @@
+// GPU memory on the rails of a simulated p5.48xlarge, beside the fake CUDA driver: what is asked of the
+// provider, what it refuses, and bytes that go from GPU to GPU without the CPU's touching them (its addresses
+// fault).
+#include <rdma/fi_endpoint.h>
+
+#include <chrono>
+#include <random>
+
+#include "fabric/memory_region.h"
+#include "rail/fabric_rail.h"
+#include "simulated_machine.h"
+#include "stranger.h"
+#include "unit/cuda/on_fake_driver.h"
+
+namespace railyard::test {
+namespace {
+
+using cuda::error_of;
+using cuda::fake;
+
+constexpr const char* nic = "rdmap79s0";
+constexpr const char* other_nic = "rdmap80s0";
+
+std::shared_ptr<const fabric::Device> device_of(const std::string& family, const std::string& name,
+                                                bool gpu_memory = true) {
+    auto devices = fabric::discover(family, fabric::parse_device_filter(name), gpu_memory);
+    return std::make_shared<const fabric::Device>(std::move(devices.front()));
+}
+
+/// What is under a rail.
+struct Opened {
+    explicit Opened(std::shared_ptr<const fabric::Device> device)
+        : domain(std::move(device), "rail7"),
+          queue(domain, 64, false),
+          addresses(domain),
+          endpoint(domain, queue, addresses) {}
+    /// -1: the option is not there.
+    template <class T>
+    [[nodiscard]] int option(int name) const {
+        T value{};
+        std::size_t length = sizeof(value);
+        const int rc = fi_getopt(endpoint.handle(), FI_OPT_ENDPOINT, name, &value, &length);
+        return rc == 0 ? static_cast<int>(value) : -1;
+    }
+    fabric::Domain domain;
+    fabric::CompletionQueue queue;
+    fabric::AddressVector addresses;
+    fabric::Endpoint endpoint;
+};
+
+constexpr int cuda_api_permitted = 10, shared_memory_permitted = 11;  // names that libfabric 1.18 has
+
+class GpuMemory : public cuda::OnFakeDriver, public testing::WithParamInterface<const char*> {
+  protected:
+    [[nodiscard]] std::string family() const { return GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Fabrics, GpuMemory, testing::Values("efa-direct", "efa"), [](const auto& value) {
+    return std::string(value.param) == "efa" ? "efa" : "efa_direct";
+});
+
+TEST_P(GpuMemory, IsAskedForOnDemandOnly) {
+    EXPECT_FALSE(device_of(family(), nic, false)->caps.gpu_memory);
+    EXPECT_TRUE(device_of(family(), nic)->caps.gpu_memory);
+    const auto devices = fabric::discover(family(), {}, true);
+    EXPECT_EQ(devices.size(), 32u);
+    for (const fabric::Device& device : devices)
+        EXPECT_TRUE(device.caps.gpu_memory) << device.name;
+}
+
+TEST_P(GpuMemory, ADeviceWithoutItIsTakenAsItIsAndInItsPlace) {
+    const Disturbance old("gpu_memory=off", {"*", other_nic});
+    const auto devices = fabric::discover(family(), {}, true);
+    ASSERT_EQ(devices.size(), 32u);
+    for (const fabric::Device& device : devices)
+        EXPECT_EQ(device.caps.gpu_memory, device.name != other_nic) << device.name;
+    EXPECT_EQ(devices[1].name, other_nic);
+}
+
+TEST_P(GpuMemory, TheProviderIsToKeepTheCpuAndCudaAway) {
+    const Opened with(device_of(family(), nic));
+    EXPECT_EQ(with.option<int>(FI_OPT_FI_HMEM_P2P), FI_HMEM_P2P_REQUIRED);
+    EXPECT_EQ(with.option<bool>(cuda_api_permitted), 0);
+    EXPECT_EQ(with.option<bool>(shared_memory_permitted), 0);
+    EXPECT_TRUE(with.endpoint.reaches_gpu_memory());
+    const Opened without(device_of(family(), nic, false));
+    EXPECT_EQ(without.option<int>(FI_OPT_FI_HMEM_P2P), FI_HMEM_P2P_ENABLED);
+    EXPECT_EQ(without.option<bool>(cuda_api_permitted), 1);
+    EXPECT_EQ(without.option<bool>(shared_memory_permitted), 1);
+    EXPECT_FALSE(without.endpoint.reaches_gpu_memory());
+}
+
+TEST_P(GpuMemory, ARailThatCannotGoPeerToPeerDoesNotReachIt) {
+    const Disturbance refused("gpu_peer_to_peer=off");
+    const cuda::DeviceBuffer buffer(context(), 4096);
+    const Opened rail(device_of(family(), nic));
+    EXPECT_FALSE(rail.endpoint.reaches_gpu_memory());
+    EXPECT_EQ(rail.option<int>(FI_OPT_FI_HMEM_P2P), FI_HMEM_P2P_ENABLED);
+    const auto [status, text] = error_of([&] {
+        const fabric::MemoryRegion region(rail.domain, rail.endpoint,
+                                          {.address = buffer.address(), .length = 4096, .gpu = 0});
+    });
+    EXPECT_EQ(status, Status::not_supported);
+    EXPECT_CONTAINS(text, "rail7");
+    EXPECT_CONTAINS(text, "GPU 0");
+    EXPECT_CONTAINS(text, "vram_staging");
+}
+
+TEST_P(GpuMemory, ARefusalNamesTheGpuAndWhatToDo) {
+    const Disturbance refused("gpu_address=off");
+    const cuda::DeviceBuffer buffer(context(3), 4096);
+    const Opened rail(device_of(family(), nic));
+    const auto [status, text] = error_of([&] {
+        const fabric::MemoryRegion region(rail.domain, rail.endpoint,
+                                          {.address = buffer.address(), .length = 4096, .gpu = 3});
+    });
+    EXPECT_EQ(status, Status::backend);
+    for (const char* part : {"rail7", "GPU 3", "nvidia-peermem", "dmabuf", "vram_staging=always"})
+        EXPECT_CONTAINS(text, part);
+}
+
+TEST_P(GpuMemory, IsNotTakenForHostMemory) {
+    const cuda::DeviceBuffer buffer(context(), 4096);
+    const Opened rail(device_of(family(), nic));
+    const std::vector<char> host(4096);
+    const MemoryRange lie{
+        .address = reinterpret_cast<std::uint64_t>(host.data()), .length = host.size(), .gpu = 0};
+    EXPECT_THROW(fabric::MemoryRegion(rail.domain, rail.endpoint, lie), Error);
+}
+
+/// Two rails on NICs of their own that know each other.
+struct TwoRails {
+    explicit TwoRails(const std::string& family)
+        : a("a", device_of(family, nic), inbox_a, config),
+          b("b", device_of(family, other_nic), inbox_b, config) {
+        b_at_a = a.insert_peer(b.address());
+        b.insert_peer(a.address());
+    }
+
+    /// One WRITE or READ by `a` in chunks of `chunk` bytes.
+    Status move(Work::Kind kind, const RegisteredMemory& local, std::uint64_t from,
+                const RegisteredMemory& remote, std::uint64_t to, std::uint64_t length, std::uint32_t chunk) {
+        Route route{&a, b_at_a, nullptr, {local.descriptor}, {{remote.key, remote.address_base}}};
+        Work work;
+        work.kind = kind;
+        for (std::uint64_t done = 0; done < length; done += chunk)
+            work.chunks.push_back(
+                {from + done, to + done,
+                 static_cast<std::uint32_t>(std::min<std::uint64_t>(chunk, length - done))});
+        work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(work.chunks.size()));
+        Submission submission;
+        submission.lane = &work.lanes.front();
+        submission.route = &route;
+        work.arm(1, nullptr);
+        a.submit(submission);
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (!work.done() && std::chrono::steady_clock::now() < end) {
+            a.progress();
+            b.progress();
+        }
+        EXPECT_TRUE(work.done());
+        return work.status();
+    }
+
+    static constexpr FabricRailConfig config{false, 5'000'000'000};
+    NotificationInbox inbox_a, inbox_b;
+    FabricRail a, b;
+    PeerAddress b_at_a = no_address;
+};
+
+/// GPU memory with a pattern, as the GPU sees it.
+class Filled {
+  public:
+    Filled(cuda::ContextPtr context, std::size_t bytes, unsigned seed)
+        : size(bytes), gpu(context->ordinal()), buffer_(std::move(context), bytes) {
+        std::mt19937 random(seed);
+        std::vector<std::uint8_t> pattern(bytes);
+        for (std::uint8_t& byte : pattern)
+            byte = static_cast<std::uint8_t>(random());
+        EXPECT_EQ(fake().gpu_write(address(), pattern.data(), bytes), 0u);
+    }
+    [[nodiscard]] std::uint64_t address() const { return buffer_.address(); }
+    [[nodiscard]] MemoryRange range() const {
+        return {.address = address(), .length = size, .writable = true, .gpu = gpu};
+    }
+    [[nodiscard]] std::vector<std::uint8_t> read(std::uint64_t offset, std::size_t length) const {
+        std::vector<std::uint8_t> bytes(length);
+        EXPECT_EQ(fake().gpu_read(address() + offset, bytes.data(), length), 0u);
+        return bytes;
+    }
+    const std::size_t size;
+    const int gpu;
+
+  private:
+    cuda::DeviceBuffer buffer_;
+};
+
+TEST_P(GpuMemory, GoesFromGpuToGpuWithoutTheCpu) {
+    constexpr std::size_t size = 3'000'000, length = 2'345'678, from = 1001, to = 4099;
+    TwoRails rails(family());
+    ASSERT_TRUE(rails.a.reaches_gpu_memory());
+    const Filled source(context(0), size, 1), target(context(5), size, 2);
+    RegisteredMemory local = rails.a.register_memory(source.range());
+    RegisteredMemory remote = rails.b.register_memory(target.range());
+    const auto before = target.read(0, size);
+
+    EXPECT_EQ(rails.move(Work::Kind::write, local, source.address() + from, remote, target.address() + to,
+                         length, 100'000),
+              Status::ok);
+    EXPECT_EQ(target.read(to, length), source.read(from, length));
+    EXPECT_EQ(target.read(0, to), std::vector<std::uint8_t>(before.begin(), before.begin() + to));
+    EXPECT_EQ(target.read(to + length, size - to - length),
+              std::vector<std::uint8_t>(before.begin() + to + length, before.end()));
+
+    const Filled again(context(5), size, 3);
+    RegisteredMemory other = rails.b.register_memory(again.range());
+    EXPECT_EQ(rails.move(Work::Kind::read, local, source.address() + to, other, again.address() + from,
+                         length, 1'000'000),
+              Status::ok);
+    EXPECT_EQ(source.read(to, length), again.read(from, length));
+    rails.a.deregister_memory(local);
+    rails.b.deregister_memory(remote);
+    rails.b.deregister_memory(other);
+}
+
+TEST_P(GpuMemory, GoesToHostMemoryAndBack) {
+    constexpr std::size_t size = 500'000;
+    TwoRails rails(family());
+    const Filled device(context(2), size, 4);
+    std::vector<std::uint8_t> host(size);
+    RegisteredMemory local = rails.a.register_memory(device.range());
+    RegisteredMemory remote =
+        rails.b.register_memory({.address = reinterpret_cast<std::uint64_t>(host.data()), .length = size});
+    EXPECT_EQ(rails.move(Work::Kind::write, local, device.address(), remote,
+                         reinterpret_cast<std::uint64_t>(host.data()), size, 65'536),
+              Status::ok);
+    EXPECT_EQ(host, device.read(0, size));
+    for (std::uint8_t& byte : host)
+        byte ^= 0xff;
+    EXPECT_EQ(rails.move(Work::Kind::read, local, device.address(), remote,
+                         reinterpret_cast<std::uint64_t>(host.data()), size, 65'536),
+              Status::ok);
+    EXPECT_EQ(host, device.read(0, size));
+    rails.a.deregister_memory(local);
+    rails.b.deregister_memory(remote);
+}
+
+TEST_P(GpuMemory, AnEngineAsksForItWhereThereAreGpusAndStagingIsNotForced) {
+    auto reaching = [&](const ParamMap& extra) {
+        const BareRails some({family(), 4, false}, extra);
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < some.rails->size(); ++i)
+            count += some.rails->rail(i).reaches_gpu_memory();
+        return count;
+    };
+    EXPECT_EQ(reaching({}), 4u);
+    EXPECT_EQ(reaching({{"vram_staging", "never"}}), 4u);
+    EXPECT_EQ(reaching({{"vram_staging", "always"}}), 0u);
+}
+
+}  // namespace
+}  // namespace railyard::test

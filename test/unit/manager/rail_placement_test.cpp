@@ -1,0 +1,84 @@
+// Which rails an engine gives the memory of a GPU, by the topologies of instance types.
+#include "manager/rail_placement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "unit/topology/topologies.h"
+
+namespace railyard {
+namespace {
+
+/// One rail for each EFA of the machine, in bus order.
+struct Rails {
+    explicit Rails(const std::string& machine) {
+        params.topology_file = topology::topology_file(machine);
+        const topology::Machine read = topology::read_machine(params.topology_file);
+        for (const topology::RailDesc& rail : topology::efa_rails(read)) {
+            fabric::Device& device = devices.emplace_back();
+            device.name = rail.name;
+            const topology::PciAddress& pci = *rail.pci;
+            device.nic = {true, static_cast<std::uint16_t>(pci.domain), pci.bus, pci.device, pci.function, 0};
+        }
+    }
+    [[nodiscard]] RailPlacement place() const {
+        std::vector<const fabric::Device*> pointers;
+        for (const fabric::Device& device : devices)
+            pointers.push_back(&device);
+        return {params, pointers};
+    }
+    [[nodiscard]] std::string of_gpu(const std::string& pci) const {
+        std::string names;
+        for (const std::uint16_t rail : place().for_gpu(pci))
+            names += (names.empty() ? "" : ",") + devices.at(rail).name;
+        return names;
+    }
+    Params params;
+    std::vector<fabric::Device> devices;
+};
+
+TEST(GpuRails, AreThoseBelowItsSwitch) {
+    const Rails p5("p5.48xl");
+    EXPECT_EQ(p5.of_gpu("0000:53:00.0"), "rdmap79s0,rdmap80s0,rdmap81s0,rdmap82s0");
+    EXPECT_EQ(p5.of_gpu("0000:ca:00.0"), "rdmap198s0,rdmap199s0,rdmap200s0,rdmap201s0");
+    EXPECT_EQ(p5.of_gpu("00000000:CA:00.0"), p5.of_gpu("0000:ca:00.0")) << "as CUDA and NVML print it";
+}
+
+TEST(GpuRails, AreSharedWhereThereAreFewer) {
+    const Rails p4d("p4d.24xl");
+    EXPECT_EQ(p4d.of_gpu("0000:10:1c.0"), "rdmap16s27");
+    EXPECT_EQ(p4d.of_gpu("0000:10:1d.0"), "rdmap16s27");
+    EXPECT_EQ(p4d.of_gpu("0000:a0:1d.0"), "rdmap160s27");
+    const Rails g6("g6.48xl");
+    EXPECT_EQ(g6.of_gpu("0000:9f:00.0"), "rdmap150s0");
+    EXPECT_EQ(g6.of_gpu("0000:b4:00.0"), "rdmap150s0");
+}
+
+std::string logged;
+
+TEST(GpuRails, AreAllWithALineInTheLogForAnUnknownGpu) {
+    const Rails p5("p5.48xl");
+    const RailPlacement placement = p5.place();
+    logged.clear();
+    log::set_level(log::Level::info);
+    log::set_sink([](log::Level, const char* line) { logged += line; });
+    EXPECT_EQ(placement.for_gpu("0000:53:00.0").size(), 4u);
+    EXPECT_EQ(logged, "");
+    EXPECT_EQ(placement.for_gpu("0000:01:00.0"), rail_range(32));
+    log::set_sink(nullptr);
+    log::set_level(log::Level::warn);
+    EXPECT_NE(logged.find("0000:01:00.0"), std::string::npos) << logged;
+    EXPECT_THROW(static_cast<void>(placement.for_gpu("GPU-0")), Error);
+}
+
+TEST(GpuRails, AreAllWhereNoRailHasAPlace) {
+    fabric::Device loopback, shared;
+    const std::vector<const fabric::Device*> devices{&loopback, &shared};
+    const RailPlacement placement(Params{}, devices);
+    EXPECT_EQ(placement.for_gpu("0000:53:00.0"), rail_range(2));
+}
+
+}  // namespace
+}  // namespace railyard
