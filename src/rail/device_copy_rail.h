@@ -32,7 +32,7 @@ class DeviceCopyRail final : public Rail {
 
     /// Makes the streams in `context`, once: further calls do nothing. Any thread; before the first
     /// submission. `streams` > 0. Throws Error{backend}, and may be called again then.
-    void open(cuda::ContextPtr context, unsigned streams);
+    void open(const cuda::ContextPtr& context, unsigned streams);
     [[nodiscard]] bool is_open() const noexcept { return opened_.load(std::memory_order_acquire) != nullptr; }
 
     /// Nothing to register: the driver knows what an address is.
@@ -44,7 +44,7 @@ class DeviceCopyRail final : public Rail {
     [[nodiscard]] bool needs_polling() const noexcept override { return false; }
 
   private:
-    struct Group;
+    struct Stream;
     struct Opened;
 
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -54,6 +54,8 @@ class DeviceCopyRail final : public Rail {
 
     bool drain(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool start_groups(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static Stream* stream_with_room(Opened& opened) noexcept;
+    void start_group(Stream& stream, Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     Mutex open_mutex_;
     std::unique_ptr<Opened> owner_ ABSL_GUARDED_BY(open_mutex_);

@@ -254,17 +254,6 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, bool more) noe
     return result;
 }
 
-void FabricRail::fail_rest(Submission& submission, Status status) noexcept {
-    // The submission's own part is still armed, so the work outlives these calls.
-    Work& work = *submission.lane->work;
-    while (true) {
-        for (; !submission.run.empty(); ++submission.run.begin)
-            work.part_done(status);
-        submission.run = submission.lane->take_run(1024);
-        if (submission.run.empty()) return;
-    }
-}
-
 void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Operation& operation = static_cast<Operation&>(op);
     FabricRail& rail = *operation.rail;

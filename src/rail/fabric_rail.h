@@ -72,7 +72,6 @@ class FabricRail final : public Rail {
     fabric::PostResult post_chunk(Submission& submission, bool more) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void fail_rest(Submission& submission, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 

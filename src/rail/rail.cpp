@@ -19,6 +19,17 @@ std::uint32_t Rail::take_submissions(PendingList<Submission>& pending) noexcept 
     return pending.append(inbox_.take_all());
 }
 
+void Rail::fail_rest(Submission& submission, Status status) noexcept {
+    // The submission's own part is still armed, so the work outlives these calls.
+    Work& work = *submission.lane->work;
+    while (true) {
+        for (; !submission.run.empty(); ++submission.run.begin)
+            work.part_done(status);
+        submission.run = submission.lane->take_run(1024);
+        if (submission.run.empty()) return;
+    }
+}
+
 void Rail::submit(Submission& submission) noexcept {
     inbox_.push(submission);
     hand_over(false);

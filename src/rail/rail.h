@@ -95,6 +95,8 @@ class Rail {
     /// Moves what was submitted behind `pending`; returns how many.
     std::uint32_t take_submissions(PendingList<Submission>& pending) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    /// Ends the chunks that nobody has taken or posted; the submission's own part stays armed. Role holder.
+    static void fail_rest(Submission& submission, Status status) noexcept;
 
     ThreadRole role_;
     MpscList<Submission> inbox_;

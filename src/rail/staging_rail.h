@@ -67,9 +67,11 @@ class StagingRail final : public Rail {
     bool advance(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool advance_copies(Opened& opened, PendingList<Slot>& copying) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool advance_carried(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool start_slots(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool may_take_slot(const Submission& submission) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void start(Opened& opened, Slot& slot) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool may_take_slot(const Opened& opened, const Submission& submission) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static bool fill(Opened& opened, Slot& slot, Submission& submission) noexcept;
     void copy(Opened& opened, Slot& slot) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void carry(Opened& opened, Slot& slot) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void finish(Opened& opened, Slot& slot, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,7 +34,7 @@ class OnFakeDriver : public testing::Test {
     }
     void TearDown() override {
         fake().fail_nothing();
-        fake().set_delay_us(0);
+        fake().set_delay_us(delay_at_start());
         EXPECT_EQ(current(), nullptr);
         const fakecuda_statistics after = fake().statistics();
         EXPECT_EQ(after.primary_retains, before_.primary_retains);
@@ -55,6 +56,12 @@ class OnFakeDriver : public testing::Test {
     }
 
   private:
+    /// What the test's registration asks for.
+    static unsigned delay_at_start() {
+        const char* delay = std::getenv("FAKECUDA_DELAY_US");
+        return delay ? static_cast<unsigned>(std::atoi(delay)) : 0;
+    }
+
     DriverLookup found_;
     fakecuda_statistics before_{};
 };

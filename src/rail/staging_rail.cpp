@@ -1,0 +1,298 @@
+#include "rail/staging_rail.h"
+
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+namespace railyard {
+namespace {
+
+/// Pieces of a slot start on cache lines, so that a NIC and a GPU do not share one.
+constexpr std::uint64_t piece_alignment = 64;
+/// A submission may have so many slots for each that is free: of many, an eighth is left to others, and one
+/// whose peer takes nothing does not stop them all.
+constexpr std::uint32_t slots_per_free_slot = 7;
+/// What a carrier takes of a slot in one go, as elsewhere: a doorbell's worth of small chunks.
+constexpr std::uint64_t bytes_per_run = std::uint64_t{256} << 10;
+constexpr std::uint64_t longest_run = 32;
+constexpr std::uint64_t teardown_limit_ns = 2'000'000'000;
+
+bool may_post(const Route& route) noexcept {
+    return !route.gate || route.gate->load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+/// One slot's way: its chunks as the carriers see them, and the pieces of GPU memory that they stand for.
+struct StagingRail::Slot {
+    Slot() {
+        work.chunks.reserve(pieces_per_slot);
+        work.lanes.reserve(1);
+        pieces.reserve(pieces_per_slot);
+    }
+    Slot* next = nullptr;
+    unsigned index = 0;
+    Submission* outer = nullptr;
+    Submission inner;
+    Work work;
+    std::vector<cuda::StagedPiece> pieces;
+    std::uint64_t used = 0;  ///< bytes
+};
+
+struct StagingRail::Opened {
+    Opened(cuda::ContextPtr context, unsigned count, std::size_t slot_bytes)
+        : ring(std::move(context), count, slot_bytes), slots(count) {
+        for (unsigned i = 0; i < count; ++i)
+            slots[i].index = i;
+    }
+    cuda::StagingRing ring;
+    std::vector<Slot> slots;
+    // In the order in which the copies were started, which is the order in which they end.
+    PendingList<Slot> copying_out, copying_in;
+    PendingList<Slot> with_carriers;
+    std::size_t next_carrier = 0;
+};
+
+StagingRail::StagingRail(std::string name) : Rail(std::move(name)) {}
+
+StagingRail::~StagingRail() {
+    RoleGuard guard(role_);
+    const MutexLock lock(open_mutex_);
+    if (!owner_) return;
+    const std::uint64_t limit = now_ns() + teardown_limit_ns;
+    for (PendingList<Slot>* copying : {&owner_->copying_out, &owner_->copying_in}) {
+        while (!copying->empty()) {
+            const unsigned slot = copying->pop_front()->index;
+            while (owner_->ring.poll(slot) == Status::in_progress) {
+                if (now_ns() > limit) {
+                    RAILYARD_LOG(error, name().c_str(),
+                                 "copies have not ended within 2 s: the GPU hangs, its staging memory stays");
+                    static_cast<void>(owner_.release());
+                    return;
+                }
+                sched_yield();
+            }
+        }
+    }
+}
+
+void StagingRail::open(cuda::ContextPtr context, unsigned slots, std::size_t slot_bytes) {
+    const MutexLock lock(open_mutex_);
+    if (owner_) return;
+    const int gpu = context->ordinal();
+    owner_ = std::make_unique<Opened>(std::move(context), slots, slot_bytes);
+    opened_.store(owner_.get(), std::memory_order_release);
+    RAILYARD_LOG(info, name().c_str(), "staging of GPU %d through %u slots of %zu bytes", gpu, slots,
+                 slot_bytes);
+}
+
+const cuda::StagingRing& StagingRail::ring() const noexcept {
+    return opened_.load(std::memory_order_acquire)->ring;
+}
+
+std::uint64_t StagingRail::max_chunk() const noexcept {
+    const Opened* opened = opened_.load(std::memory_order_acquire);
+    return opened ? opened->ring.slot_bytes() : 0;
+}
+
+bool StagingRail::serve(bool drain_first) noexcept {
+    waiting_ += take_submissions(pending_);
+    if (waiting_ + busy_ == 0) return false;
+    Opened* opened = opened_.load(std::memory_order_acquire);
+    assert(opened && "submitted before open()");
+    bool worked = drain_first && advance(*opened);
+    worked = start_slots(*opened) || worked;
+    if (!drain_first && waiting_ > 0 && advance(*opened)) {
+        start_slots(*opened);
+        worked = true;
+    }
+    load_.store(waiting_ + busy_, std::memory_order_relaxed);
+    return worked;
+}
+
+bool StagingRail::advance(Opened& opened) noexcept {
+    bool worked = advance_copies(opened, opened.copying_out);
+    worked = advance_carried(opened) || worked;
+    return advance_copies(opened, opened.copying_in) || worked;
+}
+
+bool StagingRail::advance_copies(Opened& opened, PendingList<Slot>& copying) noexcept {
+    bool worked = false;
+    while (!copying.empty()) {
+        Slot& slot = *copying.pop_front();
+        const Status status = opened.ring.poll(slot.index);
+        if (status == Status::in_progress) {
+            PendingList<Slot> head;
+            head.push_back(slot);
+            copying.prepend(head);
+            break;  // what comes behind it has not ended either
+        }
+        worked = true;
+        const Work& outer = *slot.outer->lane->work;
+        if (status != Status::ok || outer.kind == Work::Kind::read) {
+            finish(opened, slot, status);
+        } else if (outer.status() != Status::ok) {
+            finish(opened, slot, outer.status());
+        } else {
+            carry(opened, slot);
+        }
+    }
+    return worked;
+}
+
+bool StagingRail::advance_carried(Opened& opened) noexcept {
+    bool worked = false;
+    PendingList<Slot> kept;
+    while (!opened.with_carriers.empty()) {
+        Slot& slot = *opened.with_carriers.pop_front();
+        const Work& outer = *slot.outer->lane->work;
+        if (!slot.work.done()) {
+            if (outer.status() != Status::ok) slot.work.stop(outer.status());
+            kept.push_back(slot);
+            continue;
+        }
+        worked = true;
+        if (slot.work.status() != Status::ok || outer.kind == Work::Kind::write) {
+            finish(opened, slot, slot.work.status());
+        } else if (outer.status() != Status::ok) {
+            finish(opened, slot, outer.status());
+        } else {
+            copy(opened, slot);
+        }
+    }
+    opened.with_carriers.prepend(kept);
+    return worked;
+}
+
+/// Round robin by slot. Who may not have one now keeps its place.
+bool StagingRail::start_slots(Opened& opened) noexcept {
+    bool worked = false;
+    PendingList<Submission> kept;
+    while (!pending_.empty()) {
+        Submission& submission = *pending_.pop_front();
+        Work& work = *submission.lane->work;
+        if (work.status() == Status::ok) {
+            if (!may_take_slot(opened, submission)) {
+                kept.push_back(submission);
+                continue;
+            }
+            Slot& slot = opened.slots[opened.ring.take()];
+            if (fill(opened, slot, submission)) {
+                ++busy_;
+                ++submission.outstanding;
+                pending_.push_back(submission);
+                work.kind == Work::Kind::write ? copy(opened, slot) : carry(opened, slot);
+                worked = true;
+                continue;
+            }
+            opened.ring.give_back(slot.index);
+        } else {
+            fail_rest(submission, work.status());
+        }
+        --waiting_;
+        worked = true;
+        work.part_done(Status::ok);
+    }
+    pending_.prepend(kept);
+    return worked;
+}
+
+bool StagingRail::may_take_slot(const Opened& opened, const Submission& submission) const noexcept {
+    const std::uint32_t free = opened.ring.slots() - busy_;
+    if (submission.outstanding == 0) return free > 0;
+    if (submission.outstanding >= slots_per_free_slot * free) return false;
+    const std::vector<Route>& carriers = submission.route->carriers;
+    return std::any_of(carriers.begin(), carriers.end(), may_post);
+}
+
+/// Takes as many of the chunks as fit; false when none are left. What adjoins in GPU memory is one piece.
+bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexcept {
+    const std::uint64_t room = opened.ring.slot_bytes();
+    const auto base = reinterpret_cast<std::uint64_t>(opened.ring.data(slot.index));
+    Lane& lane = *submission.lane;
+    Work& outer = *lane.work;
+    std::vector<Chunk>& chunks = slot.work.chunks;
+    slot.outer = &submission;
+    slot.used = 0;
+    slot.pieces.clear();
+    chunks.clear();
+    while (chunks.size() < pieces_per_slot) {
+        if (submission.run.empty()) submission.run = lane.take_run(lane.run_length);
+        if (submission.run.empty()) break;
+        const Chunk& chunk = outer.chunks[submission.run.begin];
+        if (chunk.length > room) {
+            ++submission.run.begin;
+            outer.part_done(Status::invalid_param);
+            continue;
+        }
+        const cuda::StagedPiece* last = slot.pieces.empty() ? nullptr : &slot.pieces.back();
+        const bool adjoins = last && last->device_address + last->length == chunk.local;
+        const std::uint64_t offset =
+            adjoins ? slot.used : (slot.used + piece_alignment - 1) / piece_alignment * piece_alignment;
+        if (offset + chunk.length > room) break;
+        if (adjoins) {
+            slot.pieces.back().length += chunk.length;
+        } else {
+            slot.pieces.push_back({chunk.local, offset, chunk.length});
+        }
+        chunks.push_back({base + offset, chunk.remote, chunk.length, 0, chunk.remote_region});
+        slot.used = offset + chunk.length;
+        ++submission.run.begin;
+    }
+    return !chunks.empty();
+}
+
+void StagingRail::copy(Opened& opened, Slot& slot) noexcept {
+    const bool out = slot.outer->lane->work->kind == Work::Kind::write;
+    const Status status =
+        out ? opened.ring.copy_from_device(slot.index, slot.pieces.data(), slot.pieces.size())
+            : opened.ring.copy_to_device(slot.index, slot.pieces.data(), slot.pieces.size());
+    if (status != Status::in_progress) {
+        finish(opened, slot, status);
+    } else {
+        (out ? opened.copying_out : opened.copying_in).push_back(slot);
+    }
+}
+
+/// Hands the slot to the least loaded carrier that may post.
+void StagingRail::carry(Opened& opened, Slot& slot) noexcept {
+    const std::vector<Route>& carriers = slot.outer->route->carriers;
+    const std::size_t first = opened.next_carrier++;
+    const Route* best = nullptr;
+    for (std::size_t i = 0; i < carriers.size(); ++i) {
+        const Route& route = carriers[(first + i) % carriers.size()];
+        if (!best || (may_post(route) && (!may_post(*best) || route.rail->load() < best->rail->load())))
+            best = &route;
+    }
+    assert(best && "a staged route has carriers");
+    Work& work = slot.work;
+    work.kind = slot.outer->lane->work->kind;
+    work.lanes.clear();
+    Lane& lane = work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(work.chunks.size()));
+    const std::uint64_t average = slot.used / work.chunks.size() + 1;
+    lane.run_length =
+        static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes_per_run / average, 1, longest_run));
+    slot.inner.lane = &lane;
+    slot.inner.route = best;
+    slot.inner.run = {};
+    slot.inner.rearm();
+    work.arm(1, nullptr);
+    opened.with_carriers.push_back(slot);
+    best->rail->submit(slot.inner);
+}
+
+void StagingRail::finish(Opened& opened, Slot& slot, Status status) noexcept {
+    Submission& submission = *slot.outer;
+    Work& outer = *submission.lane->work;
+    --submission.outstanding;
+    --busy_;
+    opened.ring.give_back(slot.index);
+    // The last of these is the last touch of the outer work; the slot is nobody's until then.
+    for (std::size_t left = slot.work.chunks.size(); left > 0; --left)
+        outer.part_done(status);
+}
+
+}  // namespace railyard

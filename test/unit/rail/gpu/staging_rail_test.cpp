@@ -1,0 +1,205 @@
+#include "rail/staging_rail.h"
+
+#include <cuda.h>
+
+#include <random>
+
+#include "staging_fixture.h"
+
+namespace railyard::test {
+namespace {
+
+using StagingRailData = OnStagingRail;
+using Lengths = std::vector<std::uint32_t>;
+
+TEST_F(StagingRailData, BothDirectionsInAllSizes) {
+    open(4, 4096);
+    rails[0]->delay = 2;
+    for (const Work::Kind kind : both_kinds) {
+        for (const std::uint32_t length : {1U, 63U, 64U, 65U, 4095U, 4096U, 4097U, 16384U, 100'001U}) {
+            const auto moved = transfer(kind, {{length}}, length);
+            moved->post(*staging);
+            EXPECT_EQ(end(*moved), Status::ok) << length;
+            EXPECT_TRUE(moved->arrived()) << length;
+        }
+    }
+    progress();
+    EXPECT_FALSE(staging->has_work());
+}
+
+TEST_F(StagingRailData, SmallChunksShareSlots) {
+    open(4, 65536);
+    for (const Work::Kind kind : both_kinds) {
+        const auto moved = transfer(kind, {Lengths(5000, 100), 4096, 28});
+        const std::uint64_t submissions = rails[0]->submissions, posted = rails[0]->posted;
+        moved->post(*staging);
+        EXPECT_EQ(end(*moved), Status::ok);
+        EXPECT_TRUE(moved->arrived());
+        EXPECT_EQ(rails[0]->posted - posted, 5000U);
+        // 256 of 128 bytes a slot, so 20 slots.
+        EXPECT_EQ(rails[0]->submissions - submissions, 20U);
+    }
+}
+
+TEST_F(StagingRailData, ASlotTakesWhatFits) {
+    open(2, 1024);
+    const auto moved = transfer(Work::Kind::write, {{700, 300, 500, 524, 1024, 1}, 1024, 8});
+    moved->post(*staging);
+    EXPECT_EQ(end(*moved), Status::ok);
+    EXPECT_TRUE(moved->arrived());
+    // 700 and (from 704) 300; 500 and (from 512) not 524; 524; 1024; 1.
+    EXPECT_EQ(rails[0]->submissions, 5U);
+}
+
+TEST_F(StagingRailData, AdjoiningChunksAreOneCopy) {
+    open(1, 65536);
+    for (const Work::Kind kind : both_kinds) {
+        const auto moved = transfer(kind, {{60'000}, 777});
+        fake().fail("cuMemcpyAsync", 2, CUDA_ERROR_INVALID_VALUE);
+        moved->post(*staging);
+        EXPECT_EQ(end(*moved), Status::ok);
+        EXPECT_TRUE(moved->arrived());
+        fake().fail_nothing();
+    }
+}
+
+TEST_F(StagingRailData, MixedSizesOverManyRoundsAndSlots) {
+    open(5, 8192, 2);
+    std::mt19937 random(7);
+    for (int round = 0; round < 20; ++round) {
+        Lengths lengths;
+        for (int i = 0; i < 60; ++i)
+            lengths.push_back(1 + static_cast<std::uint32_t>(random() % (i % 7 ? 300 : 20'000)));
+        rails[0]->delay = static_cast<unsigned>(random() % 4);
+        rails[1]->refusals = static_cast<unsigned>(random() % 5);
+        const auto out = transfer(Work::Kind::write, {lengths, 8192, random() % 3}, round);
+        const auto in = transfer(Work::Kind::read, {lengths, 5000, random() % 3}, 100 + round);
+        out->post(*staging);
+        in->post(*staging);
+        EXPECT_EQ(end(*out), Status::ok);
+        EXPECT_EQ(end(*in), Status::ok);
+        EXPECT_TRUE(out->arrived());
+        EXPECT_TRUE(in->arrived());
+    }
+}
+
+TEST_F(StagingRailData, RepostsMoveNewBytes) {
+    open(3, 4096);
+    for (const Work::Kind kind : both_kinds) {
+        const auto moved = transfer(kind, {{10'000, 5}, 4096, 3});
+        for (unsigned round = 0; round < 10; ++round) {
+            moved->fill(round);
+            moved->post(*staging);
+            EXPECT_EQ(end(*moved), Status::ok);
+            EXPECT_TRUE(moved->arrived());
+        }
+    }
+}
+
+TEST_F(StagingRailData, MoreSubmissionsThanSlots) {
+    open(2, 4096);
+    rails[0]->delay = 3;
+    std::vector<std::unique_ptr<StagedTransfer>> all;
+    for (unsigned i = 0; i < 20; ++i)
+        all.push_back(transfer(i % 2 ? Work::Kind::read : Work::Kind::write, {{9000 + i}}, i));
+    for (const auto& each : all)
+        each->post(*staging);
+    for (const auto& each : all) {
+        EXPECT_EQ(end(*each), Status::ok);
+        EXPECT_TRUE(each->arrived());
+    }
+}
+
+TEST_F(StagingRailData, ASlotLongChunkFitsAndALongerOneIsRefused) {
+    open(1, 4096);
+    EXPECT_EQ(staging->max_chunk(), 4096U);
+    const auto fits = transfer(Work::Kind::write, {{4096}});
+    fits->post(*staging);
+    EXPECT_EQ(end(*fits), Status::ok);
+    const auto longer = transfer(Work::Kind::write, {{4097}, 5000});
+    longer->post(*staging);
+    EXPECT_EQ(end(*longer), Status::invalid_param);
+}
+
+/// Two that want many slots each get them in turns, whoever came first.
+TEST_F(StagingRailData, SubmissionsTakeTurnsBySlot) {
+    open(4, 4096);
+    rails[0]->order.reserve(1000);
+    const auto first = transfer(Work::Kind::write, {{60 * 4096}});
+    const auto second = transfer(Work::Kind::write, {{30 * 4096}});
+    second->route.carriers[0].keys[0].address_base += 1 << 30;  // to tell them apart
+    for (Chunk& chunk : second->work.chunks)
+        chunk.remote += 1 << 30;
+    first->post(*staging);
+    second->post(*staging);
+    EXPECT_EQ(end(*first), Status::ok);
+    EXPECT_EQ(end(*second), Status::ok);
+    std::size_t slots_of_first = 0, slots_of_second = 0;
+    for (const std::uint64_t remote : rails[0]->order) {
+        ++(remote < (1 << 30) ? slots_of_first : slots_of_second);
+        if (slots_of_second == 30) break;
+    }
+    EXPECT_EQ(slots_of_second, 30U);
+    EXPECT_LE(slots_of_first, 35U);
+}
+
+/// One whose peer takes nothing does not stop the others, and has the slots that it may have.
+TEST_F(StagingRailData, AClosedGateHoldsOneSlot) {
+    open(2, 4096);
+    std::atomic<bool> gate{false};
+    for (const Work::Kind kind : both_kinds) {
+        gate = false;
+        const auto blocked = transfer(kind, {{40'000}}), free = transfer(kind, {{40'000}});
+        blocked->route.carriers[0].gate = &gate;
+        blocked->post(*staging);
+        free->post(*staging);
+        EXPECT_EQ(end(*free), Status::ok);
+        EXPECT_TRUE(free->arrived());
+        EXPECT_FALSE(blocked->work.done());
+        gate = true;
+        EXPECT_EQ(end(*blocked), Status::ok);
+        EXPECT_TRUE(blocked->arrived());
+    }
+}
+
+TEST_F(StagingRailData, ManySlotsLeaveOneToOthers) {
+    open(16, 4096);
+    rails[0]->hold = true;
+    const auto large = transfer(Work::Kind::write, {{40 * 4096}});
+    const auto late = transfer(Work::Kind::write, {{4096}});
+    large->post(*staging);
+    EXPECT_TRUE(drive([&] { return rails[0]->posted == 14; }, [&] { progress(); }));
+    for (int i = 0; i < 100; ++i)
+        progress();
+    EXPECT_EQ(rails[0]->posted, 14U);
+    late->post(*staging);
+    EXPECT_TRUE(drive([&] { return rails[0]->posted == 15; }, [&] { progress(); }));
+    rails[0]->hold = false;
+    EXPECT_EQ(end(*large), Status::ok);
+    EXPECT_EQ(end(*late), Status::ok);
+}
+
+TEST_F(StagingRailData, TheLeastLoadedCarrierThatMayPostGetsTheSlot) {
+    open(8, 4096, 3);
+    std::atomic<bool> closed{false};
+    for (const auto& rail : rails)
+        rail->hold = true;
+    const auto loads = transfer(Work::Kind::read, {{2 * 4096}}),
+               moved = transfer(Work::Kind::read, {{4 * 4096}});
+    loads->route.carriers.resize(1);
+    moved->route.carriers[2].gate = &closed;
+    loads->post(*staging);
+    EXPECT_EQ(rails[0]->posted, 2U);
+    moved->post(*staging);
+    EXPECT_EQ(rails[0]->posted, 3U);
+    EXPECT_EQ(rails[1]->posted, 3U);
+    EXPECT_EQ(rails[2]->posted, 0U);
+    for (const auto& rail : rails)
+        rail->hold = false;
+    EXPECT_EQ(end(*loads), Status::ok);
+    EXPECT_EQ(end(*moved), Status::ok);
+    EXPECT_TRUE(moved->arrived());
+}
+
+}  // namespace
+}  // namespace railyard::test
