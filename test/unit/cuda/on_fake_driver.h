@@ -54,14 +54,13 @@ class OnFakeDriver : public testing::Test {
     [[nodiscard]] ContextPtr context(int ordinal = 0) const {
         return std::make_shared<PrimaryContext>(driver(), ordinal);
     }
-
-  private:
     /// What the test's registration asks for.
     static unsigned delay_at_start() {
         const char* delay = std::getenv("FAKECUDA_DELAY_US");
         return delay ? static_cast<unsigned>(std::atoi(delay)) : 0;
     }
 
+  private:
     DriverLookup found_;
     fakecuda_statistics before_{};
 };

@@ -1,0 +1,165 @@
+#include "rail/device_copy_rail.h"
+
+#include <array>
+#include <cassert>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+namespace railyard {
+namespace {
+
+/// A group takes no further chunk beyond this, so that others get their turn.
+constexpr std::uint64_t bytes_per_group = std::uint64_t{64} << 20;
+constexpr std::uint64_t teardown_limit_ns = 2'000'000'000;
+
+}  // namespace
+
+struct DeviceCopyRail::Stream {
+    explicit Stream(const cuda::ContextPtr& context) : copies(context, groups_per_stream) {}
+    struct Group {
+        Work* work = nullptr;
+        std::uint32_t chunks = 0;
+    };
+    [[nodiscard]] bool full() const noexcept { return count == groups_per_stream; }
+
+    cuda::CopyStream copies;
+    std::array<Group, groups_per_stream> groups{};  ///< by ticket: a ring, as groups end in order
+    unsigned first = 0, count = 0;
+};
+
+struct DeviceCopyRail::Opened {
+    std::vector<std::unique_ptr<Stream>> streams;
+    std::size_t next_stream = 0;
+};
+
+DeviceCopyRail::DeviceCopyRail(std::string name) : Rail(std::move(name)) {}
+
+DeviceCopyRail::~DeviceCopyRail() {
+    RoleGuard guard(role_);
+    const MutexLock lock(open_mutex_);
+    if (!owner_) return;
+    const std::uint64_t limit = now_ns() + teardown_limit_ns;
+    for (const std::unique_ptr<Stream>& stream : owner_->streams) {
+        for (; stream->count > 0; --stream->count, stream->first = (stream->first + 1) % groups_per_stream) {
+            while (stream->copies.poll(stream->first) == Status::in_progress) {
+                if (now_ns() > limit) {
+                    RAILYARD_LOG(error, name().c_str(),
+                                 "copies have not ended within 2 s: the GPU hangs, their streams stay");
+                    static_cast<void>(owner_.release());
+                    return;
+                }
+                sched_yield();
+            }
+        }
+    }
+}
+
+void DeviceCopyRail::open(const cuda::ContextPtr& context, unsigned streams) {
+    const MutexLock lock(open_mutex_);
+    if (owner_) return;
+    auto opened = std::make_unique<Opened>();
+    for (unsigned i = 0; i < streams; ++i)
+        opened->streams.push_back(std::make_unique<Stream>(context));
+    owner_ = std::move(opened);
+    opened_.store(owner_.get(), std::memory_order_release);
+    RAILYARD_LOG(info, name().c_str(), "copies of GPU %d on %u streams", context->ordinal(), streams);
+}
+
+bool DeviceCopyRail::serve(bool drain_first) noexcept {
+    waiting_ += take_submissions(pending_);
+    if (waiting_ + under_way_ == 0) return false;
+    Opened* opened = opened_.load(std::memory_order_acquire);
+    assert(opened && "submitted before open()");
+    bool worked = drain_first && drain(*opened);
+    worked = start_groups(*opened) || worked;
+    if (!drain_first && waiting_ > 0 && drain(*opened)) {
+        start_groups(*opened);
+        worked = true;
+    }
+    load_.store(waiting_ + under_way_, std::memory_order_relaxed);
+    return worked;
+}
+
+bool DeviceCopyRail::drain(Opened& opened) noexcept {
+    bool worked = false;
+    for (const std::unique_ptr<Stream>& stream : opened.streams) {
+        while (stream->count > 0) {
+            const Status status = stream->copies.poll(stream->first);
+            if (status == Status::in_progress) break;
+            const Stream::Group group = stream->groups[stream->first];
+            stream->first = (stream->first + 1) % groups_per_stream;
+            --stream->count;
+            --under_way_;
+            worked = true;
+            for (std::uint32_t i = 0; i < group.chunks; ++i)
+                group.work->part_done(status);
+        }
+    }
+    return worked;
+}
+
+/// The next stream with room; nullptr: all are full.
+DeviceCopyRail::Stream* DeviceCopyRail::stream_with_room(Opened& opened) noexcept {
+    for (std::size_t i = 0; i < opened.streams.size(); ++i) {
+        const std::size_t index = (opened.next_stream + i) % opened.streams.size();
+        if (opened.streams[index]->full()) continue;
+        opened.next_stream = index + 1;
+        return opened.streams[index].get();
+    }
+    return nullptr;
+}
+
+/// Round robin by group.
+bool DeviceCopyRail::start_groups(Opened& opened) noexcept {
+    bool worked = false;
+    PendingList<Submission> kept;
+    Stream* stream = nullptr;
+    while (!pending_.empty()) {
+        Submission& submission = *pending_.pop_front();
+        Work& work = *submission.lane->work;
+        if (work.status() != Status::ok) {
+            fail_rest(submission, work.status());
+        } else {
+            if (!stream) stream = stream_with_room(opened);
+            if (!stream) {
+                kept.push_back(submission);
+                continue;
+            }
+            if (submission.run.empty()) submission.run = submission.lane->take_run(chunks_per_group);
+            if (!submission.run.empty()) {
+                start_group(*stream, submission);
+                stream = nullptr;
+                pending_.push_back(submission);
+                worked = true;
+                continue;
+            }
+        }
+        --waiting_;
+        worked = true;
+        work.part_done(Status::ok);
+    }
+    pending_.prepend(kept);
+    return worked;
+}
+
+void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcept {
+    Work& work = *submission.lane->work;
+    const bool read = work.kind == Work::Kind::read;
+    const unsigned ticket = (stream.first + stream.count) % groups_per_stream;
+    const std::uint32_t begin = submission.run.begin;
+    cuda::CopyStream::Group group(stream.copies, ticket);
+    for (std::uint64_t bytes = 0; !submission.run.empty() && bytes < bytes_per_group;
+         ++submission.run.begin) {
+        const Chunk& chunk = work.chunks[submission.run.begin];
+        group.add(read ? cuda::Copy{chunk.local, chunk.remote, chunk.length}
+                       : cuda::Copy{chunk.remote, chunk.local, chunk.length});
+        bytes += chunk.length;
+    }
+    stream.groups[ticket] = {&work, submission.run.begin - begin};
+    ++stream.count;
+    ++under_way_;
+}
+
+}  // namespace railyard
