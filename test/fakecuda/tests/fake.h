@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -44,7 +45,8 @@ class WithContext : public testing::Test {
     }
     void TearDown() override {
         control().fail_nothing();
-        control().set_delay_us(0);
+        const char* delay = std::getenv("FAKECUDA_DELAY_US");
+        control().set_delay_us(delay ? static_cast<unsigned>(std::atoi(delay)) : 0);
         CUcontext popped = nullptr;
         EXPECT_EQ(CU(cuCtxPopCurrent)(&popped), CUDA_SUCCESS);
         EXPECT_EQ(popped, context);

@@ -48,13 +48,24 @@ TEST_F(Streams, WaitUntilAValueIsThere) {
     EXPECT_EQ(CU(cuStreamQuery)(stream.handle), CUDA_SUCCESS);
 }
 
+/// What counts is the difference, as a signed number of 32 bits: 3 is behind 0xfffffff0, and not the other
+/// way round.
 TEST_F(Streams, Wait32ComparesAcrossTheWrap) {
     const TestStream stream;
     const HostMemory done(8);
+    auto ended = [&] { return CU(cuStreamQuery)(stream.handle) == CUDA_SUCCESS; };
     done.set_word(3);
     ASSERT_EQ(CU(cuStreamWaitValue32)(stream.handle, done.address, 0xfffffff0U, CU_STREAM_WAIT_VALUE_GEQ),
               CUDA_SUCCESS);
-    EXPECT_EQ(CU(cuStreamSynchronize)(stream.handle), CUDA_SUCCESS);
+    EXPECT_TRUE(eventually(ended));
+    done.set_word(0xfffffff0U);
+    ASSERT_TRUE(eventually(ended));
+    ASSERT_EQ(CU(cuStreamWaitValue32)(stream.handle, done.address, 3, CU_STREAM_WAIT_VALUE_GEQ),
+              CUDA_SUCCESS);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(ended());
+    done.set_word(3);
+    EXPECT_TRUE(eventually(ended));
 }
 
 TEST_F(Streams, BatchedValues) {
