@@ -26,6 +26,51 @@ const char* to_string(Visibility visibility) noexcept {
     return "unknown";
 }
 
+WriteFlusher::WriteFlusher(std::shared_ptr<PrimaryContext> context, Visibility visibility)
+    : context_(std::move(context)), visibility_(visibility) {
+    if (visibility_ != Visibility::stream_flush) return;
+    word_ = std::make_unique<PinnedMemory>(context_, sizeof(std::uint64_t));
+    const ContextGuard guard(*context_);
+    guard.require();
+    const Driver& driver = context_->driver();
+    check(driver, driver.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+}
+
+WriteFlusher::~WriteFlusher() {
+    if (!stream_) return;
+    const ContextGuard guard(*context_);
+    context_->driver().stream_destroy(stream_);
+}
+
+Status WriteFlusher::flush() noexcept {
+    switch (visibility_) {
+        case Visibility::at_once:
+            return Status::ok;
+        case Visibility::host_flush:
+            return flush_writes(*context_);
+        case Visibility::stream_flush:
+            return flush_by_stream();
+        case Visibility::read_back:
+            break;
+    }
+    return Status::backend;
+}
+
+Status WriteFlusher::flush_by_stream() noexcept {
+    const Driver& driver = context_->driver();
+    const ContextGuard guard(*context_);
+    if (!guard.pushed() || !driver.stream_wait_value64) return Status::backend;
+    CUresult result = driver.stream_wait_value64(stream_, word_->device_address(), 0,
+                                                 CU_STREAM_WAIT_VALUE_GEQ | CU_STREAM_WAIT_VALUE_FLUSH);
+    if (result == CUDA_SUCCESS) result = driver.stream_synchronize(stream_);
+    if (result == CUDA_SUCCESS) return Status::ok;
+    const char* name = nullptr;
+    driver.get_error_name(result, &name);
+    RAILYARD_LOG(error, "cuda", "flush by a stream of device %d: %s", context_->ordinal(),
+                 name ? name : "unknown error");
+    return Status::backend;
+}
+
 Status flush_writes(const PrimaryContext& context) noexcept {
     const Driver& driver = context.driver();
     const ContextGuard guard(context);

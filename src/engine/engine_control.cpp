@@ -31,6 +31,7 @@ struct Engine::Impl::OwnMessage : OutNotification {
 Engine::Impl::Impl(EngineConfig config)
     : config_(checked(std::move(config))),
       nonce_(random_u64()),
+      forward_(*this, config_.params.connect_timeout_ms * 1'000'000),
       rails_(std::make_shared<RailManager>(config_.params, config_.progress_thread, inbox_)) {
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};
@@ -133,6 +134,10 @@ void Engine::Impl::send_notification(const std::string& agent, std::string_view 
 
 void Engine::Impl::send_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text) {
     free_sent_messages();
+    queue_own(peer, kind, std::move(text));
+}
+
+void Engine::Impl::queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text) {
     auto message = std::make_unique<OwnMessage>();
     message->peer = peer;
     message->engine = this;
@@ -179,12 +184,24 @@ bool Engine::Impl::progress() noexcept {
 
 bool Engine::Impl::run_chores() noexcept {
     if (inbox_.has_letters()) handle_letters();
+    bool more = false;
+    for (Rail* rail : rails_->gpu_rails()) {
+        if (!rail->has_work()) continue;
+        rail->progress();
+        more = true;
+    }
+    if (forward_.has_work()) forward_.progress();
+    more = finish_served() || more;
+    return run_chore() || more;
+}
+
+bool Engine::Impl::run_chore() noexcept {
     if (!chore_.load(std::memory_order_relaxed)) return false;
     chore_users_.fetch_add(1, std::memory_order_seq_cst);
     EngineChore* const chore = chore_.load(std::memory_order_seq_cst);
-    const bool more = chore && chore->run();
+    const bool busy = chore && chore->run();
     chore_users_.fetch_sub(1, std::memory_order_release);
-    return more;
+    return busy;
 }
 
 void Engine::Impl::set_chore(EngineChore* chore) noexcept {

@@ -15,6 +15,7 @@
 
 #include "common/mutex.h"
 #include "engine/engine.h"
+#include "engine/forward_rail.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
 #include "engine/progress_thread.h"
@@ -25,10 +26,12 @@
 
 namespace railyard {
 
-class Engine::Impl {
+class Engine::Impl final : private RequestSender {
   public:
     explicit Impl(EngineConfig config);
     ~Impl();
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
 
     [[nodiscard]] const std::string& agent() const noexcept { return config_.agent_name; }
     [[nodiscard]] const RailManager& rails() const noexcept { return *rails_; }
@@ -68,9 +71,18 @@ class Engine::Impl {
     }
     /// Throws Error{not_found} naming the agent and the remedy.
     [[nodiscard]] std::shared_ptr<Peer> require_peer(const std::string& agent) const;
-    void lay_out(Transfer& transfer, std::span<const Piece> pieces);
-    void add_lane(Transfer& transfer, const LanePlan& plan);
-    void add_local_lane(Transfer& transfer, const Stripes& stripes);
+
+    // engine_layout.cpp
+    struct Way;
+    struct Layout;
+    /// `serving`: for a peer that asked, with the staging buffers that are kept for that.
+    void lay_out(Transfer& transfer, std::span<const Piece> pieces, bool serving);
+    void add_lanes(const Layout& layout, std::span<const Piece> pieces, Way way);
+    void add_direct_lane(const Layout& layout, const LanePlan& plan);
+    std::vector<Route> direct_routes(const Layout& layout, const LanePlan& plan, Way way, std::size_t count);
+    Route forward_route(const Layout& layout, Way way);
+    void note_gpus(Transfer& transfer);
+
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
     Status finished(Transfer& transfer) noexcept;
@@ -79,10 +91,13 @@ class Engine::Impl {
     void wake() noexcept;
     /// What is to be done in each pass besides the rails; true: there is more to come that no rail tells of.
     bool run_chores() noexcept;
+    bool run_chore() noexcept;
 
     [[nodiscard]] ConnectionInfo own_connection_info() const;
     /// Sends a message that belongs to no transfer; it frees itself.
     void send_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text);
+    /// The same where a rail's role may be held.
+    void queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text);
 
     // engine_introduction.cpp
     /// Tells the peer of our rails where it must know them and does not yet.
@@ -90,10 +105,24 @@ class Engine::Impl {
     /// The same on the way of a post, where nothing may be thrown.
     void introduce_again(const std::shared_ptr<Peer>& peer) noexcept;
     void handle_letters() noexcept;
+    void handle(const Letter& letter);
     void on_hello(const Letter& letter);
     void on_acknowledgement(const Letter& letter);
     std::shared_ptr<Peer> stranger_of(ConnectionInfo info);
     void forget_stranger(const Peer& old);
+
+    // engine_serving.cpp
+    void send_request(const std::shared_ptr<Peer>& peer, const Request& request) override;
+    /// A peer that was loaded or has introduced itself; nullptr for any other.
+    std::shared_ptr<Peer> known_instance(const std::string& agent, std::uint64_t nonce);
+    void on_request(const Letter& letter);
+    void on_answer(const Letter& letter);
+    std::shared_ptr<Registration> memory_of_token(std::uint64_t token);
+    Status flush_for(const Request& request);
+    Transfer* serve(const std::shared_ptr<Peer>& peer, Request request);
+    void answer(const std::shared_ptr<Peer>& peer, std::uint64_t id, Status status);
+    /// Answers what is done; true while there is anything to answer.
+    bool finish_served() noexcept;
 
     struct OwnMessage;
     static void on_own_message(OutMessage& message, Status status) noexcept;
@@ -118,10 +147,22 @@ class Engine::Impl {
     TransferList transfers_;
     Mutex registrations_mutex_;
     std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);
+    /// GPU memory, by what peers call it.
+    std::map<std::uint64_t, std::shared_ptr<Registration>> tokens_ ABSL_GUARDED_BY(registrations_mutex_);
     PeerTable peers_;
     /// Who introduced itself, by instance: holds their addresses on our rails.
     Mutex strangers_mutex_;
     std::map<std::uint64_t, std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_);
+    /// A peer's request on its way.
+    struct Served {
+        Transfer* transfer = nullptr;
+        std::shared_ptr<Peer> peer;
+        std::uint64_t id = 0;
+    };
+    Mutex served_mutex_;
+    std::vector<Served> served_ ABSL_GUARDED_BY(served_mutex_);
+    std::atomic<std::size_t> served_count_{0};
+    ForwardRail forward_;
     std::shared_ptr<RailManager> rails_;
     std::unique_ptr<ProgressThread> thread_;
 };

@@ -31,10 +31,25 @@ void Engine::Impl::handle_letters() noexcept {
     inbox_.take_letters(letters);
     for (const Letter& letter : letters) {
         try {
-            letter.kind == MessageKind::hello ? on_hello(letter) : on_acknowledgement(letter);
+            handle(letter);
         } catch (const std::exception& error) {
             RAILYARD_LOG(warn, letter.agent.c_str(), "control message refused: %s", error.what());
         }
+    }
+}
+
+void Engine::Impl::handle(const Letter& letter) {
+    switch (letter.kind) {
+        case MessageKind::hello:
+            return on_hello(letter);
+        case MessageKind::hello_ack:
+            return on_acknowledgement(letter);
+        case MessageKind::request:
+            return on_request(letter);
+        case MessageKind::answer:
+            return on_answer(letter);
+        case MessageKind::notify:
+            return;  // never a letter
     }
 }
 
@@ -82,8 +97,8 @@ void Engine::Impl::forget_stranger(const Peer& old) {
 
 void Engine::Impl::on_acknowledgement(const Letter& letter) {
     const Acknowledgement acknowledgement = decode_acknowledgement(letter.text);
-    const std::shared_ptr<Peer> peer = peers_.find(letter.agent);
-    if (!peer || peer->nonce() != letter.nonce || acknowledgement.introduced_nonce != nonce_)
+    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
+    if (!peer || acknowledgement.introduced_nonce != nonce_)
         throw Error(Status::mismatch, "acknowledgement of an introduction that is not ours");
     peer->introduced(acknowledgement.pairs);
 }

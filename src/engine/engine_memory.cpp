@@ -3,13 +3,24 @@
 #include "engine/engine_impl.h"
 
 namespace railyard {
+namespace {
+
+/// What NICs write to it is not seen by the GPU before the driver is asked.
+bool needs_flush(const Registration& region) {
+    return region.gpu && !region.staged && region.length != 0 &&
+           region.gpu->gpu().visibility() != cuda::Visibility::at_once;
+}
+
+}  // namespace
 
 std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t address, std::uint64_t length,
                                                             std::uint64_t device_id, MemoryType type) {
-    if (type == MemoryType::device) throw Error(Status::not_supported, "GPU memory is not handled yet");
-    std::shared_ptr<Registration> region = rails_->register_memory(address, length, device_id);
+    std::shared_ptr<Registration> region = type == MemoryType::device
+                                               ? rails_->register_device_memory(address, length, device_id)
+                                               : rails_->register_memory(address, length, device_id);
     const MutexLock lock(registrations_mutex_);
     registrations_.insert(region);
+    if (region->token) tokens_.emplace(region->token, region);
     return region;
 }
 
@@ -32,11 +43,21 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
     rails_->deregister_memory(*region);
     const MutexLock lock(registrations_mutex_);
     registrations_.erase(region);
+    tokens_.erase(region->token);
 }
 
 std::string Engine::Impl::memory_metadata(const Registration& region) const {
-    MemoryInfo info{nonce_,           rails_->provider(), region.address, region.length,
-                    region.device_id, region.writable,    region.rails,   {}};
+    MemoryInfo info;
+    info.nonce = nonce_;
+    info.provider = rails_->provider();
+    info.address = region.address;
+    info.length = region.length;
+    info.device_id = region.device_id;
+    info.writable = region.writable;
+    info.staged = region.staged;
+    info.needs_flush = needs_flush(region);
+    info.token = region.token;
+    info.rails = region.rails;
     for (const RegisteredMemory& memory : region.memory)
         info.keys.push_back({memory.key, memory.address_base});
     return encode(info);
@@ -72,6 +93,9 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     region->address = info.address;
     region->length = info.length;
     region->writable = info.writable;
+    region->staged = info.staged;
+    region->needs_flush = info.needs_flush;
+    region->token = info.token;
     region->rails = std::move(info.rails);
     region->keys = std::move(info.keys);
     return region;

@@ -9,8 +9,6 @@
 namespace railyard {
 namespace {
 
-/// A transfer that stays on one rail chooses among so many; more would cost every handle for nothing.
-constexpr std::size_t single_rail_candidates = 4;
 /// Every so many polls of one transfer, all rails are served and not only those that carry it.
 constexpr std::uint32_t polls_per_full_pass = 8;
 
@@ -41,35 +39,6 @@ class RegionIndex {
     const Region* last_ = nullptr;
     std::uint32_t last_index_ = 0;
 };
-
-/// Makes a lane of the chunks; returns the index of its first route.
-std::uint32_t append_chunks(Transfer& transfer, const Stripes& stripes) {
-    const auto begin = static_cast<std::uint32_t>(transfer.chunks.size());
-    transfer.chunks.insert(transfer.chunks.end(), stripes.chunks.begin(), stripes.chunks.end());
-    transfer.total_bytes += stripes.total_bytes;
-    Lane& lane =
-        transfer.lanes.emplace_back(transfer, begin, static_cast<std::uint32_t>(transfer.chunks.size()));
-    lane.striped = stripes.striped;
-    lane.run_length = stripes.run_length;
-    lane.share = stripes.share;
-    return static_cast<std::uint32_t>(transfer.routes.size());
-}
-
-/// Position of `rail` in `rails`; their number when it is not there.
-std::size_t position(const RailSet& rails, std::uint16_t rail) {
-    return static_cast<std::size_t>(std::lower_bound(rails.begin(), rails.end(), rail) - rails.begin());
-}
-
-/// Nothing for a region that no chunk of this rail touches.
-void* descriptor_on(const Registration& region, std::uint16_t rail) {
-    const std::size_t at = position(region.rails, rail);
-    return at < region.rails.size() && region.rails[at] == rail ? region.memory[at].descriptor : nullptr;
-}
-
-RemoteKey key_on(const RemoteRegion& region, std::uint16_t rail) {
-    const std::size_t at = position(region.rails, rail);
-    return at < region.rails.size() && region.rails[at] == rail ? region.keys[at] : RemoteKey{};
-}
 
 /// All routes of a striped lane, else the one whose rail has the least to do.
 Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
@@ -160,7 +129,7 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
         pieces.push_back({local[i].address, remote[i].address, local[i].length, locals.of(*local[i].region),
                           remotes.of(*remote[i].region)});
     }
-    lay_out(*transfer, pieces);
+    lay_out(*transfer, pieces, false);
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
     ready_notification(*transfer);
     if (transfer->peer) introduce(transfer->peer);
@@ -173,61 +142,6 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
         transfer->notification.message = *notification;
     }
     return transfers_.add(std::move(transfer));
-}
-
-/// Lanes, chunks, routes and submissions.
-void Engine::Impl::lay_out(Transfer& transfer, std::span<const Piece> pieces) {
-    if (!transfer.peer) {
-        add_local_lane(transfer, stripe(pieces, {1, 0, 0, LocalRail::chunk_size}));
-    } else {
-        std::vector<const RailSet*> locals, remotes;
-        for (const auto& region : transfer.locals)
-            locals.push_back(&region->rails);
-        for (const auto& region : transfer.remotes)
-            remotes.push_back(&region->rails);
-        const std::vector<LanePlan> plans = plan_lanes(pieces, locals, remotes, rails_->rules());
-        transfer.lanes.reserve(plans.size());
-        for (const LanePlan& plan : plans)
-            add_lane(transfer, plan);
-    }
-    transfer.submissions.resize(transfer.routes.size());
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange range = transfer.lane_routes[lane];
-        for (std::uint32_t i = range.begin; i < range.end; ++i) {
-            transfer.submissions[i].lane = &transfer.lanes[lane];
-            transfer.submissions[i].route = &transfer.routes[i];
-        }
-    }
-}
-
-void Engine::Impl::add_lane(Transfer& transfer, const LanePlan& plan) {
-    const std::uint32_t first_route = append_chunks(transfer, plan.stripes);
-    const std::size_t rails = plan.rails.size();
-    const std::size_t count = plan.stripes.striped ? rails : std::min(rails, single_rail_candidates);
-    const std::size_t home = next_transfer_.fetch_add(1, std::memory_order_relaxed);
-    for (std::size_t i = 0; i < count; ++i) {
-        const RailPair pair = plan.rails[(home + i) % rails];
-        const PeerEndpoint& endpoint = transfer.peer->resolve(pair);
-        Route route;
-        route.rail = &rails_->rail(pair.local);
-        route.destination = endpoint.address;
-        route.gate = transfer.peer->gate(endpoint);
-        for (const auto& region : transfer.locals)
-            route.descriptors.push_back(descriptor_on(*region, pair.local));
-        for (const auto& region : transfer.remotes)
-            route.keys.push_back(key_on(*region, pair.remote));
-        transfer.routes.push_back(std::move(route));
-    }
-    transfer.lane_routes.push_back({first_route, static_cast<std::uint32_t>(transfer.routes.size())});
-}
-
-void Engine::Impl::add_local_lane(Transfer& transfer, const Stripes& stripes) {
-    if (stripes.chunks.empty()) return;
-    append_chunks(transfer, stripes);
-    Route route;
-    route.rail = &rails_->local();
-    transfer.routes.push_back(std::move(route));
-    transfer.lane_routes.push_back({0, 1});
 }
 
 void Engine::Impl::ready_notification(Transfer& transfer) {
@@ -329,8 +243,12 @@ void Engine::Impl::progress_for(Transfer& transfer) noexcept {
     }
     for (const Route& route : transfer.routes) {
         if (route.rail->has_work()) route.rail->progress();
+        for (const Route& carrier : route.carriers) {
+            if (carrier.rail->has_work()) carrier.rail->progress();
+        }
     }
-    if (transfer.has_notification && transfer.control_rail) transfer.control_rail->progress();
+    if ((transfer.has_notification || !transfer.forwardings.empty()) && transfer.control_rail)
+        transfer.control_rail->progress();
     run_chores();
 }
 

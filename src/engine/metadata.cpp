@@ -11,6 +11,7 @@ constexpr std::size_t max_payload = std::size_t{1} << 20;
 constexpr std::size_t max_provider_name = 64;
 constexpr std::size_t max_address = 256;
 constexpr std::uint16_t max_rails = 1024;
+constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, all_flags = 7;
 
 }  // namespace
 
@@ -48,7 +49,10 @@ std::string encode(const MemoryInfo& info) {
     writer.number(info.address);
     writer.number(info.length);
     writer.number(info.device_id);
-    writer.number(static_cast<std::uint8_t>(info.writable));
+    writer.number(static_cast<std::uint8_t>((info.writable ? flag_writable : 0) |
+                                            (info.staged ? flag_staged : 0) |
+                                            (info.needs_flush ? flag_needs_flush : 0)));
+    writer.number(info.token);
     writer.number(static_cast<std::uint16_t>(info.keys.size()));
     for (std::size_t i = 0; i < info.keys.size(); ++i) {
         writer.number(info.rails[i]);
@@ -66,10 +70,13 @@ MemoryInfo decode_memory(std::string_view sealed) {
     info.address = reader.number<std::uint64_t>();
     info.length = reader.number<std::uint64_t>();
     info.device_id = reader.number<std::uint64_t>();
-    const auto writable = reader.number<std::uint8_t>();
+    const auto flags = reader.number<std::uint8_t>();
+    info.token = reader.number<std::uint64_t>();
     const auto keys = reader.number<std::uint16_t>();
-    require_consistent(reader.ok() && writable <= 1 && keys <= max_rails, "memory metadata");
-    info.writable = writable == 1;
+    require_consistent(reader.ok() && flags <= all_flags && keys <= max_rails, "memory metadata");
+    info.writable = flags & flag_writable;
+    info.staged = flags & flag_staged;
+    info.needs_flush = flags & flag_needs_flush;
     for (int i = 0; i < keys && reader.ok(); ++i) {
         const auto rail = reader.number<std::uint16_t>();
         require_consistent(rail < max_rails && (info.rails.empty() || info.rails.back() < rail),
@@ -82,7 +89,8 @@ MemoryInfo decode_memory(std::string_view sealed) {
         info.keys.push_back(key);
     }
     require_consistent(reader.whole() && info.length <= UINT64_MAX - info.address, "memory metadata");
-    require_consistent((info.length == 0) == info.keys.empty(), "memory metadata");
+    require_consistent((info.length == 0 || info.staged) == info.keys.empty(), "memory metadata");
+    require_consistent(!(info.staged && info.needs_flush), "memory metadata");
     return info;
 }
 

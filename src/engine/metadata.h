@@ -27,7 +27,10 @@ struct MemoryInfo {
     std::uint64_t length = 0;
     std::uint64_t device_id = 0;
     bool writable = true;
-    std::vector<std::uint16_t> rails;  ///< indices, growing; none for zero length
+    bool staged = false;       ///< reached through its owner only, who knows it as `token`
+    bool needs_flush = false;  ///< after a WRITE its owner has to act, who knows it as `token`
+    std::uint64_t token = 0;
+    std::vector<std::uint16_t> rails;  ///< indices, growing; none for zero length and for staged memory
     std::vector<RemoteKey> keys;       ///< in the order of `rails`
 };
 

@@ -96,7 +96,7 @@ struct NotificationInbox::Fragment {
         const bool ours = reader.number<std::uint16_t>() == magic && reader.number<std::uint8_t>() == version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
-            type > static_cast<std::uint8_t>(MessageKind::hello_ack))
+            type > static_cast<std::uint8_t>(MessageKind::answer))
             return false;
         kind = static_cast<MessageKind>(type);
         key.first = reader.number<std::uint64_t>();

@@ -22,7 +22,7 @@ namespace railyard {
 /// Longest notification (bytes).
 inline constexpr std::size_t max_notification = std::size_t{16} << 20;
 
-enum class MessageKind : std::uint8_t { notify = 1, hello = 2, hello_ack = 3 };
+enum class MessageKind : std::uint8_t { notify = 1, hello = 2, hello_ack = 3, request = 4, answer = 5 };
 
 /// One outgoing message with its cursor. The owner keeps it until done() and may send it again afterwards.
 /// Reusing it for a message that is no longer than an earlier one allocates nothing.

@@ -35,6 +35,13 @@ const PeerEndpoint& Peer::resolve(RailPair pair) {
     return endpoint;
 }
 
+void Peer::require_introduction() {
+    const MutexLock lock(mutex_);
+    if (needs_introduction_) return;
+    needs_introduction_ = true;
+    unacquainted_.fetch_add(static_cast<std::uint32_t>(resolved_.size()), std::memory_order_relaxed);
+}
+
 std::vector<RailPair> Peer::take_unannounced(std::uint64_t now_ns) {
     std::vector<RailPair> pairs;
     if (!unacquainted()) return pairs;

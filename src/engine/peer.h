@@ -54,6 +54,8 @@ class Peer {
     [[nodiscard]] const std::atomic<bool>* gate(const PeerEndpoint& endpoint) const noexcept {
         return needs_introduction_ ? &endpoint.introduced : nullptr;
     }
+    /// The peer will have to reach us, whatever the provider wants: it gets our addresses.
+    void require_introduction();
     /// True while pairs are resolved that the peer has not acknowledged.
     [[nodiscard]] bool unacquainted() const noexcept {
         return unacquainted_.load(std::memory_order_relaxed) != 0;
@@ -70,7 +72,7 @@ class Peer {
     const ConnectionInfo info_;
     const RailSet all_;
     const std::weak_ptr<RailManager> rails_;
-    const bool needs_introduction_;
+    std::atomic<bool> needs_introduction_;  // written under the mutex
     Mutex mutex_;
     std::map<std::pair<std::uint16_t, std::uint16_t>, PeerEndpoint> resolved_ ABSL_GUARDED_BY(mutex_);
     std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns

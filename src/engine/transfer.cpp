@@ -4,26 +4,56 @@
 
 namespace railyard {
 
+RemoteFlush::RemoteFlush(Transfer& owner, Route over) : transfer(owner), route(std::move(over)) {
+    chunks.resize(1);
+    lanes.emplace_back(*this, 0, 1);
+    submission.lane = lanes.data();
+    submission.route = &route;
+}
+
+void RemoteFlush::start() noexcept {
+    arm(1, [](Work& work) noexcept {
+        auto& flush = static_cast<RemoteFlush&>(work);
+        Transfer& owner = flush.transfer;
+        if (flush.status() != Status::ok) owner.stop(flush.status());
+        flush.part_done(Status::ok);  // over, so that the transfer may go with what follows
+        owner.finish_data();
+    });
+    submission.rearm();
+    route.rail->submit(submission);
+}
+
 void Transfer::finish_round(Work& work) noexcept {
     auto& transfer = static_cast<Transfer&>(work);
-    if (transfer.start_control) transfer.start_control->data_ended(transfer, transfer.status());
-    if (transfer.status() != Status::ok || !transfer.has_notification) {
-        transfer.part_done(transfer.status());
+    for (Gpu* gpu : transfer.late_gpus) {
+        if (transfer.status() != Status::ok) break;
+        if (const Status flushed = gpu->flush(); flushed != Status::ok) transfer.stop(flushed);
+    }
+    if (transfer.remote_flush && transfer.status() == Status::ok) {
+        transfer.remote_flush->start();
         return;
     }
-    if (!transfer.peer) {
-        Status status = Status::ok;
+    transfer.finish_data();
+}
+
+void Transfer::finish_data() noexcept {
+    if (start_control) start_control->data_ended(*this, status());
+    if (status() != Status::ok || !has_notification) {
+        part_done(status());
+        return;
+    }
+    if (!peer) {
+        Status put = Status::ok;
         try {
-            transfer.own_inbox->put(*transfer.own_agent, transfer.notification.message);
+            own_inbox->put(*own_agent, notification.message);
         } catch (...) {
-            status = Status::backend;
+            put = Status::backend;
         }
-        transfer.part_done(status);
+        part_done(put);
         return;
     }
-    transfer.notification.start(*transfer.own_agent, transfer.own_nonce, transfer.notification_id,
-                                transfer.control_address);
-    transfer.control_rail->send(transfer.notification);
+    notification.start(*own_agent, own_nonce, notification_id, control_address);
+    control_rail->send(notification);
 }
 
 void Transfer::on_notified(OutMessage& message, Status status) noexcept {

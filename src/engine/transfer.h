@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/forward_rail.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
 #include "engine/start_control.h"
@@ -14,6 +15,16 @@
 #include "rail/work.h"
 
 namespace railyard {
+
+/// What follows the data of a WRITE where the peer has to act before its GPU sees it.
+struct RemoteFlush : Work {
+    RemoteFlush(Transfer& owner, Route over);
+    void start() noexcept;
+
+    Transfer& transfer;
+    const Route route;
+    Submission submission;
+};
 
 /// Everything is allocated when the transfer is prepared. Between post() and the end of the round the rails
 /// work on it (through Work); otherwise it belongs to its caller. The engine owns it and links it into its
@@ -32,7 +43,13 @@ class Transfer : public Work {
     std::vector<RouteRange> lane_routes;  ///< by lane
     std::uint64_t total_bytes = 0;
     /// Something follows the last byte of a round.
-    [[nodiscard]] bool has_tail() const noexcept { return has_notification || start_control; }
+    [[nodiscard]] bool has_tail() const noexcept {
+        return has_notification || start_control || !late_gpus.empty() || remote_flush;
+    }
+
+    std::vector<std::unique_ptr<Forwarding>> forwardings;  ///< of the routes to peers that move the bytes
+    std::vector<Gpu*> late_gpus;  ///< of ours, that see what NICs wrote only after a flush
+    std::unique_ptr<RemoteFlush> remote_flush;
 
     bool has_notification = false;
     OutNotification notification;
@@ -67,8 +84,10 @@ class Transfer : public Work {
         if (start_control) start_control->stopped(*this);
     }
 
-    /// Sends the notification, or ends the tail part at once after an error. Work's tail.
+    /// Lets GPUs see the data, then finish_data(). Work's tail.
     static void finish_round(Work& work) noexcept;
+    /// Sends the notification, or ends the tail part at once after an error.
+    void finish_data() noexcept;
     static void on_notified(OutMessage& message, Status status) noexcept;
     [[nodiscard]] bool uses(const Registration& region) const noexcept;
     [[nodiscard]] bool revoked() const noexcept;

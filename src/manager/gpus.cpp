@@ -39,7 +39,13 @@ std::set<int> parse_ordinals(const std::string& text) {
 cuda::ContextPtr Gpu::context() {
     const MutexLock lock(mutex_);
     if (!context_) context_ = std::make_shared<cuda::PrimaryContext>(driver_, device_.ordinal);
+    if (!flusher_) flusher_ = std::make_unique<cuda::WriteFlusher>(context_, visibility_);
     return context_;
+}
+
+Status Gpu::flush() noexcept {
+    const MutexLock lock(mutex_);
+    return flusher_ ? flusher_->flush() : Status::backend;
 }
 
 Gpus::Gpus(const Params& params) {

@@ -32,6 +32,9 @@ class Gpu {
     [[nodiscard]] cuda::Visibility visibility() const noexcept { return visibility_; }
     /// Its primary context, retained on first use and from then on as long as anybody has it. Throws Error.
     [[nodiscard]] cuda::ContextPtr context();
+    /// Makes what NICs wrote so far visible to work that starts later. Blocks for some microseconds. Only
+    /// after context(). Status::backend where the driver refuses, which is logged.
+    [[nodiscard]] Status flush() noexcept;
 
   private:
     const cuda::Device device_;
@@ -39,6 +42,7 @@ class Gpu {
     const cuda::Visibility visibility_;
     Mutex mutex_;
     cuda::ContextPtr context_ ABSL_GUARDED_BY(mutex_);
+    std::unique_ptr<cuda::WriteFlusher> flusher_ ABSL_GUARDED_BY(mutex_);
 };
 
 class Gpus {

@@ -11,7 +11,10 @@
 
 namespace railyard {
 
-RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink) : gpus_(params) {
+RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
+    : gpus_(params),
+      vram_staging_(params.vram_staging),
+      cuda_streams_(static_cast<unsigned>(params.cuda_streams)) {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
     const bool gpu_memory = gpus_.any() && params.vram_staging != "always";
     for (fabric::Device& device :
@@ -28,9 +31,21 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     all_ = rail_range(rails_.size());
     for (const auto& rail : rails_)
         rules_.max_chunk = std::min(rules_.max_chunk, rail->max_chunk());
+    for (const auto& gpu : gpus_.all()) {
+        GpuPath& path = *gpu_paths_.emplace_back(std::make_unique<GpuPath>(*gpu));
+        for (Rail* rail : {static_cast<Rail*>(&path.own().rail()), static_cast<Rail*>(&path.serving().rail()),
+                           static_cast<Rail*>(&path.copies())})
+            gpu_rails_.push_back(rail);
+    }
 }
 
-RailManager::~RailManager() = default;
+RailManager::~RailManager() {
+    for (const auto& path : gpu_paths_) {
+        for (const StagingPath* staging : {&path->own(), &path->serving()}) {
+            if (staging->memory()) deregister_memory(*staging->memory());
+        }
+    }
+}
 
 void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
     const std::size_t wanted = devices_.size() * params.rails_per_device;
@@ -71,11 +86,15 @@ std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address
     }
     region->writable = is_writable(address, length);
     region->rails = placement_->for_host_memory(address, length);
-    std::vector<Rail*> rails;
-    for (const std::uint16_t rail : region->rails)
-        rails.push_back(rails_[rail].get());
-    region->memory = register_on_rails(rails, {address, length, region->writable});
+    region->memory = register_on_rails(rails_of(region->rails), {address, length, region->writable});
     return region;
+}
+
+std::vector<Rail*> RailManager::rails_of(const RailSet& set) const {
+    std::vector<Rail*> rails;
+    for (const std::uint16_t rail : set)
+        rails.push_back(rails_[rail].get());
+    return rails;
 }
 
 void RailManager::deregister_memory(Registration& region) noexcept {

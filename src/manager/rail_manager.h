@@ -3,11 +3,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/params.h"
-#include "manager/gpus.h"
+#include "manager/gpu_path.h"
 #include "manager/rail_placement.h"
 #include "manager/registration.h"
 #include "manager/stripe.h"
@@ -15,6 +16,10 @@
 #include "rail/rail.h"
 
 namespace railyard {
+
+namespace cuda {
+struct PointerInfo;
+}
 
 namespace fabric {
 struct Device;
@@ -44,7 +49,14 @@ class RailManager {
     /// On every rail that is to carry the memory or, throwing, on none.
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
                                                   std::uint64_t device_id);
+    /// Memory of the GPU with that CUDA ordinal: on its rails, or staged where they do not reach it.
+    std::shared_ptr<Registration> register_device_memory(std::uint64_t address, std::uint64_t length,
+                                                         std::uint64_t ordinal);
     void deregister_memory(Registration& region) noexcept;
+
+    /// The rails of the GPUs, which nothing outside the process wakes. Those of a GPU that never was used
+    /// cost a look.
+    [[nodiscard]] std::span<Rail* const> gpu_rails() const noexcept { return gpu_rails_; }
 
     /// Every rail.
     [[nodiscard]] const RailSet& all() const noexcept { return all_; }
@@ -53,8 +65,20 @@ class RailManager {
 
   private:
     void open(const Params& params, bool blocking, ControlSink& sink);
+    GpuPath& require_gpu(std::uint64_t ordinal) const;
+    /// nothing, or why the rails of the GPU do not carry its memory
+    std::string register_directly(Registration& region, const cuda::PointerInfo& memory);
+    void stage(Registration& region, const std::string& reason);
+    void open_staging(StagingPath& path, Gpu& gpu);
+    [[nodiscard]] std::vector<Rail*> rails_of(const RailSet& set) const;
 
     Gpus gpus_;
+    const std::string vram_staging_;
+    const unsigned cuda_streams_;
+    std::vector<std::unique_ptr<GpuPath>> gpu_paths_;  // outlive the rails, which may write to their buffers
+    std::vector<Rail*> gpu_rails_;
+    Mutex staging_mutex_;
+    bool staging_said_ ABSL_GUARDED_BY(staging_mutex_) = false;
     StripeRules rules_;
     RailSet all_;
     std::string provider_;

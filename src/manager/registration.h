@@ -27,11 +27,17 @@ using RailSet = std::vector<std::uint16_t>;
     return rails;
 }
 
+class GpuPath;
+
 class Registration {
   public:
     std::uint64_t address = 0;
     std::uint64_t length = 0;
     std::uint64_t device_id = 0;
+    GpuPath* gpu = nullptr;  ///< whose memory it is; nullptr: host memory
+    /// No rail reaches the GPU's memory: it goes through staging buffers, and `rails` is empty.
+    bool staged = false;
+    std::uint64_t token = 0;               ///< by which peers name staged memory; random
     bool writable = true;                  ///< false: source of WRITEs and of peers' READs only
     RailSet rails;                         ///< that know the memory; none for zero length
     std::vector<RegisteredMemory> memory;  ///< in the order of `rails`
@@ -45,6 +51,9 @@ class RemoteRegion {
     std::uint64_t address = 0;
     std::uint64_t length = 0;
     bool writable = true;
+    bool staged = false;                 ///< no rail reaches it: the peer itself has to move its bytes
+    bool needs_flush = false;            ///< the peer has to act after a WRITE, before its GPU sees the data
+    std::uint64_t token = 0;             ///< what the peer calls it; where either is set
     RailSet rails;                       ///< of the peer that know the memory; none for zero length
     std::vector<RemoteKey> keys;         ///< in the order of `rails`
     std::shared_ptr<Registration> self;  ///< set when it is our own memory

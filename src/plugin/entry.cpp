@@ -1,4 +1,5 @@
 // The two symbols that the plugin exports.
+#include "cuda/driver.h"
 #include "nixl_abi/abi_asserts.h"
 #include "plugin/edge.h"
 #include "plugin/host_engine.h"
@@ -39,6 +40,17 @@ nixl_b_params_t backend_options() noexcept {
     return options;
 }
 
+/// What an engine with default parameters would take on this machine.
+nixl_mem_list_t backend_mems() noexcept {
+    nixl_mem_list_t types;
+    guarded("", "get_backend_mems", [&] {
+        types.push_back(DRAM_SEG);
+        if (cuda::find_driver().driver) types.push_back(VRAM_SEG);
+        return NIXL_SUCCESS;
+    });
+    return types;
+}
+
 nixlBackendPlugin table{
     .api_version = 1,
     .create_engine = create_engine,
@@ -46,7 +58,7 @@ nixlBackendPlugin table{
     .get_plugin_name = [] { return "RAILYARD"; },
     .get_plugin_version = [] { return RAILYARD_VERSION; },
     .get_backend_options = backend_options,
-    .get_backend_mems = [] { return nixl_mem_list_t{DRAM_SEG}; },
+    .get_backend_mems = backend_mems,
 };
 
 }  // namespace

@@ -95,11 +95,13 @@ nixl_status_t HostEngine::guarded_call(const char* name, Body&& body) const noex
     return guarded(agent_.c_str(), name, std::forward<Body>(body));
 }
 
-void HostEngine::require_host_memory(nixl_mem_t type, const char* what) const {
-    if (type == DRAM_SEG) return;
-    throw Error(
-        Status::not_supported,
-        std::string(what) + ": this backend handles host memory (DRAM) only, not " + memory_name(type));
+MemoryType HostEngine::memory_type(nixl_mem_t type, const char* what) {
+    if (type == DRAM_SEG) return MemoryType::host;
+    if (type == VRAM_SEG) return MemoryType::device;
+    throw Error(Status::not_supported,
+                std::string(what) +
+                    ": this backend handles host memory (DRAM) and GPU memory (VRAM) only, not " +
+                    memory_name(type));
 }
 
 const std::shared_ptr<Registration>& HostEngine::registered_region(const nixlBackendMD* meta) const {
@@ -110,14 +112,15 @@ const std::shared_ptr<Registration>& HostEngine::registered_region(const nixlBac
 }
 
 nixl_mem_list_t HostEngine::getSupportedMems() const {
+    if (engine_->has_gpus()) return {DRAM_SEG, VRAM_SEG};
     return {DRAM_SEG};
 }
 
 nixl_status_t HostEngine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t& type, nixlBackendMD*& out) {
     return guarded_call("registerMem", [&] {
-        require_host_memory(type, "region refused");
-        auto region = engine_->register_memory(mem.addr, mem.len, mem.devId);
-        out = memory_.adopt(std::make_unique<MemoryHandle>(std::move(region), mem.addr, mem.len));
+        const MemoryType kind = memory_type(type, "region refused");
+        auto region = engine_->register_memory(mem.addr, mem.len, mem.devId, kind);
+        out = memory_.adopt(std::make_unique<MemoryHandle>(std::move(region), mem.addr, mem.len, kind));
         return NIXL_SUCCESS;
     });
 }
@@ -159,8 +162,8 @@ nixl_status_t HostEngine::prepXfer(const nixl_xfer_op_t& operation, const nixl_m
                                    const nixl_meta_dlist_t& remote, const std::string& remote_agent,
                                    nixlBackendReqH*& handle, const nixl_opt_b_args_t* options) const {
     return guarded_call("prepXfer", [&] {
-        require_host_memory(local.getType(), "local descriptors refused");
-        require_host_memory(remote.getType(), "remote descriptors refused");
+        memory_type(local.getType(), "local descriptors refused");
+        memory_type(remote.getType(), "remote descriptors refused");
         std::optional<std::string_view> notification;
         if (options != nullptr && options->hasNotif) notification = options->notifMsg;
         handle = as_handle(engine_->prepare(operation_of(operation), local_descriptors(local),
@@ -215,7 +218,7 @@ nixl_status_t HostEngine::loadRemoteConnInfo(const std::string& remote_agent, co
 nixl_status_t HostEngine::loadRemoteMD(const nixlBlobDesc& mem, const nixl_mem_t& type,
                                        const std::string& remote_agent, nixlBackendMD*& out) {
     return guarded_call("loadRemoteMD", [&] {
-        require_host_memory(type, "remote region refused");
+        memory_type(type, "remote region refused");
         auto region = engine_->load_remote_memory(remote_agent, mem.metaInfo, mem.addr, mem.len);
         out = memory_.adopt(std::make_unique<MemoryHandle>(std::move(region)));
         return NIXL_SUCCESS;
@@ -252,14 +255,14 @@ nixl_status_t HostEngine::genNotif(const std::string& remote_agent, const std::s
 
 nixl_status_t HostEngine::queryMem(const nixl_reg_dlist_t& descs, std::vector<nixl_query_resp_t>& out) const {
     return guarded_call("queryMem", [&] {
-        require_host_memory(descs.getType(), "query refused");
+        const MemoryType type = memory_type(descs.getType(), "query refused");
         std::vector<nixl_query_resp_t> answers;
         answers.reserve(static_cast<std::size_t>(descs.descCount()));
         for (const nixlBlobDesc& desc : descs) {
-            const auto region = memory_.region_around(desc.addr, desc.len);
+            const auto region = memory_.region_around({desc.addr, desc.len, type});
             nixl_query_resp_t& answer = answers.emplace_back();
             if (!region) continue;
-            answer = nixl_b_params_t{{"type", "dram"},
+            answer = nixl_b_params_t{{"type", type == MemoryType::host ? "dram" : "vram"},
                                      {"address", std::to_string(region->address)},
                                      {"length", std::to_string(region->length)}};
         }

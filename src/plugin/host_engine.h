@@ -67,7 +67,8 @@ class HostEngine final : public nixlBackendEngine {
   private:
     template <class Body>
     nixl_status_t guarded_call(const char* name, Body&& body) const noexcept;
-    void require_host_memory(nixl_mem_t type, const char* what) const;
+    /// Throws Error{not_supported} for memory that is neither host nor GPU memory.
+    static MemoryType memory_type(nixl_mem_t type, const char* what);
     const std::shared_ptr<Registration>& registered_region(const nixlBackendMD* meta) const;
 
     const std::string agent_;

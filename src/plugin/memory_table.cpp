@@ -8,7 +8,7 @@ MemoryHandle* MemoryTable::adopt(std::unique_ptr<MemoryHandle> handle) {
     const auto [position, inserted] = handles_.try_emplace(pointer, std::move(handle));
     if (pointer->local == nullptr) return pointer;
     try {
-        local_regions_.emplace(pointer->address_, pointer->length_);
+        local_regions_.emplace(pointer->address_, Range{pointer->address_, pointer->length_, pointer->type_});
     } catch (...) {
         handles_.erase(position);
         throw;
@@ -30,21 +30,22 @@ std::unique_ptr<MemoryHandle> MemoryTable::remove(const nixlBackendMD* pointer) 
     handles_.erase(found);
     if (handle->local == nullptr) return handle;
     for (auto [region, end] = local_regions_.equal_range(handle->address_); region != end; ++region) {
-        if (region->second != handle->length_) continue;
+        if (region->second.length != handle->length_ || region->second.type != handle->type_) continue;
         local_regions_.erase(region);
         break;
     }
     return handle;
 }
 
-std::optional<MemoryTable::Range> MemoryTable::region_around(std::uint64_t address,
-                                                             std::uint64_t length) const {
+std::optional<MemoryTable::Range> MemoryTable::region_around(const Range& wanted) const {
     const MutexLock lock(mutex_);
-    // Regions that begin behind `address` cannot hold it; any before may, since they overlap as they like.
-    for (auto region = local_regions_.begin(), end = local_regions_.upper_bound(address); region != end;
-         ++region) {
-        const auto [begin, size] = *region;
-        if (length <= size && address - begin <= size - length) return Range{begin, size};
+    // Regions that begin behind its start cannot hold it; any before may, since they overlap as they like.
+    for (auto region = local_regions_.begin(), end = local_regions_.upper_bound(wanted.address);
+         region != end; ++region) {
+        const Range& known = region->second;
+        if (known.type == wanted.type && wanted.length <= known.length &&
+            wanted.address - known.address <= known.length - wanted.length)
+            return known;
     }
     return std::nullopt;
 }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/memory_range.h"
 #include "common/mutex.h"
 
 namespace railyard {
@@ -23,8 +24,9 @@ namespace railyard::plugin {
 /// loadLocalMD for transfers to ourselves). Exactly one of the two pointers is set; both never change.
 class MemoryHandle final : public nixlBackendMD {
   public:
-    MemoryHandle(std::shared_ptr<Registration> region, std::uint64_t address, std::uint64_t length)
-        : nixlBackendMD(true), local(std::move(region)), address_(address), length_(length) {}
+    MemoryHandle(std::shared_ptr<Registration> region, std::uint64_t address, std::uint64_t length,
+                 MemoryType type)
+        : nixlBackendMD(true), local(std::move(region)), address_(address), length_(length), type_(type) {}
     explicit MemoryHandle(std::shared_ptr<RemoteRegion> region)
         : nixlBackendMD(false), remote(std::move(region)) {}
 
@@ -35,6 +37,7 @@ class MemoryHandle final : public nixlBackendMD {
     friend class MemoryTable;
     std::uint64_t address_ = 0;  ///< of a local region
     std::uint64_t length_ = 0;
+    MemoryType type_ = MemoryType::host;
 };
 
 /// Owns the handles. A pointer that the table does not own is answered with nullptr, so that a host's second
@@ -50,15 +53,16 @@ class MemoryTable {
     struct Range {
         std::uint64_t address = 0;
         std::uint64_t length = 0;
+        MemoryType type = MemoryType::host;
     };
-    /// A registered local region that holds all of [address, address + length), if there is one.
-    [[nodiscard]] std::optional<Range> region_around(std::uint64_t address, std::uint64_t length) const;
+    /// A registered local region of that type that holds all of `wanted`, if there is one.
+    [[nodiscard]] std::optional<Range> region_around(const Range& wanted) const;
 
   private:
     mutable Mutex mutex_;
     std::unordered_map<const nixlBackendMD*, std::unique_ptr<MemoryHandle>> handles_ ABSL_GUARDED_BY(mutex_);
-    /// Length of each local region by address; regions may overlap.
-    std::multimap<std::uint64_t, std::uint64_t> local_regions_ ABSL_GUARDED_BY(mutex_);
+    /// Each local region by address; regions may overlap.
+    std::multimap<std::uint64_t, Range> local_regions_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace railyard::plugin

@@ -13,7 +13,17 @@ namespace {
 
 const ConnectionInfo connection{
     "agent", 0x1122334455667788, "net", {std::string(16, 'a'), std::string(16, '\0')}};
-const MemoryInfo memory{7, "net", 0x1000, 0x2000, 3, false, {1, 6}, {{0xFFFFFFFFFFFFFFFF, 0x1000}, {5, 0}}};
+const MemoryInfo memory{7,
+                        "net",
+                        0x1000,
+                        0x2000,
+                        3,
+                        false,
+                        false,
+                        true,
+                        0x8877665544332211,
+                        {1, 6},
+                        {{0xFFFFFFFFFFFFFFFF, 0x1000}, {5, 0}}};
 
 TEST(Metadata, ComesBackAsItWas) {
     const ConnectionInfo c = decode_connection(encode(connection));
@@ -27,7 +37,16 @@ TEST(Metadata, ComesBackAsItWas) {
     EXPECT_EQ(m.length, memory.length);
     EXPECT_EQ(m.device_id, memory.device_id);
     EXPECT_EQ(m.writable, memory.writable);
+    EXPECT_EQ(m.staged, memory.staged);
+    EXPECT_EQ(m.needs_flush, memory.needs_flush);
+    EXPECT_EQ(m.token, memory.token);
     EXPECT_EQ(m.rails, memory.rails);
+    MemoryInfo staged = memory;
+    staged.staged = true;
+    staged.needs_flush = false;
+    staged.rails.clear();
+    staged.keys.clear();
+    EXPECT_TRUE(decode_memory(encode(staged)).staged);
     ASSERT_EQ(m.keys.size(), 2u);
     EXPECT_EQ(m.keys[0].key, memory.keys[0].key);
     EXPECT_EQ(m.keys[0].address_base, memory.keys[0].address_base);
@@ -49,6 +68,9 @@ TEST(Metadata, InconsistentFieldsAreRefused) {
     MemoryInfo disordered = memory;
     disordered.rails = {6, 6};
     EXPECT_THROW(static_cast<void>(decode_memory(encode(disordered))), Error);
+    MemoryInfo staged_on_rails = memory;
+    staged_on_rails.staged = true;
+    EXPECT_THROW(static_cast<void>(decode_memory(encode(staged_on_rails))), Error);
     MemoryInfo keyless = memory;
     keyless.keys.clear();
     EXPECT_THROW(static_cast<void>(decode_memory(encode(keyless))), Error);

@@ -1,0 +1,234 @@
+// Which rails carry which pieces of a transfer: lanes, chunks, routes and submissions.
+#include <algorithm>
+
+#include "engine/engine_impl.h"
+
+namespace railyard {
+namespace {
+
+/// A transfer that stays on one rail chooses among so many; more would cost every handle for nothing.
+constexpr std::size_t single_rail_candidates = 4;
+
+/// Makes a lane of the chunks; returns the index of its first route.
+std::uint32_t append_chunks(Transfer& transfer, const Stripes& stripes) {
+    const auto begin = static_cast<std::uint32_t>(transfer.chunks.size());
+    transfer.chunks.insert(transfer.chunks.end(), stripes.chunks.begin(), stripes.chunks.end());
+    transfer.total_bytes += stripes.total_bytes;
+    Lane& lane =
+        transfer.lanes.emplace_back(transfer, begin, static_cast<std::uint32_t>(transfer.chunks.size()));
+    lane.striped = stripes.striped;
+    lane.run_length = stripes.run_length;
+    lane.share = stripes.share;
+    return static_cast<std::uint32_t>(transfer.routes.size());
+}
+
+/// Position of `rail` in `rails`; their number when it is not there.
+std::size_t position(const RailSet& rails, std::uint16_t rail) {
+    return static_cast<std::size_t>(std::lower_bound(rails.begin(), rails.end(), rail) - rails.begin());
+}
+
+/// Nothing for a region that no chunk of this rail touches.
+void* descriptor_on(const Registration& region, std::uint16_t rail) {
+    const std::size_t at = position(region.rails, rail);
+    return at < region.rails.size() && region.rails[at] == rail ? region.memory[at].descriptor : nullptr;
+}
+
+RemoteKey key_on(const RemoteRegion& region, std::uint16_t rail) {
+    const std::size_t at = position(region.rails, rail);
+    return at < region.rails.size() && region.rails[at] == rail ? region.keys[at] : RemoteKey{};
+}
+
+void add_single_lane(Transfer& transfer, const Stripes& stripes, Route route) {
+    if (stripes.chunks.empty()) return;
+    const std::uint32_t first_route = append_chunks(transfer, stripes);
+    transfer.routes.push_back(std::move(route));
+    transfer.lane_routes.push_back({first_route, first_route + 1});
+}
+
+}  // namespace
+
+/// How some pieces of a transfer travel.
+struct Engine::Impl::Way {
+    GpuPath* gpu = nullptr;  ///< whose staging buffers, or, towards ourselves, whose copies
+    bool forwarded = false;  ///< the peer moves the bytes
+    bool operator==(const Way&) const = default;
+};
+
+/// Memories of a transfer that are not simply on rails, sorted out once.
+struct Engine::Impl::Layout {
+    Transfer& transfer;
+    bool serving = false;
+
+    [[nodiscard]] StagingPath& staging_of(GpuPath& gpu) const { return serving ? gpu.serving() : gpu.own(); }
+    [[nodiscard]] Way way_of(const Piece& piece) const {
+        const Registration& local = *transfer.locals[piece.local_region];
+        const RemoteRegion& remote = *transfer.remotes[piece.remote_region];
+        if (!transfer.peer) return {local.gpu ? local.gpu : remote.self->gpu, false};
+        return {local.staged ? local.gpu : nullptr, remote.staged};
+    }
+    [[nodiscard]] bool plain() const {
+        const auto of_gpu = [](const auto& region) { return region->gpu || region->staged; };
+        const auto unreachable = [](const auto& region) {
+            return region->staged || region->needs_flush || (region->self && region->self->gpu);
+        };
+        return std::none_of(transfer.locals.begin(), transfer.locals.end(), of_gpu) &&
+               std::none_of(transfer.remotes.begin(), transfer.remotes.end(), unreachable);
+    }
+};
+
+void Engine::Impl::lay_out(Transfer& transfer, std::span<const Piece> pieces, bool serving) {
+    const Layout layout{transfer, serving};
+    if (layout.plain()) {
+        add_lanes(layout, pieces, {});
+    } else {
+        std::vector<std::pair<Way, std::vector<Piece>>> groups;
+        for (const Piece& piece : pieces) {
+            const Way way = layout.way_of(piece);
+            auto group = std::find_if(groups.begin(), groups.end(),
+                                      [&](const auto& known) { return known.first == way; });
+            if (group == groups.end()) group = groups.insert(groups.end(), {way, {}});
+            group->second.push_back(piece);
+        }
+        for (const auto& [way, some] : groups)
+            add_lanes(layout, some, way);
+        note_gpus(transfer);
+    }
+    transfer.submissions.resize(transfer.routes.size());
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
+        const Transfer::RouteRange range = transfer.lane_routes[lane];
+        for (std::uint32_t i = range.begin; i < range.end; ++i) {
+            transfer.submissions[i].lane = &transfer.lanes[lane];
+            transfer.submissions[i].route = &transfer.routes[i];
+        }
+    }
+}
+
+void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces, Way way) {
+    Transfer& transfer = layout.transfer;
+    Route route;
+    if (!transfer.peer) {
+        route.rail = way.gpu ? static_cast<Rail*>(&way.gpu->copies()) : &rails_->local();
+        add_single_lane(transfer, stripe(pieces, {1, 0, 0, route.rail->max_chunk()}), std::move(route));
+        return;
+    }
+    if (way.gpu) route.rail = &layout.staging_of(*way.gpu).rail();
+    if (way.forwarded) {
+        Route forward = forward_route(layout, way);
+        const std::uint64_t most = way.gpu ? route.rail->max_chunk() : ForwardRail::chunk_size;
+        if (!way.gpu) {
+            route = std::move(forward);
+        } else {
+            route.carriers.push_back(std::move(forward));
+        }
+        add_single_lane(transfer, stripe(pieces, {1, 0, 0, most}), std::move(route));
+        return;
+    }
+    std::vector<const RailSet*> locals, remotes;
+    for (const auto& region : transfer.locals)
+        locals.push_back(&(region->staged ? *layout.staging_of(*region->gpu).memory() : *region).rails);
+    for (const auto& region : transfer.remotes)
+        remotes.push_back(&region->rails);
+    StripeRules rules = rails_->rules();
+    if (way.gpu) {
+        rules.threshold = UINT64_MAX;  // each buffer goes to the rail that has the least to do
+        rules.max_chunk = std::min(rules.max_chunk, route.rail->max_chunk());
+    }
+    const std::vector<LanePlan> plans = plan_lanes(pieces, locals, remotes, rules);
+    transfer.lanes.reserve(transfer.lanes.size() + plans.size());
+    for (const LanePlan& plan : plans) {
+        if (!way.gpu) {
+            add_direct_lane(layout, plan);
+            continue;
+        }
+        Route staged;
+        staged.rail = route.rail;
+        staged.carriers = direct_routes(layout, plan, way, plan.rails.size());
+        add_single_lane(transfer, plan.stripes, std::move(staged));
+    }
+}
+
+void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan) {
+    Transfer& transfer = layout.transfer;
+    const std::uint32_t first_route = append_chunks(transfer, plan.stripes);
+    const std::size_t rails = plan.rails.size();
+    const std::size_t count = plan.stripes.striped ? rails : std::min(rails, single_rail_candidates);
+    for (Route& route : direct_routes(layout, plan, {}, count))
+        transfer.routes.push_back(std::move(route));
+    transfer.lane_routes.push_back({first_route, static_cast<std::uint32_t>(transfer.routes.size())});
+}
+
+/// Over `count` of the plan's pairs of rails. Staged memory is its staging buffers there.
+std::vector<Route> Engine::Impl::direct_routes(const Layout& layout, const LanePlan& plan, Way way,
+                                               std::size_t count) {
+    const Transfer& transfer = layout.transfer;
+    std::vector<Route> routes(count);
+    const std::size_t home = next_transfer_.fetch_add(1, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < count; ++i) {
+        const RailPair pair = plan.rails[(home + i) % plan.rails.size()];
+        const PeerEndpoint& endpoint = transfer.peer->resolve(pair);
+        Route& route = routes[i];
+        route.rail = &rails_->rail(pair.local);
+        route.destination = endpoint.address;
+        route.gate = transfer.peer->gate(endpoint);
+        if (way.gpu) {
+            route.descriptors.push_back(descriptor_on(*layout.staging_of(*way.gpu).memory(), pair.local));
+        } else {
+            for (const auto& region : transfer.locals)
+                route.descriptors.push_back(descriptor_on(*region, pair.local));
+        }
+        for (const auto& region : transfer.remotes)
+            route.keys.push_back(key_on(*region, pair.remote));
+    }
+    return routes;
+}
+
+Route Engine::Impl::forward_route(const Layout& layout, Way way) {
+    Transfer& transfer = layout.transfer;
+    transfer.peer->require_introduction();  // the peer has to reach us, so it has to know our addresses
+    auto forwarding = std::make_unique<Forwarding>();
+    forwarding->peer = transfer.peer;
+    if (way.gpu) {
+        forwarding->locals.push_back(layout.staging_of(*way.gpu).memory());
+    } else {
+        forwarding->locals = transfer.locals;
+    }
+    forwarding->remotes = transfer.remotes;
+    Route route;
+    route.rail = &forward_;
+    route.gate = transfer.peer->gate(transfer.peer->resolve(control_pair));
+    route.forwarding = forwarding.get();
+    transfer.forwardings.push_back(std::move(forwarding));
+    return route;
+}
+
+/// Whose GPUs have to be told, on either side, before they see the data.
+void Engine::Impl::note_gpus(Transfer& transfer) {
+    if (!transfer.peer) return;
+    if (transfer.kind == Work::Kind::read) {
+        for (const auto& region : transfer.locals) {
+            if (!region->gpu || region->staged || region->length == 0) continue;
+            Gpu* const gpu = &region->gpu->gpu();
+            if (gpu->visibility() == cuda::Visibility::at_once) continue;
+            if (std::find(transfer.late_gpus.begin(), transfer.late_gpus.end(), gpu) ==
+                transfer.late_gpus.end())
+                transfer.late_gpus.push_back(gpu);
+        }
+        return;
+    }
+    auto forwarding = std::make_unique<Forwarding>();
+    for (const auto& region : transfer.remotes) {
+        if (region->needs_flush) forwarding->remotes.push_back(region);
+    }
+    if (forwarding->remotes.empty()) return;
+    transfer.peer->require_introduction();
+    forwarding->peer = transfer.peer;
+    forwarding->flush = true;
+    Route route;
+    route.rail = &forward_;
+    route.gate = transfer.peer->gate(transfer.peer->resolve(control_pair));
+    route.forwarding = forwarding.get();
+    transfer.forwardings.push_back(std::move(forwarding));
+    transfer.remote_flush = std::make_unique<RemoteFlush>(transfer, std::move(route));
+}
+
+}  // namespace railyard

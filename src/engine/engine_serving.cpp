@@ -1,0 +1,133 @@
+// What peers ask of us: to move the bytes of our GPU memory that their rails do not reach, and to let our
+// GPUs see what they wrote.
+#include "common/log.h"
+#include "engine/engine_impl.h"
+
+namespace railyard {
+namespace {
+
+std::shared_ptr<RemoteRegion> asker_memory(const Peer& peer, RequestMemory memory) {
+    if (memory.rails.back() >= peer.rail_count())
+        throw Error(Status::mismatch, "request names a rail that its sender does not have");
+    auto region = std::make_shared<RemoteRegion>();
+    region->agent = peer.agent();
+    region->nonce = peer.nonce();
+    region->rails = std::move(memory.rails);
+    region->keys = std::move(memory.keys);
+    return region;
+}
+
+}  // namespace
+
+void Engine::Impl::send_request(const std::shared_ptr<Peer>& peer, const Request& request) {
+    queue_own(peer, MessageKind::request, encode(request));
+}
+
+std::shared_ptr<Peer> Engine::Impl::known_instance(const std::string& agent, std::uint64_t nonce) {
+    std::shared_ptr<Peer> peer = peers_.find(agent);
+    if (peer && peer->nonce() == nonce) return peer;
+    const MutexLock lock(strangers_mutex_);
+    const auto known = strangers_.find(nonce);
+    if (known == strangers_.end() || known->second->agent() != agent) return nullptr;
+    return known->second;
+}
+
+void Engine::Impl::on_request(const Letter& letter) {
+    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
+    if (!peer) throw Error(Status::mismatch, "request of an instance that has not introduced itself");
+    Request request = decode_request(letter.text);
+    const std::uint64_t id = request.id;
+    try {
+        if (request.kind == RequestKind::flush) {
+            answer(peer, id, flush_for(request));
+            return;
+        }
+        Transfer* const transfer = serve(peer, std::move(request));
+        const MutexLock lock(served_mutex_);
+        served_.push_back({transfer, peer, id});
+        served_count_.store(served_.size(), std::memory_order_release);
+    } catch (const Error& error) {
+        RAILYARD_LOG(warn, letter.agent.c_str(), "request refused: %s", error.what());
+        answer(peer, id, error.status());
+    }
+}
+
+std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token) {
+    const MutexLock lock(registrations_mutex_);
+    const auto found = tokens_.find(token);
+    if (found == tokens_.end() || found->second->revoked.load(std::memory_order_acquire))
+        throw Error(Status::invalid_param, "it names memory that is not registered (any more)");
+    return found->second;
+}
+
+Status Engine::Impl::flush_for(const Request& request) {
+    Status status = Status::ok;
+    for (const std::uint64_t token : request.tokens) {
+        const Status flushed = memory_of_token(token)->gpu->gpu().flush();
+        if (status == Status::ok) status = flushed;
+    }
+    return status;
+}
+
+/// Posts the transfer that answers a request; it is ours until finish_served().
+Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request) {
+    auto transfer = std::make_unique<Transfer>();
+    transfer->peer = peer;
+    transfer->kind = request.kind == RequestKind::read ? Work::Kind::write : Work::Kind::read;
+    for (const std::uint64_t token : request.tokens)
+        transfer->locals.push_back(memory_of_token(token));
+    for (RequestMemory& memory : request.memories)
+        transfer->remotes.push_back(asker_memory(*peer, std::move(memory)));
+    std::vector<Piece> pieces;
+    pieces.reserve(request.pieces.size());
+    for (const RequestPiece& piece : request.pieces) {
+        const Registration& region = *transfer->locals[piece.token];
+        if (!covers(region.address, region.length, piece.theirs, piece.length))
+            throw Error(Status::invalid_param, "it leaves the registered memory");
+        pieces.push_back({piece.theirs, piece.ours, piece.length, piece.token, piece.memory});
+    }
+    lay_out(*transfer, pieces, true);
+    transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
+    ready_notification(*transfer);
+    introduce(peer);
+    Transfer* const served = transfers_.add(std::move(transfer));
+    const Status status = post(*served, nullptr);
+    if (status == Status::in_progress || status == Status::ok || served->done()) return served;
+    transfers_.release(served);
+    throw Error(status, "it could not be started");
+}
+
+bool Engine::Impl::finish_served() noexcept {
+    if (served_count_.load(std::memory_order_acquire) == 0) return false;
+    std::vector<Served> over;
+    {
+        const MutexLock lock(served_mutex_);
+        std::erase_if(served_, [&](Served& served) {
+            if (served.peer->unacquainted()) introduce_again(served.peer);
+            if (!served.transfer->done()) return false;
+            over.push_back(std::move(served));
+            return true;
+        });
+        served_count_.store(served_.size(), std::memory_order_release);
+    }
+    for (const Served& served : over) {
+        const Status status = served.transfer->status();
+        transfers_.release(served.transfer);
+        try {
+            answer(served.peer, served.id, status);
+        } catch (const std::exception& error) {
+            RAILYARD_LOG(error, served.peer->agent().c_str(), "could not be answered: %s", error.what());
+        }
+    }
+    return true;
+}
+
+void Engine::Impl::answer(const std::shared_ptr<Peer>& peer, std::uint64_t id, Status status) {
+    queue_own(peer, MessageKind::answer, encode(Answer{id, status}));
+}
+
+void Engine::Impl::on_answer(const Letter& letter) {
+    forward_.answered(letter.nonce, decode_answer(letter.text));
+}
+
+}  // namespace railyard

@@ -1,0 +1,190 @@
+#include "engine/forward_rail.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+namespace railyard {
+namespace {
+
+/// Pieces of at most so many bytes in all go into one request, so that the peer's work is spread over its
+/// buffers and ours ends bit by bit.
+constexpr std::uint64_t bytes_per_request = std::uint64_t{4} << 20;
+
+template <class Pointer, class Make>
+std::uint16_t index_of(std::map<Pointer, std::uint16_t>& known, Pointer pointer, Make make) {
+    const auto [entry, added] = known.emplace(pointer, static_cast<std::uint16_t>(known.size()));
+    if (added) make();
+    return entry->second;
+}
+
+RequestMemory describe(const Registration& region) {
+    RequestMemory memory;
+    memory.rails = region.rails;
+    for (const RegisteredMemory& registered : region.memory)
+        memory.keys.push_back({registered.key, registered.address_base});
+    return memory;
+}
+
+}  // namespace
+
+void ForwardRail::answered(std::uint64_t nonce, const Answer& answer) {
+    const MutexLock lock(answers_mutex_);
+    if (answers_.size() < most_requests * 2) answers_.emplace_back(nonce, answer);
+}
+
+bool ForwardRail::serve(bool) noexcept {
+    waiting_ += take_submissions(pending_);
+    bool worked = take_answers();
+    worked = give_up_late_ones() || worked;
+    worked = ask_pending() || worked;
+    load_.store(waiting_ + static_cast<std::uint32_t>(outstanding_.size()), std::memory_order_relaxed);
+    return worked;
+}
+
+bool ForwardRail::take_answers() noexcept {
+    std::vector<std::pair<std::uint64_t, Answer>> answers;
+    {
+        const MutexLock lock(answers_mutex_);
+        answers.swap(answers_);
+    }
+    for (const auto& [nonce, answer] : answers)
+        end(nonce, answer);
+    return !answers.empty();
+}
+
+void ForwardRail::end(std::uint64_t nonce, const Answer& answer) noexcept {
+    const std::uint64_t now = now_ns();
+    for (Outstanding& request : outstanding_) {
+        if (request.nonce == nonce) request.sent_at = now;  // it lives, and gets to the others, too
+    }
+    const auto found = std::find_if(
+        outstanding_.begin(), outstanding_.end(),
+        [&](const Outstanding& request) { return request.id == answer.id && request.nonce == nonce; });
+    if (found == outstanding_.end()) return;
+    const Outstanding request = *found;
+    outstanding_.erase(found);
+    finish(request, answer.status);
+}
+
+bool ForwardRail::give_up_late_ones() noexcept {
+    bool any = false;
+    const std::uint64_t now = outstanding_.empty() ? 0 : now_ns();
+    for (auto entry = outstanding_.begin(); entry != outstanding_.end();) {
+        if (now - entry->sent_at < patience_ns_) {
+            ++entry;
+            continue;
+        }
+        const Outstanding request = *entry;
+        entry = outstanding_.erase(entry);
+        RAILYARD_LOG(warn, request.submission->route->forwarding->peer->agent().c_str(),
+                     "a transfer was given up: the peer, which has to move its GPU memory itself, has not "
+                     "answered for %llu ms",
+                     static_cast<unsigned long long>(patience_ns_ / 1'000'000));
+        finish(request, Status::remote_disconnect);
+        any = true;
+    }
+    return any;
+}
+
+void ForwardRail::finish(const Outstanding& request, Status status) noexcept {
+    Work& work = *request.submission->lane->work;
+    for (std::uint32_t i = request.run.begin; i < request.run.end; ++i)
+        work.part_done(status);
+}
+
+bool ForwardRail::ask_pending() noexcept {
+    bool asked = false;
+    PendingList<Submission> kept;
+    while (!pending_.empty() && outstanding_.size() < most_requests) {
+        Submission& submission = *pending_.pop_front();
+        switch (ask(submission)) {
+            case Asked::through:
+                --waiting_;
+                asked = true;
+                submission.lane->work->part_done(Status::ok);
+                break;
+            case Asked::waits:
+                kept.push_back(submission);
+                break;
+            case Asked::again:
+                asked = true;
+                pending_.push_back(submission);
+                break;
+        }
+    }
+    pending_.prepend(kept);
+    return asked;
+}
+
+ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
+    Work& work = *submission.lane->work;
+    const Route& route = *submission.route;
+    if (work.status() != Status::ok) return fail_rest(submission, work.status());
+    if (route.gate && !route.gate->load(std::memory_order_acquire)) {
+        if (!submission.stalled.refusal(patience_ns_)) return Asked::waits;
+        RAILYARD_LOG(warn, route.forwarding->peer->agent().c_str(),
+                     "a transfer was given up: the peer has not answered our introduction");
+        return fail_rest(submission, Status::remote_disconnect);
+    }
+    if (submission.run.empty()) submission.run = submission.lane->take_run(max_request_pieces);
+    if (submission.run.empty()) return Asked::through;
+    Run now{submission.run.begin, submission.run.begin};
+    for (std::uint64_t bytes = 0; now.end < submission.run.end && bytes < bytes_per_request; ++now.end)
+        bytes += work.chunks[now.end].length;
+    submission.run.begin = now.end;
+    bool listed = false;
+    try {
+        Request request = make_request(submission, now);
+        request.id = next_id_++;
+        outstanding_.push_back({request.id, route.forwarding->peer->nonce(), now_ns(), &submission, now});
+        listed = true;
+        sender_.send_request(route.forwarding->peer, request);
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(error, name().c_str(), "a request could not be sent: %s", error.what());
+        if (listed) outstanding_.pop_back();
+        finish({0, 0, 0, &submission, now}, Status::backend);
+    }
+    return Asked::again;
+}
+
+ForwardRail::Asked ForwardRail::fail_rest(Submission& submission, Status status) noexcept {
+    Work& work = *submission.lane->work;
+    do {
+        for (; !submission.run.empty(); ++submission.run.begin)
+            work.part_done(status);
+        submission.run = submission.lane->take_run(max_request_pieces);
+    } while (!submission.run.empty());
+    return Asked::through;
+}
+
+Request ForwardRail::make_request(const Submission& submission, Run run) {
+    const Forwarding& forwarding = *submission.route->forwarding;
+    const Work& work = *submission.lane->work;
+    Request request;
+    request.kind = forwarding.flush                ? RequestKind::flush
+                   : work.kind == Work::Kind::read ? RequestKind::read
+                                                   : RequestKind::write;
+    if (forwarding.flush) {
+        for (const auto& remote : forwarding.remotes)
+            request.tokens.push_back(remote->token);
+        return request;
+    }
+    std::map<std::uint32_t, std::uint16_t> tokens, memories;
+    for (std::uint32_t i = run.begin; i < run.end; ++i) {
+        const Chunk& chunk = work.chunks[i];
+        RequestPiece piece{chunk.remote, chunk.local, chunk.length, 0, 0};
+        piece.token = index_of(tokens, chunk.remote_region, [&] {
+            request.tokens.push_back(forwarding.remotes[chunk.remote_region]->token);
+        });
+        piece.memory = index_of(memories, chunk.local_region, [&] {
+            request.memories.push_back(describe(*forwarding.locals[chunk.local_region]));
+        });
+        request.pieces.push_back(piece);
+    }
+    return request;
+}
+
+}  // namespace railyard

@@ -1,0 +1,95 @@
+// A rail that has the peer move the bytes: for memory of the peer that no rail reaches.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <absl/base/thread_annotations.h>
+
+#include "common/mutex.h"
+#include "engine/peer.h"
+#include "engine/request.h"
+#include "manager/registration.h"
+#include "rail/pending_list.h"
+#include "rail/rail.h"
+
+namespace railyard {
+
+/// What a request needs besides the chunks; Route::forwarding.
+struct Forwarding {
+    std::shared_ptr<Peer> peer;
+    std::vector<std::shared_ptr<Registration>> locals;   ///< by Chunk::local_region
+    std::vector<std::shared_ptr<RemoteRegion>> remotes;  ///< by Chunk::remote_region
+    bool flush = false;  ///< no bytes: the peer's GPUs are to see what was written to `remotes`
+};
+
+class RequestSender {
+  public:
+    /// Queues the message; throws Error where it cannot be sent at all.
+    virtual void send_request(const std::shared_ptr<Peer>& peer, const Request& request) = 0;
+
+  protected:
+    ~RequestSender() = default;
+};
+
+/// Each request carries one run of chunks; its answer ends them. A request is given up, with
+/// remote_disconnect, when the peer has answered nothing for `patience_ns` since. What a peer does with a
+/// request that was given up cannot be taken back: its answer is ignored.
+/// Allocates a little for each request.
+class ForwardRail final : public Rail {
+  public:
+    /// Answers that may be outstanding, over all peers.
+    static constexpr std::size_t most_requests = 32;
+    static constexpr std::uint64_t chunk_size = std::uint64_t{4} << 20;
+
+    ForwardRail(RequestSender& sender, std::uint64_t patience_ns)
+        : Rail("forward"), sender_(sender), patience_ns_(patience_ns) {}
+
+    /// The answer of the instance `nonce`; ignored unless it was asked. Any thread; progress() ends the
+    /// chunks.
+    void answered(std::uint64_t nonce, const Answer& answer);
+
+    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
+    [[nodiscard]] std::string address() const override { return {}; }
+    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return chunk_size; }
+    /// Answers are looked for by whoever looks for control messages.
+    [[nodiscard]] bool needs_polling() const noexcept override { return false; }
+
+  private:
+    struct Outstanding {
+        std::uint64_t id = 0;
+        std::uint64_t nonce = 0;
+        std::uint64_t sent_at = 0;  ///< ns; or when the peer last answered anything, if that was later
+        Submission* submission = nullptr;
+        Run run;
+    };
+
+    bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    PeerAddress do_insert_peer(std::string_view) override { return 0; }
+    void do_remove_peer(PeerAddress) noexcept override {}
+    bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return true; }
+
+    bool take_answers() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void end(std::uint64_t nonce, const Answer& answer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool give_up_late_ones() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool ask_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    enum class Asked { through, waits, again };
+    Asked ask(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    Asked fail_rest(Submission& submission, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static Request make_request(const Submission& submission, Run run);
+    static void finish(const Outstanding& request, Status status) noexcept;
+
+    RequestSender& sender_;
+    const std::uint64_t patience_ns_;
+    PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
+    std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
+    std::uint64_t next_id_ ABSL_GUARDED_BY(role_) = 1;
+    std::deque<Outstanding> outstanding_ ABSL_GUARDED_BY(role_);  ///< oldest first
+    Mutex answers_mutex_;
+    std::vector<std::pair<std::uint64_t, Answer>> answers_ ABSL_GUARDED_BY(answers_mutex_);
+};
+
+}  // namespace railyard

@@ -1,0 +1,119 @@
+#include "engine/request.h"
+
+#include <algorithm>
+
+#include "common/wire.h"
+#include "engine/envelope.h"
+
+namespace railyard {
+namespace {
+
+constexpr std::uint16_t max_memories = 512;
+constexpr std::uint16_t max_rails = 1024;
+constexpr const char* what = "request";
+
+RequestMemory read_memory(WireReader& reader) {
+    RequestMemory memory;
+    const auto rails = reader.number<std::uint16_t>();
+    require_consistent(reader.ok() && rails > 0 && rails <= max_rails, what);
+    for (int i = 0; i < rails && reader.ok(); ++i) {
+        const auto rail = reader.number<std::uint16_t>();
+        require_consistent(rail < max_rails && (memory.rails.empty() || memory.rails.back() < rail), what);
+        memory.rails.push_back(rail);
+        const auto key = reader.number<std::uint64_t>();
+        memory.keys.push_back({key, reader.number<std::uint64_t>()});
+    }
+    return memory;
+}
+
+RequestPiece read_piece(WireReader& reader, const Request& request) {
+    RequestPiece piece;
+    piece.theirs = reader.number<std::uint64_t>();
+    piece.ours = reader.number<std::uint64_t>();
+    piece.length = reader.number<std::uint64_t>();
+    piece.token = reader.number<std::uint16_t>();
+    piece.memory = reader.number<std::uint16_t>();
+    require_consistent(reader.ok() && piece.token < request.tokens.size() &&
+                           piece.memory < request.memories.size() && piece.length > 0 &&
+                           piece.length <= UINT64_MAX - piece.theirs &&
+                           piece.length <= UINT64_MAX - piece.ours,
+                       what);
+    return piece;
+}
+
+}  // namespace
+
+std::string encode(const Request& request) {
+    std::string out;
+    WireWriter writer(out);
+    writer.number(request.id);
+    writer.number(static_cast<std::uint8_t>(request.kind));
+    writer.number(static_cast<std::uint16_t>(request.tokens.size()));
+    for (const std::uint64_t token : request.tokens)
+        writer.number(token);
+    writer.number(static_cast<std::uint16_t>(request.memories.size()));
+    for (const RequestMemory& memory : request.memories) {
+        writer.number(static_cast<std::uint16_t>(memory.rails.size()));
+        for (std::size_t i = 0; i < memory.rails.size(); ++i) {
+            writer.number(memory.rails[i]);
+            writer.number(memory.keys[i].key);
+            writer.number(memory.keys[i].address_base);
+        }
+    }
+    writer.number(static_cast<std::uint32_t>(request.pieces.size()));
+    for (const RequestPiece& piece : request.pieces) {
+        writer.number(piece.theirs);
+        writer.number(piece.ours);
+        writer.number(piece.length);
+        writer.number(piece.token);
+        writer.number(piece.memory);
+    }
+    return out;
+}
+
+std::string encode(const Answer& answer) {
+    std::string out;
+    WireWriter writer(out);
+    writer.number(answer.id);
+    writer.number(static_cast<std::uint8_t>(answer.status));
+    return out;
+}
+
+Request decode_request(std::string_view bytes) {
+    WireReader reader(bytes);
+    Request request;
+    request.id = reader.number<std::uint64_t>();
+    const auto kind = reader.number<std::uint8_t>();
+    require_consistent(kind >= static_cast<std::uint8_t>(RequestKind::read) &&
+                           kind <= static_cast<std::uint8_t>(RequestKind::flush),
+                       what);
+    request.kind = static_cast<RequestKind>(kind);
+    const auto tokens = reader.number<std::uint16_t>();
+    require_consistent(reader.ok() && tokens > 0 && tokens <= max_memories, what);
+    for (int i = 0; i < tokens && reader.ok(); ++i)
+        request.tokens.push_back(reader.number<std::uint64_t>());
+    const auto memories = reader.number<std::uint16_t>();
+    require_consistent(reader.ok() && memories <= max_memories, what);
+    for (int i = 0; i < memories && reader.ok(); ++i)
+        request.memories.push_back(read_memory(reader));
+    const auto pieces = reader.number<std::uint32_t>();
+    require_consistent(reader.ok() && pieces <= max_request_pieces, what);
+    for (std::uint32_t i = 0; i < pieces && reader.ok(); ++i)
+        request.pieces.push_back(read_piece(reader, request));
+    require_consistent(reader.whole() && (request.kind == RequestKind::flush) == request.pieces.empty(),
+                       what);
+    return request;
+}
+
+Answer decode_answer(std::string_view bytes) {
+    WireReader reader(bytes);
+    Answer answer;
+    answer.id = reader.number<std::uint64_t>();
+    const auto status = reader.number<std::uint8_t>();
+    require_consistent(reader.whole() && status <= static_cast<std::uint8_t>(Status::canceled), "answer");
+    answer.status = static_cast<Status>(status);
+    require_consistent(answer.status != Status::in_progress && answer.status != Status::not_posted, "answer");
+    return answer;
+}
+
+}  // namespace railyard

@@ -1,0 +1,101 @@
+// Registration of GPU memory: on the rails that reach it, or behind staging buffers.
+#include <algorithm>
+
+#include "common/log.h"
+#include "common/random.h"
+#include "cuda/dmabuf.h"
+#include "cuda/driver.h"
+#include "cuda/pointer_info.h"
+#include "manager/parallel_registration.h"
+#include "manager/rail_manager.h"
+
+namespace railyard {
+
+GpuPath& RailManager::require_gpu(std::uint64_t ordinal) const {
+    if (!gpus_.any())
+        throw Error(Status::not_supported, "GPU memory cannot be registered: " + gpus_.summary());
+    for (const auto& path : gpu_paths_) {
+        if (static_cast<std::uint64_t>(path->gpu().ordinal()) == ordinal) return *path;
+    }
+    std::string known;
+    for (const auto& path : gpu_paths_)
+        known += (known.empty() ? "" : ", ") + std::to_string(path->gpu().ordinal());
+    throw Error(Status::invalid_param, "there is no GPU " + std::to_string(ordinal) +
+                                           " (device id of the memory); GPUs of this engine: " + known);
+}
+
+std::shared_ptr<Registration> RailManager::register_device_memory(std::uint64_t address, std::uint64_t length,
+                                                                  std::uint64_t ordinal) {
+    GpuPath& path = require_gpu(ordinal);
+    auto region = std::make_shared<Registration>();
+    region->address = address;
+    region->length = length;
+    region->device_id = ordinal;
+    region->gpu = &path;
+    if (length == 0) return region;
+    const cuda::PointerInfo memory = cuda::describe_range(gpus_.driver(), address, length);
+    cuda::require_device_range(memory, address, length, path.gpu().ordinal());
+    // Transfers within the process need it in any case.
+    path.copies().open(path.gpu().context(), cuda_streams_);
+    region->token = random_u64();
+    const std::string obstacle = register_directly(*region, memory);
+    if (!obstacle.empty()) stage(*region, obstacle);
+    return region;
+}
+
+std::string RailManager::register_directly(Registration& region, const cuda::PointerInfo& memory) {
+    if (vram_staging_ == "always") return "vram_staging is always";
+    Gpu& gpu = region.gpu->gpu();
+    if (gpu.visibility() == cuda::Visibility::read_back)
+        return "the GPU's driver can neither order nor flush what NICs write";
+    if (!gpu.device().gpu_direct_rdma && !gpu.device().dma_buf)
+        return "its driver lets no NIC reach it (neither GPUDirect RDMA nor dmabuf)";
+    RailSet rails = placement_->for_gpu(gpu.device().pci);
+    std::erase_if(rails, [&](std::uint16_t rail) { return !rails_[rail]->reaches_gpu_memory(); });
+    if (rails.empty()) return "provider " + provider_ + " does not reach GPU memory (FI_HMEM)";
+    const cuda::DmaBufExport exported = cuda::export_dmabuf(*gpu.context(), gpu.device(), memory);
+    MemoryRange range{region.address, region.length, true, gpu.ordinal(), -1, 0};
+    if (exported.dmabuf) {
+        range.dmabuf = exported.dmabuf->fd();
+        range.dmabuf_base = exported.dmabuf->base();
+    }
+    try {
+        region.memory = register_on_rails(rails_of(rails), range);
+    } catch (const Error& error) {
+        return std::string(error.what()) + (exported.dmabuf ? "" : "; no dmabuf: " + exported.absent_because);
+    }
+    region.rails = std::move(rails);
+    cuda::set_sync_memops(gpus_.driver(), region.address);
+    return {};
+}
+
+void RailManager::stage(Registration& region, const std::string& reason) {
+    const std::string what = "memory of GPU " + std::to_string(region.gpu->gpu().ordinal());
+    if (vram_staging_ == "never") {
+        throw Error(Status::not_supported, what + " cannot be registered: " + reason +
+                                               ", and vram_staging is never; set it to auto to go through "
+                                               "pinned host memory");
+    }
+    const MutexLock lock(staging_mutex_);
+    if (!staging_said_) {
+        RAILYARD_LOG(info, "gpu", "%s goes through pinned host memory: %s", what.c_str(), reason.c_str());
+        staging_said_ = true;
+    }
+    open_staging(region.gpu->own(), region.gpu->gpu());
+    open_staging(region.gpu->serving(), region.gpu->gpu());
+    region.staged = true;
+}
+
+void RailManager::open_staging(StagingPath& path, Gpu& gpu) {
+    if (path.memory()) return;
+    path.rail().open(gpu.context(), StagingPath::slots, StagingPath::slot_bytes);
+    const cuda::PinnedMemory& pinned = path.rail().ring().memory();
+    auto memory = std::make_shared<Registration>();
+    memory->address = reinterpret_cast<std::uint64_t>(pinned.data());
+    memory->length = pinned.size();
+    memory->rails = placement_->for_gpu(gpu.device().pci);
+    memory->memory = register_on_rails(rails_of(memory->rails), {memory->address, memory->length});
+    path.memory_ = std::move(memory);
+}
+
+}  // namespace railyard

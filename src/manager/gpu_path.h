@@ -1,0 +1,51 @@
+// How memory of one GPU travels where no rail does it: staging buffers, and copies within the process.
+#pragma once
+
+#include <memory>
+
+#include <absl/base/thread_annotations.h>
+
+#include "common/mutex.h"
+#include "manager/gpus.h"
+#include "manager/registration.h"
+#include "rail/device_copy_rail.h"
+#include "rail/staging_rail.h"
+
+namespace railyard {
+
+/// Staging memory and the rail that moves it. What we do for ourselves and what we do for peers have one
+/// each, because a transfer between two staged GPUs holds a buffer on its own side while it waits for one of
+/// the peer's: with one pool, two engines could wait for each other for ever.
+class StagingPath {
+  public:
+    static constexpr unsigned slots = 32;
+    static constexpr std::size_t slot_bytes = std::size_t{512} << 10;
+
+    explicit StagingPath(std::string name) : rail_(std::move(name)) {}
+    [[nodiscard]] StagingRail& rail() noexcept { return rail_; }
+    /// The pinned memory as the rails know it; nullptr before it is opened.
+    [[nodiscard]] const std::shared_ptr<Registration>& memory() const noexcept { return memory_; }
+
+  private:
+    friend class RailManager;
+    StagingRail rail_;
+    std::shared_ptr<Registration> memory_;  // written once, with the manager's mutex
+};
+
+class GpuPath {
+  public:
+    explicit GpuPath(Gpu& gpu);
+
+    [[nodiscard]] Gpu& gpu() const noexcept { return gpu_; }
+    [[nodiscard]] StagingPath& own() noexcept { return own_; }
+    [[nodiscard]] StagingPath& serving() noexcept { return serving_; }
+    /// Copies between two places of this process, one of which is this GPU.
+    [[nodiscard]] DeviceCopyRail& copies() noexcept { return copies_; }
+
+  private:
+    Gpu& gpu_;
+    StagingPath own_, serving_;
+    DeviceCopyRail copies_;
+};
+
+}  // namespace railyard
