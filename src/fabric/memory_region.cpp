@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "common/log.h"
 #include "common/random.h"
 
 namespace railyard::fabric {
@@ -45,6 +46,28 @@ int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fi
     return rc;
 }
 
+#ifdef FI_MR_DMABUF
+/// What providers answer that have no dmabufs, or none of this exporter's.
+bool has_no_dmabuf(int rc) {
+    return rc == -FI_EOPNOTSUPP || rc == -FI_EINVAL || rc == -FI_ENOSYS || rc == -FI_EBADFLAGS;
+}
+
+/// A library older than these headers would take the description for an address.
+bool library_knows_dmabuf() {
+    return fi_version() >= FI_VERSION(1, 20);
+}
+
+int register_dmabuf(const Domain& domain, const MemoryRange& range, fi_mr_attr attr, fid_mr** region) {
+    fi_mr_dmabuf buffer{};
+    buffer.fd = range.dmabuf;
+    buffer.offset = range.address - range.dmabuf_base;
+    buffer.len = range.length;
+    buffer.base_addr = reinterpret_cast<void*>(range.dmabuf_base);
+    attr.dmabuf = &buffer;
+    return register_once(domain, attr, FI_MR_DMABUF, region);
+}
+#endif
+
 int register_range(const Domain& domain, const MemoryRange& range, std::uint64_t access, fid_mr** region) {
     iovec piece{reinterpret_cast<void*>(range.address), range.length};
     fi_mr_attr attr{};
@@ -55,6 +78,14 @@ int register_range(const Domain& domain, const MemoryRange& range, std::uint64_t
         attr.iface = FI_HMEM_CUDA;
         attr.device.cuda = range.gpu;
     }
+#ifdef FI_MR_DMABUF
+    if (range.gpu >= 0 && range.dmabuf >= 0 && library_knows_dmabuf()) {
+        const int rc = register_dmabuf(domain, range, attr, region);
+        if (!has_no_dmabuf(rc)) return rc;
+        RAILYARD_LOG(debug, domain.rail().c_str(), "no dmabuf of GPU %d: %s; by address, then", range.gpu,
+                     fi_strerror(-rc));
+    }
+#endif
     return register_once(domain, attr, 0, region);
 }
 

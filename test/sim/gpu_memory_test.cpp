@@ -6,6 +6,7 @@
 #include <chrono>
 #include <random>
 
+#include "cuda/dmabuf.h"
 #include "fabric/memory_region.h"
 #include "rail/fabric_rail.h"
 #include "simulated_machine.h"
@@ -242,6 +243,123 @@ TEST_P(GpuMemory, GoesToHostMemoryAndBack) {
     EXPECT_EQ(host, device.read(0, size));
     rails.a.deregister_memory(local);
     rails.b.deregister_memory(remote);
+}
+
+#ifdef FI_MR_DMABUF
+constexpr bool built_with_dmabuf = true;
+constexpr std::uint64_t by_dmabuf = FI_MR_DMABUF;
+#else
+constexpr bool built_with_dmabuf = false;
+constexpr std::uint64_t by_dmabuf = 1ULL << 40;
+#endif
+#define NEEDS_DMABUF() \
+    if (!built_with_dmabuf) GTEST_SKIP() << "libfabric's headers are older than 1.20"
+
+/// The range with the descriptor of its allocation, as the engine asks for one.
+class WithDmabuf {
+  public:
+    WithDmabuf(const Filled& memory, const cuda::ContextPtr& context, const cuda::Driver& driver)
+        : export_(cuda::export_dmabuf(*context, cuda::list_devices(driver).at(0),
+                                      cuda::describe_range(driver, memory.address(), memory.size))),
+          range_(memory.range()) {
+        EXPECT_TRUE(export_.dmabuf) << export_.absent_because;
+        if (!export_.dmabuf) return;
+        range_.dmabuf = export_.dmabuf->fd();
+        range_.dmabuf_base = export_.dmabuf->base();
+    }
+    /// `length` bytes from `offset` on.
+    [[nodiscard]] MemoryRange part(std::uint64_t offset, std::uint64_t length) const {
+        MemoryRange part = range_;
+        part.address += offset;
+        part.length = length;
+        return part;
+    }
+
+  private:
+    cuda::DmaBufExport export_;
+    MemoryRange range_;
+};
+
+/// A WRITE into the middle of memory that was registered as `range`, whatever way.
+void expect_written(TwoRails& rails, const Filled& source, const Filled& target, const MemoryRange& range) {
+    RegisteredMemory local = rails.a.register_memory(source.range());
+    RegisteredMemory remote = rails.b.register_memory(range);
+    const std::uint64_t inside = 333, length = range.length - 2 * inside;
+    const std::uint64_t offset = range.address - target.address();
+    const auto before = target.read(0, target.size);
+    auto wanted = before;
+    const auto sent = source.read(77, length);
+    std::copy(sent.begin(), sent.end(), wanted.begin() + static_cast<std::ptrdiff_t>(offset + inside));
+    EXPECT_EQ(rails.move(Work::Kind::write, local, source.address() + 77, remote, range.address + inside,
+                         length, 50'000),
+              Status::ok);
+    EXPECT_EQ(target.read(0, target.size), wanted);
+    rails.a.deregister_memory(local);
+    rails.b.deregister_memory(remote);
+}
+
+TEST_P(GpuMemory, IsReachedThroughADmabuf) {
+    NEEDS_DMABUF();
+    const cuda::ContextPtr gpu = context();
+    TwoRails rails(family());
+    const Filled source(gpu, 500'000, 5), target(gpu, 400'000, 6);
+    const WithDmabuf exported(target, gpu, driver());
+    const Disturbance no_addresses("gpu_address=off", {"*", other_nic});
+    EXPECT_THROW(rails.b.register_memory(target.range()), Error);
+    expect_written(rails, source, target, exported.part(0, 400'000));
+    expect_written(rails, source, target, exported.part(10'001, 100'000));
+}
+
+TEST_P(GpuMemory, IsReachedByAddressWhereDmabufsAreRefused) {
+    const cuda::ContextPtr gpu = context();
+    TwoRails rails(family());
+    const Filled source(gpu, 500'000, 7), target(gpu, 400'000, 8);
+    const WithDmabuf exported(target, gpu, driver());
+    const Disturbance refused("gpu_dmabuf=off");
+    expect_written(rails, source, target, exported.part(20'000, 200'000));
+}
+
+/// Registrations as the provider sees them, with answers of the test's for those by dmabuf.
+struct Registrations {
+    int answer = 0;  ///< 0: the provider's own
+    std::vector<bool> with_dmabuf;
+    fi_ops_mr* real = nullptr;
+};
+Registrations registrations;
+
+int watched_register(fid* domain, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** region) {
+    const bool dmabuf = (flags & by_dmabuf) != 0;
+    registrations.with_dmabuf.push_back(dmabuf);
+    if (dmabuf && registrations.answer) return registrations.answer;
+    return registrations.real->regattr(domain, attr, flags, region);
+}
+
+TEST_P(GpuMemory, ADmabufIsTriedFirstAndItsAbsenceAloneIsForgiven) {
+    NEEDS_DMABUF();
+    const cuda::ContextPtr gpu = context();
+    const Filled memory(gpu, 10'000, 9);
+    const WithDmabuf exported(memory, gpu, driver());
+    const Opened rail(device_of(family(), nic));
+    registrations = {0, {}, rail.domain.get()->mr};
+    fi_ops_mr watched = *registrations.real;
+    watched.regattr = watched_register;
+    rail.domain.get()->mr = &watched;
+    auto tries = [&](int answer, const MemoryRange& range) {
+        registrations.answer = answer;
+        registrations.with_dmabuf.clear();
+        const auto failed =
+            error_of([&] { const fabric::MemoryRegion region(rail.domain, rail.endpoint, range); });
+        EXPECT_EQ(failed.first == Status::ok, registrations.with_dmabuf.size() == 2 || answer == 0) << answer;
+        return registrations.with_dmabuf;
+    };
+    const MemoryRange range = exported.part(0, memory.size);
+    EXPECT_EQ(tries(0, range), std::vector<bool>({true}));
+    EXPECT_EQ(tries(0, memory.range()), std::vector<bool>({false})) << "there is none";
+    for (const int absent : {-FI_EOPNOTSUPP, -FI_EINVAL, -FI_ENOSYS, -FI_EBADFLAGS})
+        EXPECT_EQ(tries(absent, range), std::vector<bool>({true, false})) << absent;
+    for (const int failure : {-FI_ENOMEM, -FI_EIO})
+        EXPECT_EQ(tries(failure, range), std::vector<bool>({true})) << failure;
+    rail.domain.get()->mr = registrations.real;
 }
 
 TEST_P(GpuMemory, AnEngineAsksForItWhereThereAreGpusAndStagingIsNotForced) {

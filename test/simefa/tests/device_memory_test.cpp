@@ -95,6 +95,30 @@ TEST(DeviceMemoryRegistration, UnknownAddressesAreRefused) {
                  std::runtime_error);
 }
 
+TEST(DeviceMemoryRegistration, NeedsADomainThatAskedForIt) {
+    Side side;
+    EXPECT_THROW(side.add_region(gpu().address, device_size, Side::all_access, FI_HMEM_CUDA),
+                 std::runtime_error);
+}
+
+TEST(DeviceMemoryOptions, AreSettledWhenTheEndpointIsEnabled) {
+    SideOptions options = with_device_memory("efa-direct");
+    options.enable = false;
+    Side side(options);
+    auto set = [&](int value) {
+        return fi_setopt(&side.endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &value, sizeof value);
+    };
+    EXPECT_EQ(set(FI_HMEM_P2P_DISABLED), -FI_EOPNOTSUPP);
+    EXPECT_EQ(set(17), -FI_EINVAL);
+    EXPECT_EQ(set(FI_HMEM_P2P_REQUIRED), 0);
+    side.enable();
+    EXPECT_EQ(set(FI_HMEM_P2P_ENABLED), -FI_EOPBADSTATE);
+    int value = -1;
+    std::size_t length = sizeof value;
+    EXPECT_EQ(fi_getopt(&side.endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &value, &length), 0);
+    EXPECT_EQ(value, FI_HMEM_P2P_REQUIRED);
+}
+
 TEST(DeviceMemoryRegistration, DmaBuf) {
     struct {
         int fd;
@@ -117,6 +141,10 @@ TEST(DeviceMemoryRegistration, DmaBuf) {
     EXPECT_EQ(pair.wait_left().status, 0);
     EXPECT_EQ(std::memcmp(gpu().alias + 4096, pair.source.data(), 100), 0);
     EXPECT_EQ(fi_close(&region->fid), 0);
+    buffer.offset = device_size - 4096;
+    EXPECT_EQ(fi_mr_regattr(pair.right.domain, &attr, dmabuf_flag, &region), -FI_EINVAL) << "past its end";
+    buffer = {-1, 0, 4096, gpu().address};
+    EXPECT_EQ(fi_mr_regattr(pair.right.domain, &attr, dmabuf_flag, &region), -FI_EBADF);
 }
 
 }  // namespace
