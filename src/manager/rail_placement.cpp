@@ -70,4 +70,8 @@ RailSet RailPlacement::for_gpu(const std::string& pci) const {
     return to_rail_set(topology::rails_of_gpu(map_, gpu));
 }
 
+int RailPlacement::node_of_gpu(const std::string& pci) const {
+    return topology::visible_gpus(machine_, {&pci, 1}).front().numa;
+}
+
 }  // namespace railyard

@@ -31,6 +31,9 @@ class RailPlacement {
     /// All of them, with a line in the log, where the topology does not know the GPU. Never empty. Throws
     /// Error{invalid_param} for what is no PCI address.
     [[nodiscard]] RailSet for_gpu(const std::string& pci) const;
+    /// Its NUMA node, for topology::NodeBinding; topology::unknown_numa where nobody knows. Throws as
+    /// for_gpu.
+    [[nodiscard]] int node_of_gpu(const std::string& pci) const;
 
   private:
     topology::Machine machine_;  ///< nothing where no rail has a place

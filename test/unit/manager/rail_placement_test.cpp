@@ -56,6 +56,13 @@ TEST(GpuRails, AreSharedWhereThereAreFewer) {
     EXPECT_EQ(g6.of_gpu("0000:b4:00.0"), "rdmap150s0");
 }
 
+TEST(GpuRails, ItsNodeIsTheTopologys) {
+    const RailPlacement p5 = Rails("p5.48xl").place();
+    EXPECT_EQ(p5.node_of_gpu("0000:53:00.0"), 0);
+    EXPECT_EQ(p5.node_of_gpu("0000:ca:00.0"), 1);
+    EXPECT_EQ(p5.node_of_gpu("0000:01:00.0"), topology::unknown_numa);
+}
+
 std::string logged;
 
 TEST(GpuRails, AreAllWithALineInTheLogForAnUnknownGpu) {
