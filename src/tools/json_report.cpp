@@ -21,6 +21,34 @@ Json names(const Survey& survey, const std::vector<std::size_t>& indices) {
     return list;
 }
 
+Json text_or_null(const std::string& text) {
+    return text.empty() ? Json() : Json(text);
+}
+
+Json cuda_json(const Survey& survey) {
+    const GpuSurvey& cuda = *survey.cuda;
+    Json gpus = Json::array();
+    for (const GpuRow& row : cuda.gpus) {
+        const cuda::Device& device = row.device;
+        gpus.push_back({{"ordinal", device.ordinal},
+                        {"name", device.name},
+                        {"pci", device.pci},
+                        {"gpu_direct_rdma", device.gpu_direct_rdma},
+                        {"dmabuf", device.dma_buf},
+                        {"writes_ordering", row.writes_ordering},
+                        {"visibility", row.visibility}});
+    }
+    std::vector<std::size_t> rails;
+    for (std::size_t i = 0; i < survey.rails.size(); ++i) {
+        if (survey.rails[i].gpu_memory) rails.push_back(i);
+    }
+    return {{"built_with", cuda.built_with},
+            {"driver", text_or_null(cuda.driver)},
+            {"absent_because", text_or_null(cuda.absent_because)},
+            {"gpus", gpus},
+            {"hmem_rails", names(survey, rails)}};
+}
+
 }  // namespace
 
 std::string json_report(const Survey& survey) {
@@ -45,7 +73,8 @@ std::string json_report(const Survey& survey) {
         numa.push_back(
             {{"node", node.node}, {"rails", names(survey, topology::rails_of_nodes(survey.map, one))}});
     }
-    const Json report = {{"rails", rails}, {"gpus", gpus}, {"numa", numa}};
+    Json report = {{"rails", rails}, {"gpus", gpus}, {"numa", numa}};
+    if (survey.cuda) report["cuda"] = cuda_json(survey);
     // A device name comes from the kernel: whatever is no UTF-8 in it is replaced.
     return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
         command.survey.provider = params.provider;
         command.survey.devices = params.devices;
         command.survey.xml = params.topology_file;
+        command.survey.stage_always = params.vram_staging == "always";
         command.survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
         tools::declare(app, command);
         CLI11_PARSE(app, argc, argv);

@@ -55,6 +55,7 @@ RailRow live_row(const fabric::Device& device, const topology::Machine& machine)
     row.gbps = device.nic.gbps;
     row.state = state_of(info);
     row.attributes = attributes_of(info);
+    row.gpu_memory = device.caps.gpu_memory;
     if (const NicDesc* nic = nic_at(machine, row.pci)) {
         row.numa = nic->numa;
         if (row.gbps <= 0) row.gbps = nic->gbps;
@@ -66,7 +67,7 @@ RailRow live_row(const fabric::Device& device, const topology::Machine& machine)
 RailRow offline_row(const NicDesc& nic) {
     const char* fabric = nic.device_id == 0xefa0 ? "efa" : "efa-direct";
     const std::string name = nic.name.empty() ? to_string(nic.pci) : nic.name;
-    return {name, "efa", fabric, nic.pci, nic.numa, nic.gbps, "unknown", {}};
+    return {name, "efa", fabric, nic.pci, nic.numa, nic.gbps, "unknown", false, {}};
 }
 
 /// Their names, or how many there are where those would fill the screen.
@@ -95,7 +96,9 @@ void find_others(const SurveyOptions& options, const fabric::DeviceFilter& filte
 void find_rails(const SurveyOptions& options, Survey& survey) {
     const fabric::DeviceFilter filter = fabric::parse_device_filter(options.devices);
     try {
-        const std::vector<fabric::Device> devices = fabric::discover(options.provider, filter);
+        // As an engine asks.
+        const bool gpu_memory = survey.cuda && !survey.cuda->gpus.empty() && !options.stage_always;
+        const std::vector<fabric::Device> devices = fabric::discover(options.provider, filter, gpu_memory);
         survey.family = devices.front().family;
         for (const fabric::Device& device : devices)
             survey.rails.push_back(live_row(device, survey.machine));
@@ -126,6 +129,7 @@ Survey make_survey(const SurveyOptions& options) {
     if (options.offline) {
         find_efas(survey);
     } else {
+        survey.cuda = make_gpu_survey();
         find_rails(options, survey);
     }
     std::vector<topology::RailDesc> rails;

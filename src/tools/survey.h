@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/attributes.h"
+#include "tools/gpu_survey.h"
 #include "topology/rail_selection.h"
 
 namespace railyard::tools {
@@ -18,6 +19,7 @@ struct RailRow {
     int numa = topology::unknown_numa;
     double gbps = 0;                    ///< 0: unknown
     std::string state;                  ///< "up", "down" or "unknown"
+    bool gpu_memory = false;            ///< FI_HMEM was asked for and granted
     std::vector<Attribute> attributes;  ///< none offline
 };
 
@@ -30,18 +32,20 @@ struct Survey {
     topology::Machine machine;
     std::vector<RailRow> rails;
     topology::RailMap map;
+    std::optional<GpuSurvey> cuda;  ///< nothing offline
 };
 
 struct SurveyOptions {
     std::string xml;       ///< file to take the topology from; empty: this machine or HWLOC_XMLFILE
     bool offline = false;  ///< nothing but the topology: its EFAs are the rails
     std::string provider = "auto";
-    std::string devices;       ///< as the setting of that name
-    double max_host_gbps = 0;  ///< as topology::SelectionRules has it
+    std::string devices;        ///< as the setting of that name
+    double max_host_gbps = 0;   ///< as topology::SelectionRules has it
+    bool stage_always = false;  ///< vram_staging=always: rails are not asked for GPU memory
 };
 
-/// Asks libfabric (unless offline) and hwloc. Throws Error for a topology that cannot be read and for options
-/// that make no sense; no usable device is not an error but Survey::trouble.
+/// Asks libfabric and the CUDA driver (unless offline), and hwloc. Throws Error for a topology that cannot be
+/// read and for options that make no sense; no usable device is not an error but Survey::trouble.
 [[nodiscard]] Survey make_survey(const SurveyOptions& options);
 
 /// Names of the rails, in order.

@@ -55,17 +55,26 @@ std::string memory_text(std::uint64_t bytes) {
     return std::to_string(bytes >> 30) + " GiB";
 }
 
+const char* yes_no(bool value) {
+    return value ? "yes" : "no";
+}
+
+/// "-" where there was no reason to ask.
+const char* hmem_text(const Survey& survey, const RailRow& rail) {
+    return survey.cuda && !survey.cuda->gpus.empty() ? yes_no(rail.gpu_memory) : "-";
+}
+
 std::string rails_section(const Survey& survey) {
     std::string text = "Rails: " + std::to_string(survey.rails.size());
     if (!survey.family.empty()) text += ", family " + survey.family;
     text += "\n";
     if (!survey.rails.empty()) {
-        Table table({"#", "device", "provider", "fabric", "PCI", "NUMA", "Gbit/s", "state"});
+        Table table({"#", "device", "provider", "fabric", "PCI", "NUMA", "Gbit/s", "state", "FI_HMEM"});
         for (std::size_t i = 0; i < survey.rails.size(); ++i) {
             const RailRow& rail = survey.rails[i];
             table.add({std::to_string(i), rail.name, rail.provider, rail.fabric,
                        rail.pci ? to_string(*rail.pci) : "-", numa_text(rail.numa), gbps_text(rail.gbps),
-                       rail.state});
+                       rail.state, hmem_text(survey, rail)});
         }
         text += table.text();
     }
@@ -130,6 +139,25 @@ std::string gpus_section(const Survey& survey) {
     return "\nGPUs: " + std::to_string(survey.machine.gpus.size()) + ", in bus order\n" + table.text();
 }
 
+std::string cuda_section(const Survey& survey) {
+    if (!survey.cuda) return "";
+    const GpuSurvey& cuda = *survey.cuda;
+    std::string text = "\nCUDA: built with " + cuda.built_with;
+    text += cuda.driver.empty() ? ", no driver" : ", driver for CUDA " + cuda.driver;
+    if (!cuda.absent_because.empty()) text += ": " + cuda.absent_because;
+    text += "\n";
+    if (cuda.gpus.empty()) return text;
+    Table table({"ordinal", "name", "PCI", "memory", "GPUDirect RDMA", "dmabuf", "writes ordered for",
+                 "NIC's writes visible"});
+    for (const GpuRow& row : cuda.gpus) {
+        const cuda::Device& device = row.device;
+        table.add({std::to_string(device.ordinal), device.name, device.pci, memory_text(device.memory),
+                   yes_no(device.gpu_direct_rdma), yes_no(device.dma_buf), row.writes_ordering,
+                   row.visibility});
+    }
+    return text + table.text();
+}
+
 std::string nodes_section(const Survey& survey) {
     if (survey.machine.numa.empty()) return "\nNUMA nodes: unknown; host memory uses all rails\n";
     Table table({"node", "memory", "rails for host memory", "why"});
@@ -145,7 +173,7 @@ std::string nodes_section(const Survey& survey) {
 
 std::string text_report(const Survey& survey, bool every_attribute) {
     std::string text = survey.title + ", topology of " + survey.source + "\n\n" + rails_section(survey) +
-                       gpus_section(survey) + nodes_section(survey);
+                       gpus_section(survey) + cuda_section(survey) + nodes_section(survey);
     if (!survey.map.notes.empty()) text += "\n";
     for (const std::string& note : survey.map.notes)
         text += "Note: " + note + "\n";

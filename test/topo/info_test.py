@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""railyard-info as a user runs it.  info_test.py PROGRAM CASE [PROVIDER_DIRECTORY]
+"""railyard-info as a user runs it.  info_test.py PROGRAM CASE [PROVIDER_DIRECTORY [DRIVER_DIRECTORY]]
 
 What is expected of the instance types is computed here from the tables of instances.py, by rules written down anew, so that a
 mistake has to be made twice to pass.
@@ -162,7 +162,33 @@ def case_simulated(program):
     """Through libfabric and a simulated provider comes out what the topology alone says."""
     for instance in INSTANCES:
         done = run(program, "--json", HWLOC_XMLFILE=xml_of(instance), FI_PROVIDER="efa", FI_PROVIDER_PATH=sys.argv[3])
-        assert json.loads(done.stdout) == expected(instance), (instance.name, done.stdout)
+        report = json.loads(done.stdout)
+        assert report.pop("cuda")["hmem_rails"] in ([], [rail["name"] for rail in report["rails"]]), (instance.name, done.stdout)
+        assert report == expected(instance), (instance.name, done.stdout)
+
+
+def case_gpus(program):
+    """The GPUs of the fake driver, which are the topology's, and the rails that reach them."""
+    p5 = next(instance for instance in INSTANCES if instance.name == "p5.48xl")
+    wanted = expected(p5)
+    machine = {"HWLOC_XMLFILE": xml_of(p5), "FI_PROVIDER": "efa", "FI_PROVIDER_PATH": sys.argv[3], "CUDA_VISIBLE_DEVICES": "3,0"}
+    fake = {**machine, "LD_LIBRARY_PATH": sys.argv[4]}
+    found = json.loads(run(program, "--json", **fake).stdout)["cuda"]
+    assert [(gpu["ordinal"], gpu["pci"]) for gpu in found["gpus"]] == [(0, wanted["gpus"][3]["pci"]), (1, wanted["gpus"][0]["pci"])]
+    assert all(gpu["dmabuf"] and gpu["gpu_direct_rdma"] and gpu["visibility"] == "at once" for gpu in found["gpus"]), found
+    assert found["driver"] and found["absent_because"] is None and found["built_with"], found
+    assert found["hmem_rails"] == [rail["name"] for rail in wanted["rails"]], found
+    late = json.loads(run(program, "--json", FAKECUDA_LATE="1", FAKECUDA_DMABUF="0", **fake).stdout)["cuda"]["gpus"][0]
+    assert (late["dmabuf"], late["writes_ordering"], late["visibility"]) == (False, "none", "host flush"), late
+    for setting in ({"RAILYARD_VRAM_STAGING": "always"}, {"SIMEFA_SET": "gpu_memory=off"}):
+        found = json.loads(run(program, "--json", **fake, **setting).stdout)["cuda"]
+        assert found["gpus"] and found["hmem_rails"] == [], (setting, found)
+    text = run(program, **fake).stdout
+    assert wanted["gpus"][3]["pci"] in text and "CUDA: built with" in text and "FI_HMEM" in text, text
+    broken = run(program, "--json", FAKECUDA_FAIL="cuInit:0=999", **fake)
+    found = json.loads(broken.stdout)["cuda"]
+    assert found["driver"] is None and "cuInit" in found["absent_because"] and found["gpus"] == [], found
+    assert "cuda" not in json.loads(run(program, "--json", "--offline", **fake).stdout)
 
 
 def case_limit(program):

@@ -26,23 +26,26 @@ Survey small_survey() {
     survey.machine.numa = {{0, std::uint64_t{64} << 30, {}}};
     survey.machine.nics = {{"mlx5_0", {2, 0x41, 0, 1}, 12.5, 0, false, 3}};
     survey.machine.gpus = {{0, {2, 0x42, 0, 0}, 0, 0, 3}};
-    survey.rails = {{"mlx5_0",
-                     "verbs;ofi_rxm",
-                     "IB-0xfe80",
-                     PciAddress{2, 0x41, 0, 1},
-                     0,
-                     12.5,
-                     "up",
-                     {{"tx", "size", "1"}}},
-                    {"mlx5_0",
-                     "verbs;ofi_rxm",
-                     "IB-0xfe80",
-                     PciAddress{2, 0x41, 0, 1},
-                     0,
-                     12.5,
-                     "down",
-                     {{"tx", "size", "2"}}},
-                    {"bad\xffname", "tcp", "10.0.0.0/8", std::nullopt, -1, 0, "up", {{"tx", "size", "2"}}}};
+    survey.rails = {
+        {"mlx5_0",
+         "verbs;ofi_rxm",
+         "IB-0xfe80",
+         PciAddress{2, 0x41, 0, 1},
+         0,
+         12.5,
+         "up",
+         false,
+         {{"tx", "size", "1"}}},
+        {"mlx5_0",
+         "verbs;ofi_rxm",
+         "IB-0xfe80",
+         PciAddress{2, 0x41, 0, 1},
+         0,
+         12.5,
+         "down",
+         false,
+         {{"tx", "size", "2"}}},
+        {"bad\xffname", "tcp", "10.0.0.0/8", std::nullopt, -1, 0, "up", false, {{"tx", "size", "2"}}}};
     std::vector<topology::RailDesc> rails;
     for (const RailRow& row : survey.rails)
         rails.push_back({row.name, row.pci, row.gbps});
@@ -60,6 +63,56 @@ TEST(JsonReport, IsWhatProgramsExpect) {
         "gpus": [{"pci": "0002:42:00.0", "numa": 0, "rails": ["mlx5_0", "mlx5_0", "bad\ufffdname"]}],
         "numa": [{"node": 0, "rails": ["mlx5_0", "mlx5_0", "bad\ufffdname"]}]})");
     EXPECT_EQ(report, wanted);
+}
+
+/// The survey above with two GPUs, one of them of an old kind, and one rail that reaches them.
+Survey with_gpus() {
+    Survey survey = small_survey();
+    survey.rails[1].gpu_memory = true;
+    GpuSurvey& cuda = survey.cuda.emplace();
+    cuda.built_with = "own declarations";
+    cuda.driver = "12.8";
+    cuda::Device device;
+    device.ordinal = 0;
+    device.name = "NVIDIA H100";
+    device.pci = "0002:42:00.0";
+    device.memory = std::uint64_t{80} << 30;
+    device.gpu_direct_rdma = device.dma_buf = true;
+    cuda.gpus.push_back({device, "owner", "at once"});
+    device.ordinal = 1;
+    device.dma_buf = false;
+    cuda.gpus.push_back({device, "none", "read back"});
+    return survey;
+}
+
+TEST(JsonReport, HasWhatTheCudaDriverSays) {
+    const auto report = nlohmann::json::parse(json_report(with_gpus()));
+    EXPECT_EQ(report["cuda"], nlohmann::json::parse(R"({
+        "built_with": "own declarations", "driver": "12.8", "absent_because": null,
+        "gpus": [
+            {"ordinal": 0, "name": "NVIDIA H100", "pci": "0002:42:00.0", "gpu_direct_rdma": true, "dmabuf": true,
+             "writes_ordering": "owner", "visibility": "at once"},
+            {"ordinal": 1, "name": "NVIDIA H100", "pci": "0002:42:00.0", "gpu_direct_rdma": true, "dmabuf": false,
+             "writes_ordering": "none", "visibility": "read back"}],
+        "hmem_rails": ["mlx5_0"]})"));
+    const auto without = nlohmann::json::parse(json_report(small_survey()));
+    for (const char* part : {"rails", "gpus", "numa"})
+        EXPECT_EQ(report[part], without[part]) << part;
+}
+
+TEST(TextReport, HasWhatTheCudaDriverSays) {
+    const std::string text = text_report(with_gpus(), false);
+    for (const char* part : {"CUDA: built with own declarations, driver for CUDA 12.8\n", "NVIDIA H100",
+                             "80 GiB", "read back", "FI_HMEM"})
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+    EXPECT_NE(text.find("12.5    up     no"), std::string::npos) << text;
+    EXPECT_NE(text.find("12.5    down   yes"), std::string::npos) << text;
+    Survey none = small_survey();
+    none.cuda = {"CUDA 13.0 headers", "", "no such file", {}};
+    const std::string absent = text_report(none, false);
+    EXPECT_NE(absent.find("CUDA: built with CUDA 13.0 headers, no driver: no such file\n"), std::string::npos)
+        << absent;
+    EXPECT_EQ(text_report(small_survey(), false).find("CUDA"), std::string::npos);
 }
 
 TEST(JsonReport, OfNothing) {
