@@ -12,6 +12,7 @@ class ABSL_LOCKABLE Mutex {
   public:
     void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
     void unlock() noexcept ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+    [[nodiscard]] bool try_lock() noexcept ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
 
   private:
     std::mutex mutex_;

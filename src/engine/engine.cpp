@@ -17,6 +17,13 @@ const std::string& Engine::provider() const noexcept {
     return impl_->rails().provider();
 }
 
+const Params& Engine::params() const noexcept {
+    return impl_->params();
+}
+Gpus& Engine::gpus() noexcept {
+    return impl_->gpus();
+}
+
 std::shared_ptr<Registration> Engine::register_memory(std::uint64_t address, std::uint64_t length,
                                                       std::uint64_t device_id, MemoryType type) {
     return impl_->register_memory(address, length, device_id, type);

@@ -21,6 +21,7 @@ namespace railyard {
 class Registration;  // local memory, registered on the rails (manager/registration.h)
 class RemoteRegion;  // a peer's registered memory (manager/remote_region.h)
 class Transfer;      // request handle (engine/transfer.h)
+class Gpus;          // of this engine (manager/gpus.h)
 class StartControl;  // decides when a posted transfer starts (engine/start_control.h)
 
 enum class Operation : std::uint8_t { read, write };
@@ -86,6 +87,8 @@ class Engine {
     [[nodiscard]] std::size_t rail_count() const noexcept;
     /// Provider name of the rails as libfabric gives it, for messages and metadata.
     [[nodiscard]] const std::string& provider() const noexcept;
+    [[nodiscard]] const Params& params() const noexcept;
+    [[nodiscard]] Gpus& gpus() noexcept;
 
     // Memory
 

@@ -35,6 +35,8 @@ class Engine::Impl final : private RequestSender {
 
     [[nodiscard]] const std::string& agent() const noexcept { return config_.agent_name; }
     [[nodiscard]] const RailManager& rails() const noexcept { return *rails_; }
+    [[nodiscard]] const Params& params() const noexcept { return config_.params; }
+    [[nodiscard]] Gpus& gpus() noexcept { return rails_->gpus(); }
 
     // engine_memory.cpp
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,

@@ -187,7 +187,6 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     transfer.posted = true;
     transfer.measured = false;
     transfer.polls = 0;
-    transfer.posted_at = now_ns();
     const std::uint32_t count = count_submissions(transfer);
     // A transfer without data is one part that is over at once.
     // Whoever starts a held transfer has a part of its own, so that the round outlasts the hand-overs.
@@ -213,6 +212,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
 }
 
 void Engine::Impl::start(Transfer& transfer) noexcept {
+    transfer.posted_at = now_ns();
     if (count_submissions(transfer) == 0) transfer.part_done(Status::ok);
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
         const Transfer::RouteRange chosen = choose_routes(transfer, lane);

@@ -134,6 +134,12 @@ bool ProgressThread::ready_to_block() noexcept {
 
 void ProgressThread::block() noexcept {
     asleep_.store(true, std::memory_order_seq_cst);
+    // What came before asleep_ could be seen found nobody to wake.
+    if (chore_()) {
+        asleep_.store(false, std::memory_order_seq_cst);
+        last_work_ = now_ns();
+        return;
+    }
     const bool may_block = ready_to_block() && !stop_.load(std::memory_order_seq_cst);
     if (all_waitable_ && may_block) {
         epoll_event events[16];

@@ -61,9 +61,6 @@ class Transfer : public Work {
     PeerAddress control_address = no_address;
 
     StartControl* start_control = nullptr;  ///< nullptr: a post starts at once
-    /// For the start control alone.
-    std::uint64_t start_ticket = 0;
-    Transfer* next_held = nullptr;
 
     bool posted = false;
     bool measured = false;            ///< this round is in the rate model already
