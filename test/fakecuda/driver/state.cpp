@@ -1,5 +1,7 @@
 #include "state.h"
 
+#include <sys/mman.h>
+
 #include "api.h"
 
 namespace fakecuda {
@@ -7,6 +9,13 @@ namespace fakecuda {
 State& state() {
     static auto* const instance = new State;
     return *instance;
+}
+
+std::uintptr_t handle_space() {
+    constexpr std::size_t bytes = std::size_t{1} << 30;  // 16 million handles
+    static void* const space =
+        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return space == MAP_FAILED ? 0x7000 : reinterpret_cast<std::uintptr_t>(space);
 }
 
 CUresult enter_any_time(const char* function) {

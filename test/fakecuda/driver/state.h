@@ -33,6 +33,9 @@ struct Handle {  ///< physical memory of cuMemCreate
     bool gpu_direct = false;
 };
 
+/// Where the addresses lie that are handed out as handles.
+std::uintptr_t handle_space();
+
 struct State {
     std::atomic<bool> initialised{false};
     Settings settings;  ///< written by cuInit alone, before `initialised`
@@ -56,10 +59,11 @@ struct State {
     [[nodiscard]] int device_count() const { return static_cast<int>(settings.devices.size()); }
     [[nodiscard]] bool is_device(int device) const { return device >= 0 && device < device_count(); }
 
-    /// Never given twice, so a handle that was destroyed is told from every living one.
+    /// Never given twice, so a handle that was destroyed is told from every living one. Like the driver's
+    /// they are addresses of mapped memory, which nobody can read here.
     template <class T>
     T make_handle() {
-        return reinterpret_cast<T>(static_cast<std::uintptr_t>(0x7000 + 64 * next_handle++));
+        return reinterpret_cast<T>(handle_space() + 64 * next_handle++);
     }
 };
 
