@@ -83,12 +83,16 @@ HostEngine::HostEngine(const nixlBackendInitParams& init)
     : nixlBackendEngine(&init),
       agent_(init.localAgent),
       progress_thread_(init.enableProgTh),
-      engine_(std::make_unique<Engine>(engine_config(init))) {
+      engine_(std::make_unique<Engine>(engine_config(init))),
+      streams_(std::make_unique<StreamTransfers>(*engine_)) {
     RAILYARD_LOG(info, agent_.c_str(), "engine open: provider %s, %zu rails, progress thread %s",
                  engine_->provider().c_str(), engine_->rail_count(), progress_thread_ ? "on" : "off");
 }
 
-HostEngine::~HostEngine() = default;
+HostEngine::~HostEngine() {
+    streams_->close();
+    engine_.reset();  // transfers that are left refer to streams_
+}
 
 template <class Body>
 nixl_status_t HostEngine::guarded_call(const char* name, Body&& body) const noexcept {
@@ -158,6 +162,15 @@ nixl_status_t HostEngine::unloadMD(nixlBackendMD* input) {
     });
 }
 
+void HostEngine::put_on_stream(Transfer& transfer, const nixl_blob_t& stream) const {
+    try {
+        streams_->attach(transfer, stream);
+    } catch (...) {
+        engine_->release(&transfer);
+        throw;
+    }
+}
+
 nixl_status_t HostEngine::prepXfer(const nixl_xfer_op_t& operation, const nixl_meta_dlist_t& local,
                                    const nixl_meta_dlist_t& remote, const std::string& remote_agent,
                                    nixlBackendReqH*& handle, const nixl_opt_b_args_t* options) const {
@@ -166,8 +179,11 @@ nixl_status_t HostEngine::prepXfer(const nixl_xfer_op_t& operation, const nixl_m
         memory_type(remote.getType(), "remote descriptors refused");
         std::optional<std::string_view> notification;
         if (options != nullptr && options->hasNotif) notification = options->notifMsg;
-        handle = as_handle(engine_->prepare(operation_of(operation), local_descriptors(local),
-                                            remote_descriptors(remote), remote_agent, notification));
+        Transfer* const transfer = engine_->prepare(operation_of(operation), local_descriptors(local),
+                                                    remote_descriptors(remote), remote_agent, notification);
+        if (options != nullptr && !options->customParam.empty())
+            put_on_stream(*transfer, options->customParam);
+        handle = as_handle(transfer);
         return NIXL_SUCCESS;
     });
 }

@@ -10,6 +10,7 @@
 #include "common/mutex.h"
 #include "engine/engine.h"
 #include "plugin/memory_table.h"
+#include "stream/stream_transfers.h"
 
 namespace railyard::plugin {
 
@@ -32,6 +33,7 @@ class HostEngine final : public nixlBackendEngine {
     nixl_status_t disconnect(const std::string& remote_agent) override;
     nixl_status_t unloadMD(nixlBackendMD* input) override;
 
+    /// `customParam`: empty, or a CUstream that the transfer's posts are ordered on (docs/streams.md).
     nixl_status_t prepXfer(const nixl_xfer_op_t& operation, const nixl_meta_dlist_t& local,
                            const nixl_meta_dlist_t& remote, const std::string& remote_agent,
                            nixlBackendReqH*& handle, const nixl_opt_b_args_t* options) const override;
@@ -69,12 +71,15 @@ class HostEngine final : public nixlBackendEngine {
     nixl_status_t guarded_call(const char* name, Body&& body) const noexcept;
     /// Throws Error{not_supported} for memory that is neither host nor GPU memory.
     static MemoryType memory_type(nixl_mem_t type, const char* what);
+    /// Releases the transfer where it throws.
+    void put_on_stream(Transfer& transfer, const nixl_blob_t& stream) const;
     const std::shared_ptr<Registration>& registered_region(const nixlBackendMD* meta) const;
 
     const std::string agent_;
     const bool progress_thread_;
     MemoryTable memory_;
-    const std::unique_ptr<Engine> engine_;
+    std::unique_ptr<Engine> engine_;
+    const std::unique_ptr<StreamTransfers> streams_;
     Mutex arrived_mutex_;
     std::vector<Notification> arrived_ ABSL_GUARDED_BY(arrived_mutex_);  ///< taken, not yet with the host
 };

@@ -1,0 +1,247 @@
+#include "stream/lane.h"
+
+#include <climits>
+
+#include "common/log.h"
+#include "cuda/driver.h"
+#include "engine/transfer.h"
+#include "manager/gpus.h"
+
+namespace railyard {
+namespace {
+
+/// Above every number, and by less than half of the range: streams compare cyclically.
+constexpr std::uint64_t all_done = INT64_MAX;
+
+}  // namespace
+
+HeldTransfer::HeldTransfer(std::shared_ptr<StreamLane> lane, Transfer& transfer, bool waits)
+    : lane_(std::move(lane)), transfer_(transfer), waits_(waits) {
+    lane_->users.fetch_add(1, std::memory_order_relaxed);
+}
+
+Status HeldTransfer::hold(Transfer&) noexcept {
+    return lane_->post(*this);
+}
+
+void HeldTransfer::data_ended(Transfer&, Status) noexcept {
+    lane_->ended(*this);
+}
+
+void HeldTransfer::stopped(Transfer&) noexcept {
+    lane_->stop(*this);
+}
+
+void HeldTransfer::gone(Transfer&) noexcept {
+    lane_->users.fetch_sub(1, std::memory_order_acq_rel);
+    delete this;
+}
+
+void StartList::append(HeldTransfer& held) noexcept {
+    held.next_start_ = nullptr;
+    (last ? last->next_start_ : first) = &held;
+    last = &held;
+}
+
+StreamLane::StreamLane(const cuda::Driver& driver, const StreamPlace& place, LaneMemory& memory,
+                       std::atomic<std::uint32_t>& armed)
+    : driver_(driver), place_(place), memory_(memory), armed_(armed), cell_(memory.take()) {
+    try {
+        const cuda::ContextGuard guard(driver, place_.context);
+        guard.require();
+        cuda::check(driver, driver.event_create(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    } catch (...) {
+        memory_.give_back(cell_);
+        throw;
+    }
+}
+
+Status StreamLane::refuse(const char* call, unsigned result) const noexcept {
+    const char* name = nullptr;
+    driver_.get_error_name(static_cast<CUresult>(result), &name);
+    RAILYARD_LOG(error, "stream", "post on stream %p of GPU %d: %s: %s", static_cast<void*>(place_.handle),
+                 place_.gpu->ordinal(), call, name ? name : "unknown error");
+    return Status::backend;
+}
+
+Status StreamLane::refuse_capture() const noexcept {
+    RAILYARD_LOG(
+        error, "stream",
+        "post on stream %p refused: it is being captured, and a graph would run the transfer at its first "
+        "launch only; end the capture before the post, or post on another stream",
+        static_cast<void*>(place_.handle));
+    return Status::not_supported;
+}
+
+Status StreamLane::post(HeldTransfer& held) noexcept {
+    const MutexLock posting(post_mutex_);
+    if (closed_) return Status::not_allowed;
+    const cuda::ContextGuard guard(driver_, place_.context);
+    if (!guard.pushed()) return refuse("cuCtxPushCurrent", CUDA_ERROR_INVALID_CONTEXT);
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUresult asked = driver_.stream_is_capturing(place_.handle, &capture);
+    if (asked == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || capture != CU_STREAM_CAPTURE_STATUS_NONE)
+        return refuse_capture();
+    if (asked != CUDA_SUCCESS) return refuse("cuStreamIsCapturing", asked);
+    std::uint64_t number = 0;
+    {
+        const MutexLock lock(queue_mutex_);
+        number = issued_ + 1;
+    }
+    const Status status = put_on_stream(held, number);
+    if (status == Status::in_progress) enqueue(held, number);
+    return status;
+}
+
+Status StreamLane::put_on_stream(const HeldTransfer& held, std::uint64_t number) noexcept {
+    CUresult result =
+        driver_.stream_write_value64(place_.handle, cell_.trigger, number, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (result != CUDA_SUCCESS) return refuse("cuStreamWriteValue64", result);
+    // From here on the stream has the number, whatever else fails.
+    event_behind_ = false;
+    if (held.waits_) {
+        const bool flush = place_.gpu->visibility() == cuda::Visibility::stream_flush;
+        result = driver_.stream_wait_value64(
+            place_.handle, cell_.done, number,
+            CU_STREAM_WAIT_VALUE_GEQ | (flush ? unsigned{CU_STREAM_WAIT_VALUE_FLUSH} : 0u));
+        if (result != CUDA_SUCCESS) {
+            skip(number);
+            return refuse("cuStreamWaitValue64", result);
+        }
+    }
+    if (const unsigned recorded = record_event(); recorded != CUDA_SUCCESS) {
+        skip(number);
+        return refuse("cuEventRecord", recorded);
+    }
+    return Status::in_progress;
+}
+
+unsigned StreamLane::record_event() noexcept {
+    const CUresult result = driver_.event_record(event_, place_.handle);
+    event_behind_ = result == CUDA_SUCCESS;
+    return result;
+}
+
+void StreamLane::enqueue(HeldTransfer& held, std::uint64_t number) noexcept {
+    const MutexLock lock(queue_mutex_);
+    issued_ = number;
+    held.number_ = number;
+    held.armed_ = true;
+    held.failed_ = false;
+    held.next_ = nullptr;
+    held.previous_ = last_;
+    (last_ ? last_->next_ : first_) = &held;
+    last_ = &held;
+    if (!first_armed_) {
+        first_armed_ = &held;
+        next_number_.store(number, std::memory_order_relaxed);
+    }
+    // Whoever stopped it earlier found it in no queue.
+    if (held.stopped_.load(std::memory_order_seq_cst)) any_stopped_.store(true, std::memory_order_seq_cst);
+    // The progress thread says that it sleeps, then looks at this; the post looks whether it sleeps after it.
+    armed_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void StreamLane::skip(std::uint64_t number) noexcept {
+    const MutexLock lock(queue_mutex_);
+    issued_ = number;
+    publish();
+}
+
+void StreamLane::publish() noexcept {
+    if (open_) return;
+    cell_.words->done.store(first_ ? first_->number_ - 1 : issued_, std::memory_order_release);
+}
+
+void StreamLane::ended(HeldTransfer& held) noexcept {
+    const MutexLock lock(queue_mutex_);
+    (held.previous_ ? held.previous_->next_ : first_) = held.next_;
+    (held.next_ ? held.next_->previous_ : last_) = held.previous_;
+    publish();
+}
+
+void StreamLane::stop(HeldTransfer& held) noexcept {
+    held.stopped_.store(true, std::memory_order_seq_cst);
+    any_stopped_.store(true, std::memory_order_seq_cst);
+}
+
+void StreamLane::collect(StartList& list) noexcept {
+    const std::uint64_t reached = cell_.words->trigger.load(std::memory_order_acquire);
+    const bool some_stopped = any_stopped_.load(std::memory_order_relaxed);
+    if (reached < next_number_.load(std::memory_order_relaxed) && !some_stopped) return;
+    const MutexLock lock(queue_mutex_);
+    if (some_stopped) any_stopped_.store(false, std::memory_order_seq_cst);
+    HeldTransfer* left = nullptr;
+    for (HeldTransfer* held = first_armed_; held; held = held->next_) {
+        if (!held->armed_) continue;
+        if (held->number_ <= reached || held->failed_ || held->stopped_.load(std::memory_order_seq_cst)) {
+            held->armed_ = false;
+            list.append(*held);
+            armed_.fetch_sub(1, std::memory_order_relaxed);
+            continue;
+        }
+        if (!left) left = held;
+        if (!some_stopped) break;
+    }
+    first_armed_ = left;
+    next_number_.store(left ? left->number_ : UINT64_MAX, std::memory_order_relaxed);
+}
+
+void StreamLane::check() noexcept {
+    if (next_number_.load(std::memory_order_relaxed) == UINT64_MAX) return;
+    // A post may wait in the driver until a transfer ends, which may need this thread.
+    if (!post_mutex_.try_lock()) return;
+    const cuda::ContextGuard guard(driver_, place_.context);
+    const CUresult result = guard.pushed() ? driver_.event_query(event_) : CUDA_ERROR_INVALID_CONTEXT;
+    if (result != CUDA_ERROR_NOT_READY && !closed_) {
+        const char* name = nullptr;
+        if (result != CUDA_SUCCESS) driver_.get_error_name(result, &name);
+        fail_armed(result == CUDA_SUCCESS ? "what was put on it did not run" : name ? name : "unknown error");
+    }
+    post_mutex_.unlock();
+}
+
+/// With the post lock held, so that the event stands behind all that is armed.
+void StreamLane::fail_armed(const char* why) noexcept {
+    const std::uint64_t reached = cell_.words->trigger.load(std::memory_order_acquire);
+    unsigned failed = 0;
+    {
+        const MutexLock lock(queue_mutex_);
+        for (HeldTransfer* held = first_armed_; held; held = held->next_) {
+            if (!held->armed_ || held->number_ <= reached) continue;
+            held->transfer_.stop(Status::backend);  // its round is open: it has not been started
+            held->failed_ = true;
+            ++failed;
+        }
+        if (failed) any_stopped_.store(true, std::memory_order_seq_cst);
+    }
+    if (failed)
+        RAILYARD_LOG(error, "stream", "stream %p of GPU %d will never come to %u transfers posted on it: %s",
+                     static_cast<void*>(place_.handle), place_.gpu->ordinal(), failed, why);
+}
+
+bool StreamLane::finished() noexcept {
+    const MutexLock posting(post_mutex_);
+    const cuda::ContextGuard guard(driver_, place_.context);
+    if (!guard.pushed()) return true;  // the context is gone, and its streams with it
+    if (!event_behind_ && record_event() != CUDA_SUCCESS) return false;
+    return driver_.event_query(event_) != CUDA_ERROR_NOT_READY;
+}
+
+void StreamLane::open() noexcept {
+    const MutexLock lock(queue_mutex_);
+    open_ = true;
+    cell_.words->done.store(all_done, std::memory_order_release);
+}
+
+void StreamLane::close(bool stream_is_through) noexcept {
+    const MutexLock posting(post_mutex_);
+    if (closed_) return;
+    closed_ = true;
+    open();
+    const cuda::ContextGuard guard(driver_, place_.context);
+    if (guard.pushed()) driver_.event_destroy(event_);
+    if (stream_is_through) memory_.give_back(cell_);
+}
+
+}  // namespace railyard

@@ -1,0 +1,59 @@
+#include "stream/lane_memory.h"
+
+#include <new>
+
+#include "common/log.h"
+#include "cuda/pinned_memory.h"
+
+namespace railyard {
+namespace {
+
+constexpr std::size_t cells_per_slab = 512;  // 64 KiB
+
+}  // namespace
+
+LaneMemory::LaneMemory(cuda::ContextPtr context) : context_(std::move(context)) {}
+
+LaneMemory::~LaneMemory() {
+    const MutexLock lock(mutex_);
+    if (out_ == 0) return;
+    RAILYARD_LOG(
+        warn, "stream",
+        "GPU %d: %zu streams have not come to the transfers posted on them: %zu bytes of pinned memory "
+        "that they will write to are left allocated",
+        context_->ordinal(), out_, slabs_.size() * cells_per_slab * sizeof(LaneCell));
+    for (auto& slab : slabs_)
+        static_cast<void>(slab.release());
+}
+
+void LaneMemory::grow() {
+    // give_back() must not fail.
+    free_.reserve((slabs_.size() + 1) * cells_per_slab);
+    slabs_.push_back(std::make_unique<cuda::PinnedMemory>(context_, cells_per_slab * sizeof(LaneCell)));
+    const cuda::PinnedMemory& slab = *slabs_.back();
+    for (std::size_t i = 0; i < cells_per_slab; ++i) {
+        const std::size_t offset = i * sizeof(LaneCell);
+        const std::uint64_t address = slab.device_address() + offset;
+        free_.push_back({new (slab.data() + offset) LaneCell, address + offsetof(LaneCell, trigger),
+                         address + offsetof(LaneCell, done)});
+    }
+}
+
+LaneMemory::Cell LaneMemory::take() {
+    const MutexLock lock(mutex_);
+    if (free_.empty()) grow();
+    const Cell cell = free_.back();
+    free_.pop_back();
+    ++out_;
+    cell.words->trigger.store(0, std::memory_order_relaxed);
+    cell.words->done.store(0, std::memory_order_relaxed);
+    return cell;
+}
+
+void LaneMemory::give_back(const Cell& cell) noexcept {
+    const MutexLock lock(mutex_);
+    free_.push_back(cell);
+    --out_;
+}
+
+}  // namespace railyard

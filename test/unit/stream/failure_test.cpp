@@ -1,0 +1,159 @@
+// What fails ends, and holds no stream up.
+#include "stream_pair.h"
+
+namespace railyard::test {
+namespace {
+
+class StreamFailure : public OnStreams {};
+
+TEST_P(StreamFailure, APostThatTheDriverRefusesIsAnErrorAndTheNextOneWorks) {
+    StreamPair side(thread(), "both");
+    const ProgramStream stream(context());
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    Transfer* transfer = side.prepare(Operation::write, source, target, stream);
+    for (const char* call : {"cuStreamIsCapturing", "cuStreamWriteValue64", "cuStreamWaitValue64",
+                             "cuEventRecord", "cuCtxPushCurrent"}) {
+        LogLines log;
+        fake().fail(call, 1, CUDA_ERROR_INVALID_HANDLE);
+        EXPECT_EQ(side.pair.a->post(*transfer), Status::backend) << call;
+        EXPECT_TRUE(log.contain(call)) << call;
+        EXPECT_EQ(side.pair.a->poll(*transfer), Status::backend) << call;
+        EXPECT_TRUE(side.until_idle(stream)) << "hangs after " << call;
+        fake().fail_nothing();
+        std::fill(target.bytes.begin(), target.bytes.end(), std::uint8_t{0});
+        EXPECT_EQ(side.pair.run(*transfer), Status::ok) << call;
+        EXPECT_TRUE(target.bytes == source.bytes) << call;
+    }
+    EXPECT_TRUE(side.until_idle(stream));
+    side.pair.a->release(transfer);
+}
+
+TEST_P(StreamFailure, ADeadStreamEndsItsTransfers) {
+    StreamPair side(thread(), "both");
+    const ProgramStream dead(context()), alive(context());
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    Transfer* first = side.prepare(Operation::write, source, target, dead);
+    Transfer* second = side.prepare(Operation::read, source, target, dead);
+    Transfer* other = side.prepare(Operation::write, source, target, alive);
+    StreamGate gate(dead);
+    ASSERT_TRUE(side.pair.until([&] { return gate.reached(); }));
+    ASSERT_EQ(side.pair.a->post(*first), Status::in_progress);
+    ASSERT_EQ(side.pair.a->post(*second), Status::in_progress);
+    LogLines log;
+    fake().fail("execute", 1, CUDA_ERROR_LAUNCH_FAILED);
+    gate.open();
+    EXPECT_EQ(side.pair.wait(*first), Status::backend);
+    EXPECT_EQ(side.pair.wait(*second), Status::backend);
+    EXPECT_TRUE(log.contain("CUDA_ERROR_LAUNCH_FAILED"));
+    EXPECT_EQ(target.bytes[0], 0);
+    EXPECT_EQ(side.pair.run(*first), Status::backend);  // and again
+    EXPECT_EQ(side.pair.run(*other), Status::ok);
+    for (Transfer* transfer : {first, second, other})
+        side.pair.a->release(transfer);
+}
+
+TEST_P(StreamFailure, AStreamDestroyedByTheProgramStillRunsWhatIsOnIt) {
+    StreamPair side(thread());
+    ProgramStream stream(context());
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    Transfer* posted = side.prepare(Operation::write, source, target, stream);
+    Transfer* later = side.prepare(Operation::write, source, target, stream);
+    StreamGate gate(stream);
+    ASSERT_EQ(side.pair.a->post(*posted), Status::in_progress);
+    stream.destroy();
+    gate.open();
+    EXPECT_EQ(side.pair.wait(*posted), Status::ok);
+    EXPECT_TRUE(target.bytes == source.bytes);
+    LogLines log;
+    EXPECT_EQ(side.pair.a->post(*later), Status::backend);
+    EXPECT_TRUE(log.contain("CUDA_ERROR_INVALID_HANDLE"));
+    side.pair.a->release(posted);
+    side.pair.a->release(later);
+}
+
+/// The program takes the whole context away, with what is on its streams.
+TEST_P(StreamFailure, AContextThatIsGoneEndsItsTransfers) {
+    StreamPair side(thread());
+    CUcontext own = nullptr, popped = nullptr;
+    auto* const create =
+        reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(symbol("cuCtxCreate_v2"));
+    auto* const destroy = reinterpret_cast<CUresult (*)(CUcontext)>(symbol("cuCtxDestroy_v2"));
+    ASSERT_EQ(create(&own, 0, 0), CUDA_SUCCESS);
+    CUstream stream = nullptr;
+    ASSERT_EQ(driver().stream_create(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ASSERT_EQ(driver().ctx_pop_current(&popped), CUDA_SUCCESS);
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    const auto region = side.pair.publish(target);
+    const LocalDescriptor from = source.local(0, 4096);
+    const RemoteDescriptor to{target.address(), 4096, &region};
+    Transfer* transfer = side.pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    side.streams->attach(*transfer, {reinterpret_cast<const char*>(&stream), sizeof(stream)});
+    EXPECT_EQ(side.pair.run(*transfer), Status::ok);
+    ASSERT_EQ(destroy(own), CUDA_SUCCESS);
+    EXPECT_EQ(side.pair.a->post(*transfer), Status::backend);
+    side.pair.a->release(transfer);
+}
+
+TEST_P(StreamFailure, ACapturedStreamIsRefusedWithTheRemedy) {
+    StreamPair side(thread());
+    const ProgramStream stream(context());
+    auto* const begin =
+        reinterpret_cast<CUresult (*)(CUstream, CUstreamCaptureMode)>(symbol("cuStreamBeginCapture_v2"));
+    auto* const end = reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(symbol("cuStreamEndCapture"));
+    auto* const destroy = reinterpret_cast<CUresult (*)(CUgraph)>(symbol("cuGraphDestroy"));
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    Transfer* transfer = side.prepare(Operation::write, source, target, stream);
+    const ContextGuard guard(*stream.context());
+    ASSERT_EQ(begin(stream.handle(), CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    {
+        LogLines log;
+        EXPECT_EQ(side.pair.a->post(*transfer), Status::not_supported);
+        EXPECT_TRUE(log.contain("end the capture before the post"));
+    }
+    CUgraph graph = nullptr;
+    ASSERT_EQ(end(stream.handle(), &graph), CUDA_SUCCESS);
+    EXPECT_EQ(side.pair.run(*transfer), Status::ok);
+    EXPECT_EQ(destroy(graph), CUDA_SUCCESS);
+    side.pair.a->release(transfer);
+}
+
+TEST_P(StreamFailure, APeerThatWentAwayEndsTransfersInFlight) {
+    StreamPair side(thread(), "both");
+    const ProgramStream stream(context());
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    Transfer* waiting = side.prepare(Operation::write, source, target, stream);
+    StreamGate gate(stream);
+    ASSERT_EQ(side.pair.a->post(*waiting), Status::in_progress);
+    side.pair.a->disconnect("beta");
+    // The stream has not come to it, and need not.
+    EXPECT_EQ(side.pair.wait(*waiting), Status::remote_disconnect);
+    EXPECT_EQ(side.pair.a->post(*waiting), Status::remote_disconnect);
+    gate.open();
+    EXPECT_TRUE(side.until_idle(stream));
+    side.pair.a->release(waiting);
+}
+
+TEST_P(StreamFailure, ReleaseInFlightHoldsNoStreamUp) {
+    for (const bool reached : {false, true}) {
+        StreamPair side(thread(), "both");
+        const ProgramStream stream(context());
+        Buffer source(*side.pair.a, 1 << 20, 7), target(*side.pair.b, 1 << 20);
+        Transfer* released = side.prepare(Operation::write, source, target, stream);
+        Transfer* next = side.prepare(Operation::write, source, target, stream);
+        StreamGate gate(stream);
+        if (reached) gate.open();
+        ASSERT_EQ(side.pair.a->post(*released), Status::in_progress);
+        ASSERT_EQ(side.pair.a->post(*next), Status::in_progress);
+        side.pair.a->release(released);
+        gate.open();
+        EXPECT_EQ(side.pair.wait(*next), Status::ok);
+        EXPECT_TRUE(target.bytes == source.bytes);
+        EXPECT_TRUE(side.until_idle(stream));
+        side.pair.a->release(next);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, StreamFailure, testing::Bool(), mode_name);
+
+}  // namespace
+}  // namespace railyard::test

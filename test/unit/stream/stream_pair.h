@@ -1,0 +1,155 @@
+// Two engines over tcp, one of which orders its transfers on streams of the fake driver.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <stdexcept>
+
+#include "common/log.h"
+#include "conformance/engine_pair.h"
+#include "on_fake_driver.h"
+#include "stream/stream_transfers.h"
+
+namespace railyard::test {
+
+using cuda::ContextGuard;
+using cuda::ContextPtr;
+using cuda::fake;
+
+/// A stream of the program's own.
+class ProgramStream {
+  public:
+    explicit ProgramStream(ContextPtr context) : context_(std::move(context)) {
+        const ContextGuard guard(*context_);
+        EXPECT_EQ(driver().stream_create(&handle_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    }
+    ~ProgramStream() { destroy(); }
+    ProgramStream(const ProgramStream&) = delete;
+    ProgramStream& operator=(const ProgramStream&) = delete;
+
+    void destroy() {
+        const ContextGuard guard(*context_);
+        if (handle_) {
+            EXPECT_EQ(driver().stream_destroy(handle_), CUDA_SUCCESS);
+        }
+        handle_ = nullptr;
+    }
+    /// Stands for a kernel that works on host memory.
+    void launch(std::function<void()> work) const {
+        const ContextGuard guard(*context_);
+        const auto call = [](void* user) {
+            const std::unique_ptr<std::function<void()>> mine(static_cast<std::function<void()>*>(user));
+            (*mine)();
+        };
+        EXPECT_EQ(driver().launch_host_func(handle_, call, new std::function(std::move(work))), CUDA_SUCCESS);
+    }
+    [[nodiscard]] bool idle() const {
+        const ContextGuard guard(*context_);
+        return driver().stream_query(handle_) != CUDA_ERROR_NOT_READY;
+    }
+    /// As a program hands it over in customParam.
+    [[nodiscard]] std::string param() const {
+        return {reinterpret_cast<const char*>(&handle_), sizeof(handle_)};
+    }
+    [[nodiscard]] CUstream handle() const { return handle_; }
+    [[nodiscard]] const cuda::Driver& driver() const { return context_->driver(); }
+    [[nodiscard]] const ContextPtr& context() const { return context_; }
+
+  private:
+    ContextPtr context_;
+    CUstream handle_ = nullptr;
+};
+
+/// Holds a stream up until it is opened.
+class StreamGate {
+  public:
+    explicit StreamGate(const ProgramStream& stream) {
+        stream.launch([open = open_, reached = reached_] {
+            *reached = true;
+            while (!*open)
+                std::this_thread::sleep_for(std::chrono::microseconds(50));
+        });
+    }
+    ~StreamGate() { open(); }
+    StreamGate(const StreamGate&) = delete;
+    StreamGate& operator=(const StreamGate&) = delete;
+    void open() { *open_ = true; }
+    [[nodiscard]] bool reached() const { return *reached_; }
+
+  private:
+    const std::shared_ptr<std::atomic<bool>> open_ = std::make_shared<std::atomic<bool>>(false),
+                                             reached_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+struct StreamPair {
+    explicit StreamPair(bool progress_thread, const std::string& stream_wait = "read")
+        : pair({"tcp", 1, progress_thread}, {"tcp", 1, progress_thread}, {{"stream_wait", stream_wait}}),
+          streams(std::make_unique<StreamTransfers>(*pair.a)) {}
+    ~StreamPair() {
+        streams->close();
+        pair.a.reset();
+    }
+    StreamPair(const StreamPair&) = delete;
+    StreamPair& operator=(const StreamPair&) = delete;
+
+    /// `pieces` descriptors over both buffers.
+    Transfer* prepare(Operation operation, const Buffer& local, const Buffer& remote,
+                      const ProgramStream& stream, std::size_t pieces = 1,
+                      std::optional<std::string_view> message = std::nullopt) {
+        const auto region = pair.publish(remote);
+        const std::size_t length = local.bytes.size() / pieces;
+        std::vector<LocalDescriptor> ours;
+        std::vector<RemoteDescriptor> theirs;
+        for (std::size_t i = 0; i < pieces; ++i) {
+            ours.push_back(local.local(i * length, length));
+            theirs.push_back({remote.address() + i * length, length, &region});
+        }
+        Transfer* transfer = pair.a->prepare(operation, ours, theirs, "beta", message);
+        streams->attach(*transfer, stream.param());
+        return transfer;
+    }
+    bool until_idle(const ProgramStream& stream) {
+        return pair.until([&] { return stream.idle(); });
+    }
+
+    EnginePair pair;
+    std::unique_ptr<StreamTransfers> streams;
+};
+
+/// A driver function that the project itself does not call.
+inline void* symbol(const char* name) {
+    void* found = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), name);
+    if (!found) throw std::runtime_error(std::string("no ") + name);
+    return found;
+}
+
+/// Both progress modes.
+class OnStreams : public cuda::OnFakeDriver, public testing::WithParamInterface<bool> {
+  protected:
+    [[nodiscard]] bool thread() const { return GetParam(); }
+};
+
+inline std::string mode_name(const testing::TestParamInfo<bool>& info) {
+    return info.param ? "thread" : "inline";
+}
+
+/// Collects the log's lines for as long as it lives; one at a time.
+class LogLines {
+  public:
+    LogLines() {
+        text().clear();
+        log::set_sink([](log::Level, const char* line) { text() += std::string(line) + "\n"; });
+    }
+    ~LogLines() { log::set_sink(nullptr); }
+    [[nodiscard]] static bool contain(const std::string& part) {
+        return text().find(part) != std::string::npos;
+    }
+
+  private:
+    static std::string& text() {
+        static std::string lines;
+        return lines;
+    }
+};
+
+}  // namespace railyard::test
