@@ -85,6 +85,23 @@ TEST_F(StagingRailFailure, AStoppedTransferPostsNoMoreAndWaitsForItsSlots) {
     }
 }
 
+TEST_F(StagingRailFailure, WhatWasStoppedGoesNoFurtherThanItsSlot) {
+    open(4, 4096);
+    fake().set_delay_us(2000);
+    const auto out = transfer(Work::Kind::write, {{8192}});
+    out->post(*staging);
+    out->work.stop(Status::canceled);
+    EXPECT_EQ(end(*out), Status::canceled);
+    EXPECT_EQ(rails[0]->posted, 0U);
+    const auto in = transfer(Work::Kind::read, {{8192}});
+    in->post(*staging);
+    EXPECT_EQ(rails[0]->posted, 2U);
+    rails[0]->progress();
+    in->work.stop(Status::canceled);
+    EXPECT_EQ(end(*in), Status::canceled);
+    EXPECT_EQ(content(in->device_address(), 8192), std::vector<std::byte>(8192));
+}
+
 TEST_F(StagingRailFailure, AStoppedTransferWithoutASlotEndsAtOnce) {
     open(2, 4096);
     rails[0]->hold = true;
