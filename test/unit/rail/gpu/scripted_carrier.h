@@ -53,7 +53,8 @@ class ScriptedCarrier final : public Rail {
 
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         waiting_ += take_submissions(pending_);
-        const bool worked = post() | (drain_first && complete());
+        bool worked = post();
+        worked = (drain_first && complete()) || worked;
         load_.store(waiting_ + static_cast<std::uint32_t>(operations_.size()), std::memory_order_relaxed);
         return worked;
     }
@@ -90,7 +91,8 @@ class ScriptedCarrier final : public Rail {
         pending_.prepend(kept);
         return worked;
     }
-    void post_chunk(Submission& submission, const Chunk& chunk) noexcept {
+    void post_chunk(Submission& submission, const Chunk& chunk) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         Operation operation{submission.lane->work, &submission, chunk};
         const Route& route = *submission.route;
         const RemoteKey& key = route.keys[chunk.remote_region];
