@@ -83,6 +83,7 @@ bool ForwardRail::give_up_late_ones() noexcept {
                      "a transfer was given up: the peer, which has to move its GPU memory itself, has not "
                      "answered for %llu ms",
                      static_cast<unsigned long long>(patience_ns_ / 1'000'000));
+        request.submission->abandoned = true;
         finish(request, Status::remote_disconnect);
         any = true;
     }

@@ -40,6 +40,7 @@ struct StagingRail::Slot {
     Work work;
     std::vector<cuda::StagedPiece> pieces;
     std::uint64_t used = 0;  ///< bytes
+    bool carried = false;    ///< has been with a carrier since it was filled
 };
 
 struct StagingRail::Opened {
@@ -109,7 +110,7 @@ bool StagingRail::serve(bool drain_first) noexcept {
         start_slots(*opened);
         worked = true;
     }
-    load_.store(waiting_ + busy_, std::memory_order_relaxed);
+    load_.store(waiting_ + busy_ - lost_, std::memory_order_relaxed);
     return worked;
 }
 
@@ -174,6 +175,13 @@ bool StagingRail::start_slots(Opened& opened) noexcept {
     while (!pending_.empty()) {
         Submission& submission = *pending_.pop_front();
         Work& work = *submission.lane->work;
+        if (lost_ == opened.ring.slots()) {
+            RAILYARD_LOG(
+                error, name().c_str(),
+                "no staging memory is left: peers that were given up may still use all of it; make a "
+                "new engine");
+            work.stop(Status::backend);
+        }
         if (work.status() == Status::ok) {
             if (!may_take_slot(opened, submission)) {
                 kept.push_back(submission);
@@ -217,6 +225,7 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
     std::vector<Chunk>& chunks = slot.work.chunks;
     slot.outer = &submission;
     slot.used = 0;
+    slot.carried = false;
     slot.pieces.clear();
     chunks.clear();
     while (chunks.size() < pieces_per_slot) {
@@ -279,6 +288,7 @@ void StagingRail::carry(Opened& opened, Slot& slot) noexcept {
     slot.inner.route = best;
     slot.inner.run = {};
     slot.inner.rearm();
+    slot.carried = true;
     work.arm(1, nullptr);
     opened.with_carriers.push_back(slot);
     best->rail->submit(slot.inner);
@@ -288,8 +298,12 @@ void StagingRail::finish(Opened& opened, Slot& slot, Status status) noexcept {
     Submission& submission = *slot.outer;
     Work& outer = *submission.lane->work;
     --submission.outstanding;
-    --busy_;
-    opened.ring.give_back(slot.index);
+    if (slot.carried && slot.inner.abandoned) {
+        ++lost_;
+    } else {
+        --busy_;
+        opened.ring.give_back(slot.index);
+    }
     // The last of these is the last touch of the outer work; the slot is nobody's until then.
     for (std::size_t left = slot.work.chunks.size(); left > 0; --left)
         outer.part_done(status);

@@ -81,7 +81,9 @@ class StagingRail final : public Rail {
     std::atomic<Opened*> opened_{nullptr};  // release by open(), acquire by everybody
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;  ///< submissions in pending_
-    std::uint32_t busy_ ABSL_GUARDED_BY(role_) = 0;     ///< slots
+    std::uint32_t busy_ ABSL_GUARDED_BY(role_) = 0;     ///< slots, the lost ones among them
+    /// Slots that a peer which was given up may still read or write: nobody gets them again.
+    std::uint32_t lost_ ABSL_GUARDED_BY(role_) = 0;
 };
 
 }  // namespace railyard

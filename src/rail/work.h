@@ -165,6 +165,8 @@ struct Submission {
     std::int64_t allowance = 0;
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
+    /// The round ended while a peer may still read or write the local memory. To be read after the round.
+    bool abandoned = false;
 
     /// Before each hand-over.
     void rearm() noexcept {
@@ -172,6 +174,7 @@ struct Submission {
         allowance = 0;
         outstanding = 0;
         in_turn = false;
+        abandoned = false;
     }
 };
 

@@ -269,6 +269,53 @@ TEST_P(GpuMemory, AfterDeregistrationNothingMayBePosted) {
     pair.a->release(transfer);
 }
 
+/// Where the peer has to move the bytes itself, and does not.
+TEST_P(GpuMemory, APeerThatNobodyDrivesIsGivenUpInTime) {
+    if (zero_copy() || GetParam().fabric.progress_thread) GTEST_SKIP() << "the peer need not be driven";
+    ParamMap impatient = GetParam().extra;
+    impatient["connect_timeout_ms"] = "1500";  // longer than an introduction waits before it is repeated
+    EnginePair pair(GetParam().fabric, GetParam().fabric, impatient);
+    Place local(*pair.a, host, 100'000), remote(*pair.b, 0, 100'000);
+    const auto region = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote.region),
+                                                   remote.address, remote.length);
+    const LocalDescriptor here[] = {{local.address, local.length, &local.region}};
+    const RemoteDescriptor there[] = {{remote.address, remote.length, &region}};
+    Transfer* transfer = pair.a->prepare(Operation::write, here, there, "beta", std::nullopt);
+    EXPECT_EQ(run_alone(*pair.a, *transfer), Status::remote_disconnect) << "it does not know us yet";
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    EXPECT_EQ(run_alone(*pair.a, *transfer), Status::remote_disconnect) << "it knows us";
+    pair.a->release(transfer);
+    local.drop(*pair.a);
+    remote.drop(*pair.b);
+}
+
+TEST_P(GpuMemory, ReleasedInFlightItEndsBeforeItsMemoryGoes) {
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    constexpr std::size_t length = 8u << 20;
+    for (const Way& way : ways()) {
+        Place local(*pair.a, way.pairing.local, length), remote(*pair.b, way.pairing.remote, length);
+        const auto region = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote.region),
+                                                       remote.address, remote.length);
+        const LocalDescriptor here[] = {{local.address, length, &local.region}};
+        const RemoteDescriptor there[] = {{remote.address, length, &region}};
+        Transfer* transfer = pair.a->prepare(way.operation, here, there, "beta", std::nullopt);
+        pair.a->post(*transfer);
+        pair.a->release(transfer);
+        // Both sides may still move some of it: the registrations wait for that.
+        bool gone = false;
+        ASSERT_TRUE(pair.until([&] {
+            try {
+                local.drop(*pair.a);
+                gone = true;
+            } catch (const Error&) {
+                // The peer, which moves the bytes, is driven by this thread, too.
+            }
+            return gone;
+        }));
+        remote.drop(*pair.b);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuMemory, testing::ValuesIn(gpu_fabrics()), gpu_fabric_name);
 
 }  // namespace
