@@ -100,10 +100,8 @@ Status StreamLane::put_on_stream(const HeldTransfer& held, std::uint64_t number)
     // From here on the stream has the number, whatever else fails.
     event_behind_ = false;
     if (held.waits_) {
-        const bool flush = place_.gpu->visibility() == cuda::Visibility::stream_flush;
-        result = driver_.stream_wait_value64(
-            place_.handle, cell_.done, number,
-            CU_STREAM_WAIT_VALUE_GEQ | (flush ? unsigned{CU_STREAM_WAIT_VALUE_FLUSH} : 0u));
+        // No flush: what a NIC wrote is visible before a transfer's data counts as ended.
+        result = driver_.stream_wait_value64(place_.handle, cell_.done, number, CU_STREAM_WAIT_VALUE_GEQ);
         if (result != CUDA_SUCCESS) {
             skip(number);
             return refuse("cuStreamWaitValue64", result);
