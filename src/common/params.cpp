@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "common/log.h"
 #include "common/status.h"
@@ -151,6 +152,17 @@ void set_stock(Params& params, const StockSpec& stock, const std::string& source
     }
 }
 
+/// Two names of one setting: moves what the other one says into `devices`.
+void settle_devices(Params& params) {
+    if (params.network_devices.empty()) return;
+    if (!params.devices.empty() && params.devices != params.network_devices) {
+        throw Error(Status::invalid_param, "devices \"" + params.devices + "\" and network_devices \"" +
+                                               params.network_devices +
+                                               "\" are one setting and differ: give one of them");
+    }
+    params.devices = std::exchange(params.network_devices, {});
+}
+
 [[noreturn]] void reject_unknown(const std::string& name) {
     std::string known;
     for (const Spec& spec : specs)
@@ -188,6 +200,8 @@ Params Params::parse(const ParamMap& given, EnvLookup env) {
             if (is_own(name) != stock_pass) set_given(params, name, value);
         }
     }
+    settle_devices(params);
+    if (env("RAILYARD_NETWORK_DEVICES")) params.devices.clear();  // the environment wins under either name
     for (const StockSpec& stock : stock_specs) {
         std::string variable = env_name("NIXL_LIBFABRIC_", stock.name);
         if (const char* value = env(variable.c_str())) set_stock(params, stock, variable, value);
@@ -196,6 +210,7 @@ Params Params::parse(const ParamMap& given, EnvLookup env) {
         std::string variable = env_name("RAILYARD_", spec.name);
         if (const char* value = env(variable.c_str())) set(params, spec.name, variable, value);
     }
+    settle_devices(params);
     return params;
 }
 

@@ -16,18 +16,14 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
       vram_staging_(params.vram_staging),
       cuda_streams_(static_cast<unsigned>(params.cuda_streams)) {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
-    const bool gpu_memory = gpus_.any() && params.vram_staging != "always";
-    for (fabric::Device& device :
-         fabric::discover(params.provider, fabric::parse_device_filter(params.devices), gpu_memory)) {
-        devices_.push_back(std::make_shared<const fabric::Device>(std::move(device)));
-    }
+    find_devices(params);
     // The two fabrics of EFA do not understand each other.
     const fabric::Device& first = *devices_.front();
     provider_ = first.provider == "efa" ? first.family : first.provider;
     needs_introduction_ = first.caps.needs_introduction;
     open(params, blocking, sink);
-    placement_ = std::make_unique<RailPlacement>(params, rail_devices_);
-    rules_ = {rails_.size(), params.stripe_threshold, params.chunk_size, UINT32_MAX};
+    placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_);
+    rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX};
     all_ = rail_range(rails_.size());
     for (const auto& rail : rails_)
         rules_.max_chunk = std::min(rules_.max_chunk, rail->max_chunk());
@@ -47,24 +43,53 @@ RailManager::~RailManager() {
     }
 }
 
+void RailManager::find_devices(const Params& params) {
+    const bool gpu_memory = gpus_.any() && params.vram_staging != "always";
+    std::vector<fabric::Device> found =
+        fabric::discover(params.provider, fabric::parse_device_filter(params.devices), gpu_memory);
+    const std::string& control = params.oob_interface;
+    if (!control.empty() && found.front().family != "tcp") {
+        RAILYARD_LOG(info, "",
+                     "oob_interface %s has no effect: provider %s sends control messages over its own rails",
+                     control.c_str(), found.front().provider.c_str());
+    } else if (!control.empty()) {
+        const auto same = std::find_if(found.begin(), found.end(),
+                                       [&](const fabric::Device& device) { return device.name == control; });
+        if (same != found.end()) {
+            std::rotate(found.begin(), same, same + 1);
+        } else {
+            try {
+                found.insert(found.begin(), std::move(fabric::discover("tcp", {{control}, false}).front()));
+            } catch (const Error& error) {
+                throw Error(error.status(), std::string("parameter oob_interface: ") + error.what());
+            }
+            control_rails_ = 1;
+        }
+    }
+    for (fabric::Device& device : found)
+        devices_.push_back(std::make_shared<const fabric::Device>(std::move(device)));
+}
+
 void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
-    const std::size_t wanted = devices_.size() * params.rails_per_device;
-    const std::size_t limit = params.rails ? std::min<std::size_t>(params.rails, wanted) : wanted;
+    const std::size_t first = control_rails_, spread = devices_.size() - first;
+    const std::size_t wanted = first + spread * params.rails_per_device;
+    const std::size_t limit = params.rails ? std::min<std::size_t>(first + params.rails, wanted) : wanted;
     const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000};
     std::string reasons;
     // Round by round over the devices, so that a limit spreads over them.
     for (std::size_t i = 0; i < wanted && rails_.size() < limit; ++i) {
-        const auto& device = devices_[i % devices_.size()];
+        const auto& device = devices_[i < first ? i : first + (i - first) % spread];
         const std::string name = "rail" + std::to_string(rails_.size()) + ":" + device->name;
         try {
             rails_.push_back(std::make_unique<FabricRail>(name, device, sink, config));
             rail_devices_.push_back(device.get());
         } catch (const Error& error) {
+            if (i < first) throw;
             RAILYARD_LOG(warn, name.c_str(), "skipped: %s", error.what());
             reasons += std::string("; ") + error.what();
         }
     }
-    if (rails_.empty()) throw Error(Status::backend, "no rail could be opened" + reasons);
+    if (rails_.size() <= first) throw Error(Status::backend, "no rail could be opened" + reasons);
 }
 
 std::vector<std::string> RailManager::addresses() const {

@@ -64,6 +64,7 @@ class RailManager {
     [[nodiscard]] const StripeRules& rules() const noexcept { return rules_; }
 
   private:
+    void find_devices(const Params& params);
     void open(const Params& params, bool blocking, ControlSink& sink);
     GpuPath& require_gpu(std::uint64_t ordinal) const;
     /// nothing, or why the rails of the GPU do not carry its memory
@@ -84,6 +85,7 @@ class RailManager {
     std::string provider_;
     bool needs_introduction_ = false;
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
+    std::size_t control_rails_ = 0;  ///< the first ones, which carry messages alone: none or one
     std::vector<std::unique_ptr<Rail>> rails_;
     std::vector<const fabric::Device*> rail_devices_;  ///< by rail index
     std::unique_ptr<const RailPlacement> placement_;

@@ -27,13 +27,6 @@ topology::Machine read(const std::string& file) {
     }
 }
 
-RailSet to_rail_set(const std::vector<std::size_t>& indices) {
-    RailSet rails;
-    for (const std::size_t rail : indices)
-        rails.push_back(static_cast<std::uint16_t>(rail));
-    return rails;
-}
-
 }  // namespace
 
 std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
@@ -41,8 +34,10 @@ std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
     return topology::PciAddress{nic.domain, nic.bus, nic.device, nic.function};
 }
 
-RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Device* const> devices) {
-    const std::vector<topology::RailDesc> rails = describe(devices);
+RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Device* const> devices,
+                             std::size_t first)
+    : first_(first) {
+    const std::vector<topology::RailDesc> rails = describe(devices.subspan(first));
     const bool placed = std::any_of(rails.begin(), rails.end(), [](const auto& rail) { return rail.pci; });
     const bool asked = placed || !params.topology_file.empty();
     if (asked) machine_ = read(params.topology_file);
@@ -51,6 +46,13 @@ RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Devic
         RAILYARD_LOG(info, "topology", "%s", note.c_str());
     same_everywhere_ = std::all_of(map_.by_numa.begin(), map_.by_numa.end(),
                                    [&](const auto& set) { return set == map_.all; });
+}
+
+RailSet RailPlacement::to_rail_set(const std::vector<std::size_t>& indices) const {
+    RailSet rails;
+    for (const std::size_t rail : indices)
+        rails.push_back(static_cast<std::uint16_t>(first_ + rail));
+    return rails;
 }
 
 RailSet RailPlacement::for_host_memory(std::uint64_t address, std::uint64_t length) const {

@@ -22,8 +22,10 @@ class RailPlacement {
   public:
     /// `devices`: of the rails, by rail index. Reads the machine (hwloc) only where a rail has a place on the
     /// PCI bus; a machine that cannot be read is said in the log, and every rail carries everything then.
-    /// Throws Error{invalid_param} for a topology file that cannot be read.
-    RailPlacement(const Params& params, std::span<const fabric::Device* const> devices);
+    /// Throws Error{invalid_param} for a topology file that cannot be read. Rails before `first` carry no
+    /// memory.
+    RailPlacement(const Params& params, std::span<const fabric::Device* const> devices,
+                  std::size_t first = 0);
 
     /// Rails for host memory, by the NUMA nodes of its pages. Never empty.
     [[nodiscard]] RailSet for_host_memory(std::uint64_t address, std::uint64_t length) const;
@@ -36,6 +38,9 @@ class RailPlacement {
     [[nodiscard]] int node_of_gpu(const std::string& pci) const;
 
   private:
+    [[nodiscard]] RailSet to_rail_set(const std::vector<std::size_t>& indices) const;
+
+    const std::size_t first_;
     topology::Machine machine_;  ///< nothing where no rail has a place
     topology::RailMap map_;
     bool same_everywhere_ = true;  ///< no need to look where memory lies

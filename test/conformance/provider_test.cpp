@@ -8,6 +8,8 @@
 
 #include "common/log.h"
 #include "engine_pair.h"
+#include "fabric/interfaces.h"
+#include "manager/registration.h"
 
 namespace railyard::test {
 namespace {
@@ -30,6 +32,45 @@ TEST(AsymmetricRails, FourAgainstOneAndTwo) {
             pair.a->release(transfer);
         }
     }
+}
+
+/// Data and messages arrive whatever carries them; which rail may carry data, the registration says.
+void exchange(const ParamMap& extra, const RailSet& data_rails) {
+    EnginePair pair({"tcp", 2, false}, {"tcp", 2, false}, extra);
+    EXPECT_EQ(pair.a->rail_count(), data_rails.back() + 1u);
+    constexpr std::size_t size = 1 << 20;
+    Buffer source(*pair.a, size), target(*pair.b, size);
+    EXPECT_EQ(source.region->rails, data_rails);
+    fill_pattern(source.bytes, 3);
+    const auto remote = pair.publish(target);
+    const LocalDescriptor from = source.local(0, size);
+    const RemoteDescriptor to{target.address(), size, &remote};
+    Transfer* transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", "arrived");
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    EXPECT_TRUE(target.bytes == source.bytes);
+    EXPECT_EQ(pair.notifications(1).size(), 1u);
+    pair.a->release(transfer);
+}
+
+TEST(ControlInterface, IsTheFirstRailAndCarriesDataWhereDevicesNameIt) {
+    exchange({{"oob_interface", "lo"}}, {0, 1});
+    expect_error(Status::backend, "oob_interface", [] {
+        make_engine("alpha", {"tcp", 1, false}, {{"oob_interface", "nowhere0"}});
+    });
+}
+
+TEST(ControlInterface, CarriesMessagesAloneWhereDevicesDoNotNameIt) {
+    std::string other;
+    for (const fabric::NetworkInterface& one : fabric::network_interfaces())
+        if (one.up && !one.loopback) other = one.name;
+    if (other.empty()) GTEST_SKIP() << "needs a network interface besides the loopback";
+    exchange({{"oob_interface", other}}, {1, 2});
+}
+
+TEST(ControlInterface, HasNoEffectOverOtherProviders) {
+    const auto engine = make_engine("alpha", {"shm", 1, false}, {{"oob_interface", "lo"}});
+    EXPECT_EQ(engine->provider(), "shm");
+    EXPECT_EQ(engine->rail_count(), 1u);
 }
 
 TEST(Providers, MetadataOfAnotherProviderIsRefused) {

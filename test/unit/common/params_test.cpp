@@ -76,6 +76,33 @@ TEST(Params, StockNamesAreTakenOver) {
     EXPECT_EQ(Params::parse({}, env).stripe_threshold, 4096u);
 }
 
+TEST(Params, NetworkDevicesIsAnotherNameOfDevices) {
+    EXPECT_EQ(Params::parse({{"network_devices", "a,b"}}, no_env).devices, "a,b");
+    EXPECT_EQ(Params::parse({{"network_devices", "a"}, {"devices", "a"}}, no_env).devices, "a");
+    const std::string differ = refusal({{"network_devices", "a"}, {"devices", "b"}});
+    EXPECT_NE(differ.find("network_devices \"a\""), std::string::npos) << differ;
+    auto other_name = [](const char* name) -> const char* {
+        return std::strcmp(name, "RAILYARD_NETWORK_DEVICES") ? nullptr : "c";
+    };
+    EXPECT_EQ(Params::parse({{"network_devices", "a"}}, other_name).devices, "c");
+    EXPECT_EQ(Params::parse({{"devices", "a"}}, other_name).devices, "c");
+    auto own_name = [](const char* name) -> const char* {
+        return std::strcmp(name, "RAILYARD_DEVICES") ? nullptr : "c";
+    };
+    EXPECT_EQ(Params::parse({{"network_devices", "a"}}, own_name).devices, "c");
+    auto both_names = [](const char* name) -> const char* {
+        if (std::strcmp(name, "RAILYARD_DEVICES") == 0) return "c";
+        return std::strcmp(name, "RAILYARD_NETWORK_DEVICES") ? nullptr : "d";
+    };
+    EXPECT_NE(refusal({}, both_names), "accepted");
+}
+
+TEST(Params, StreamWaitNamesAnOperation) {
+    EXPECT_EQ(Params::parse({}, no_env).stream_wait, "read");
+    EXPECT_EQ(Params::parse({{"stream_wait", "Both"}}, no_env).stream_wait, "both");
+    EXPECT_NE(refusal({{"stream_wait", "sometimes"}}).find("read,write,both,none"), std::string::npos);
+}
+
 int warnings = 0;
 
 TEST(Params, AStockNameWithoutMeaningIsSaidOnce) {
