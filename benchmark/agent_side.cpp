@@ -25,30 +25,33 @@ std::string notification_text(unsigned point, unsigned slot) {
     return "railyard-bench:" + std::to_string(point) + ":" + std::to_string(slot);
 }
 
-AgentSide::AgentSide(const Options& options, const std::string& name, std::span<std::byte> memory)
+AgentSide::AgentSide(const Options& options, const std::string& name, const host::Range& memory)
     : memory_(memory), agent_(make_config(options, name)) {
-    agent_.register_memory({reinterpret_cast<std::uint64_t>(memory.data()), memory.size(), 0});
+    if (options.stream == StreamMode::attached) gpu_.emplace(options.mem.gpu);
+    agent_.register_memory(memory);
 }
 
-void AgentSide::join(std::string_view metadata, std::uint64_t remote_base) {
+void AgentSide::join(std::string_view metadata, const host::Range& remote) {
     peer_ = agent_.load_peer(metadata);
-    remote_base_ = remote_base;
+    remote_ = remote;
 }
 
 void AgentSide::prepare(const Point& point) {
     const Layout& layout = point.layout;
-    requests_.clear();
+    release();
     requests_.reserve(layout.window);
     std::vector<host::Range> local(layout.batch), remote(layout.batch);
-    auto base = reinterpret_cast<std::uint64_t>(memory_.data());
     for (unsigned slot = 0; slot < layout.window; ++slot) {
         for (unsigned block = 0; block < layout.batch; ++block) {
-            local[block] = {base + layout.offset(slot, block), layout.size, 0};
-            remote[block] = {remote_base_ + layout.offset(slot, block), layout.size, 0};
+            const std::uint64_t offset = layout.offset(slot, block);
+            local[block] = {memory_.address + offset, layout.size, memory_.device};
+            remote[block] = {remote_.address + offset, layout.size, remote_.device};
         }
         std::optional<std::string> notification;
         if (point.notify) notification = notification_text(point.index, slot);
-        requests_.push_back(agent_.prepare(point.op, local, remote, peer_, notification));
+        std::string custom_param;
+        if (gpu_) custom_param = streams_.emplace_back(*gpu_).custom_param();
+        requests_.push_back(agent_.prepare(point.op, local, remote, peer_, notification, custom_param));
     }
     next_.assign(layout.window + 1, layout.window);
     previous_.assign(layout.window + 1, layout.window);

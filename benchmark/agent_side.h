@@ -3,12 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gpu.h"
 #include "host/agent.h"
 #include "options.h"
 #include "workload.h"
@@ -21,19 +22,24 @@ namespace railyard::bench {
 /// One thread.
 class AgentSide {
   public:
-    AgentSide(const Options& options, const std::string& name, std::span<std::byte> memory);
+    /// With streams, opens the GPU that they are on, too. Throws Failure.
+    AgentSide(const Options& options, const std::string& name, const host::Range& memory);
 
     [[nodiscard]] host::Agent& agent() noexcept { return agent_; }
     [[nodiscard]] std::string metadata() const { return agent_.metadata(); }
-    /// Takes the other side's metadata and the address of its memory.
-    void join(std::string_view metadata, std::uint64_t remote_base);
+    /// Takes the other side's metadata and where its memory lies.
+    void join(std::string_view metadata, const host::Range& remote);
     void connect() { agent_.connect(peer_); }
     [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
 
-    /// Prepares one request for each slot of the window.
+    /// Prepares one request for each slot of the window, and a stream for each where Options::stream asks for
+    /// it.
     void prepare(const Point& point);
     /// Gives the requests back.
-    void release() noexcept { requests_.clear(); }
+    void release() noexcept {
+        requests_.clear();
+        streams_.clear();
+    }
 
     /// Starts transfer `slot`. Throws Failure when it fails.
     void post(unsigned slot);
@@ -46,10 +52,12 @@ class AgentSide {
     void append(unsigned slot) noexcept;
     void remove(unsigned slot) noexcept;
 
-    std::span<std::byte> memory_;
+    host::Range memory_;
+    std::optional<Gpu> gpu_;
     host::Agent agent_;
     std::string peer_;
-    std::uint64_t remote_base_ = 0;
+    host::Range remote_;
+    std::vector<GpuStream> streams_;
     std::vector<host::Request> requests_;
     std::vector<unsigned> next_,
         previous_;  ///< outstanding slots in the order of posting; the last entry is the ring's end

@@ -25,6 +25,8 @@ struct Texts {
     std::string provider, rails;
     std::string op = "write", sizes = "8:16M", batches = "1", notify = "off", pt = "off";
     std::string memory = "2G", role, peer, target_poll = "auto", corrupt = "none";
+    std::string mem = "dram", target_mem, stream = "off";
+    std::optional<unsigned> target_gpu;
     double timeout = 30;
 };
 
@@ -72,6 +74,22 @@ void declare_workload(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--memory", texts.memory, "Most memory of either side; the window shrinks to fit")
         ->capture_default_str();
     app.add_option("--seed", options.seed, "Seed of the contents [random]");
+}
+
+void declare_memory(CLI::App& app, Options& options, Texts& texts) {
+    app.add_option("--mem", texts.mem, "The initiator's memory: dram, or vram of --gpu")
+        ->capture_default_str();
+    app.add_option("--target-mem", texts.target_mem, "The target's, likewise, of --target-gpu [as --mem]");
+    app.add_option("--gpu", options.mem.gpu, "CUDA ordinal of the initiator's GPU")
+        ->capture_default_str()
+        ->check(CLI::Range(0u, 1023u));
+    app.add_option("--target-gpu", texts.target_gpu, "CUDA ordinal of the target's GPU [as --gpu]")
+        ->check(CLI::Range(0u, 1023u));
+    app.add_option(
+           "--stream", texts.stream,
+           "attached: each transfer is posted on a CUDA stream of its own; pool: GPU memory, copied on the "
+           "plugin's streams; off")
+        ->capture_default_str();
 }
 
 void declare_run(CLI::App& app, Options& options, Texts& texts) {
@@ -166,6 +184,28 @@ void take_workload(Options& options, const Texts& texts) {
     options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(texts.timeout * 1000));
 }
 
+void take_memory(Options& options, const Texts& texts) {
+    const auto is_vram = [](const char* option, const std::string& text) {
+        return choose<bool>(option, text, {{"dram", false}, {"vram", true}});
+    };
+    options.mem.vram = is_vram("--mem", texts.mem);
+    options.target_mem.vram =
+        texts.target_mem.empty() ? options.mem.vram : is_vram("--target-mem", texts.target_mem);
+    options.target_mem.gpu = texts.target_gpu.value_or(options.mem.gpu);
+    options.stream = choose<StreamMode>(
+        "--stream", texts.stream,
+        {{"attached", StreamMode::attached}, {"pool", StreamMode::pool}, {"off", StreamMode::off}});
+    if (options.stream == StreamMode::pool && !options.mem.vram && !options.target_mem.vram) {
+        throw UsageError(
+            "--stream pool: the plugin's streams copy GPU memory, so ask for --mem vram or --target-mem "
+            "vram");
+    }
+    if (options.uses_gpu() && options.uses_raw()) {
+        throw UsageError(
+            "--raw and --raw-only: the plain libfabric loop moves host memory without streams only");
+    }
+}
+
 /// "host:1", "[::1]:1" or ":1".
 std::pair<std::string, std::uint16_t> split_peer(const std::string& text) {
     std::size_t colon = text.rfind(':');
@@ -225,6 +265,7 @@ void find_plugin_dir(Options& options) {
 void finish(Options& options, const Texts& texts) {
     take_params(options, texts);
     take_workload(options, texts);
+    take_memory(options, texts);
     take_role(options, texts);
     if (options.raw && options.raw_only) throw UsageError("--raw and --raw-only exclude each other");
     if (options.raw_only && options.idle_seconds > 0)
@@ -238,6 +279,18 @@ void finish(Options& options, const Texts& texts) {
 }
 
 }  // namespace
+
+const char* to_string(StreamMode mode) noexcept {
+    switch (mode) {
+        case StreamMode::off:
+            return "off";
+        case StreamMode::attached:
+            return "attached";
+        case StreamMode::pool:
+            return "pool";
+    }
+    return "off";
+}
 
 FabricChoice fabric_choice(const std::map<std::string, std::string>& params) {
     ParamMap ours;
@@ -270,6 +323,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
         "railyard-bench");
     declare_plugin(app, options, texts);
     declare_workload(app, options, texts);
+    declare_memory(app, options, texts);
     declare_run(app, options, texts);
     try {
         app.parse(argc, argv);

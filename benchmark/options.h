@@ -9,12 +9,19 @@
 #include <vector>
 
 #include "host/agent.h"
+#include "place.h"
 
 namespace railyard::bench {
 
 enum class Role { both, target, initiator };
 enum class TargetPoll { automatic, on, off };
 enum class Corrupt { none, data, guard };
+/// attached: each slot of the window has a CUDA stream of its own on the initiator's GPU, and its transfer is
+/// prepared for that stream. pool: posted at once, and copies of GPU memory run on the plugin's streams. off:
+/// no stream is meant.
+enum class StreamMode { off, attached, pool };
+
+[[nodiscard]] const char* to_string(StreamMode mode) noexcept;
 
 /// What the network side is asked for, after parameters and environment: what the plugin itself would use.
 struct FabricChoice {
@@ -33,6 +40,10 @@ struct Options {
     std::vector<std::uint64_t> sizes;
     std::vector<unsigned> batches;
     std::vector<bool> notify;
+
+    Place mem;         ///< of the initiator; `gpu` counts for its streams, too
+    Place target_mem;  ///< the initiator tells the target
+    StreamMode stream = StreamMode::off;
 
     double seconds = 0.5;
     std::uint64_t iterations = 0;  ///< 0: run for `seconds`
@@ -61,6 +72,9 @@ struct Options {
 
     [[nodiscard]] bool uses_plugin() const noexcept { return !raw_only; }
     [[nodiscard]] bool uses_raw() const noexcept { return raw || raw_only; }
+    [[nodiscard]] bool uses_gpu() const noexcept {
+        return mem.vram || target_mem.vram || stream != StreamMode::off;
+    }
     [[nodiscard]] unsigned slice_count() const noexcept { return slices != 0 ? slices : raw ? 5 : 1; }
     [[nodiscard]] bool json_to_stdout() const noexcept { return json == "-"; }
 };

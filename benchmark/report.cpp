@@ -35,6 +35,15 @@ double us(const Histogram& histogram, double fraction) {
     return histogram.percentile(fraction) / ns_per_us;
 }
 
+/// "vram of GPU 0 and dram, stream attached": the initiator's memory, then the target's.
+std::string gpu_text(const Options& options) {
+    std::string text = options.mem.text() + " and " + options.target_mem.text() + ", stream ";
+    text += to_string(options.stream);
+    if (options.stream == StreamMode::attached && !options.mem.vram)
+        text += " of GPU " + std::to_string(options.mem.gpu);
+    return text;
+}
+
 void add_latency(nlohmann::json& json, const std::string& prefix, const Histogram& histogram) {
     json[prefix + "p50_us"] = us(histogram, 0.50);
     json[prefix + "p99_us"] = us(histogram, 0.99);
@@ -57,6 +66,11 @@ nlohmann::json to_json(const PointResult& result, const Options& options) {
                            {"rails", rails_asked(fabric_choice(options.params))},
                            {"notify", result.point.notify},
                            {"pt", options.progress_thread},
+                           {"mem", options.mem.kind()},
+                           {"target_mem", options.target_mem.kind()},
+                           {"stream", to_string(options.stream)},
+                           {"gpu", nullptr},
+                           {"target_gpu", nullptr},
                            {"iterations", result.main.transfers},
                            {"seconds", result.main.seconds},
                            {"mb_per_s", result.main.mb_per_s},
@@ -64,6 +78,8 @@ nlohmann::json to_json(const PointResult& result, const Options& options) {
                            {"raw_mb_per_s", nullptr},
                            {"ratio_raw", nullptr},
                            {"checked", result.checked}};
+    if (options.mem.vram || options.stream == StreamMode::attached) json["gpu"] = options.mem.gpu;
+    if (options.target_mem.vram) json["target_gpu"] = options.target_mem.gpu;
     add_latency(json, "", result.main.latency);
     if (result.raw) {
         json["raw_mb_per_s"] = result.raw->mb_per_s;
@@ -109,6 +125,7 @@ void Report::print_heading(const Point& point) {
     heading += std::string(", ") + to_string(point.op) + ", " + (rails ? std::to_string(rails) : "all") +
                (rails == 1 ? " rail" : " rails") + ", notifications " + (point.notify ? "on" : "off") +
                ", progress thread " + (options_.progress_thread ? "on" : "off") +
+               (options_.uses_gpu() ? ", " + gpu_text(options_) : "") +
                (options_.check ? "" : ", NOT CHECKED");
     if (heading == last_heading_) return;
     std::printf("%s# %s\n", last_heading_.empty() ? "" : "\n", heading.c_str());

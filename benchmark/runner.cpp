@@ -54,32 +54,36 @@ class Collector {
 class Initiator {
   public:
     Initiator(const Options& options, std::uint64_t memory, Control control, Report& report)
-        : options_(options), control_(std::move(control)), report_(report), memory_(memory) {}
+        : options_(options), control_(std::move(control)), report_(report), length_(memory) {}
 
     void open() {
         arm_watchdog(2 * options_.timeout + 60s, "opening the plugin and its peer");
+        memory_.emplace(options_.mem, length_);
         Message there = call(
             {{"do", "open"},
-             {"version", 1},
-             {"memory", memory_.bytes().size()},
+             {"version", 2},
+             {"memory", length_},
+             {"vram", options_.target_mem.vram},
+             {"gpu", options_.target_mem.gpu},
              {"pt", options_.progress_thread},
              {"poll", options_.target_poll == TargetPoll::automatic ? !options_.progress_thread
                                                                     : options_.target_poll == TargetPoll::on},
              {"stall", options_.stall},
              {"plugin", options_.uses_plugin()},
              {"raw", options_.uses_raw()}});
-        Message join = {{"do", "join"}, {"base", memory_.base()}};
+        Message join = {
+            {"do", "join"}, {"base", memory_->range().address}, {"device", memory_->range().device}};
         if (options_.uses_plugin()) {
-            ours_ = std::make_unique<AgentSide>(options_, "initiator", memory_.bytes());
+            ours_ = std::make_unique<AgentSide>(options_, "initiator", memory_->range());
             const auto& metadata = there.at("metadata").get_binary();
             ours_->join({reinterpret_cast<const char*>(metadata.data()), metadata.size()},
-                        there.at("base").get<std::uint64_t>());
+                        {there.at("base").get<std::uint64_t>(), length_, options_.target_mem.device()});
             const std::string own = ours_->metadata();
             join["metadata"] = Message::binary({own.begin(), own.end()});
         }
         if (options_.uses_raw()) {
             raw_ = std::make_unique<RawFabric>(fabric_choice(options_.params), options_.progress_thread,
-                                               memory_.bytes());
+                                               memory_->host_bytes());
             raw_->connect(there.at("raw"));
             join["raw"] = raw_->address();
             report_.set_provider(raw_->provider());
@@ -204,9 +208,9 @@ class Initiator {
         fill["as"] = write ? "sink" : "source";
         call(fill);
         if (write) {
-            fill_source(memory_.bytes(), point.layout, seed_);
+            memory_->fill_source(point.layout, seed_);
         } else {
-            scrub_destination(memory_.bytes(), point.layout, seed_);
+            memory_->scrub_destination(point.layout, seed_);
         }
         SliceLimits limits;
         limits.iterations = point.layout.window;
@@ -220,8 +224,7 @@ class Initiator {
         if (result.point.op == host::Op::write) {
             wrong = call(about("check", result.point)).value("wrong", "");
         } else {
-            corrupt(options_.corrupt, memory_.bytes(), result.point.layout);
-            wrong = check_destination(memory_.bytes(), result.point.layout, seed_).value_or("");
+            wrong = memory_->check_destination(result.point.layout, seed_, options_.corrupt).value_or("");
         }
         if (!wrong.empty() && result.wrong.empty()) result.wrong = std::string(side) + ": " + wrong;
     }
@@ -248,7 +251,8 @@ class Initiator {
     const Options& options_;
     std::optional<Control> control_;
     Report& report_;
-    Memory memory_;
+    const std::uint64_t length_;
+    std::optional<SideMemory> memory_;
     std::unique_ptr<AgentSide> ours_;
     std::unique_ptr<RawFabric> raw_;
     std::uint64_t passes_ = 0;

@@ -73,7 +73,7 @@ class Target {
     }
 
     Message open(const Message& command) {
-        if (command.at("version") != 1) throw Failure("the initiator speaks another version of the protocol");
+        if (command.at("version") != 2) throw Failure("the initiator speaks another version of the protocol");
         auto memory = command.at("memory").get<std::uint64_t>();
         if (memory > options_.memory + (std::uint64_t{1} << 20)) {
             throw Failure("the initiator asks for " + format_size(memory) +
@@ -81,20 +81,22 @@ class Target {
         }
         Options options = options_;
         options.progress_thread = command.at("pt").get<bool>();
+        options.stream = StreamMode::off;  // streams are the initiator's
         poll_ = command.at("poll").get<bool>();
         stall_ = command.at("stall").get<bool>();
         raw_.reset();
         ours_.reset();
-        memory_.emplace(memory);
-        Message reply = {{"base", memory_->base()}};
+        const Place place{command.at("vram").get<bool>(), command.at("gpu").get<unsigned>()};
+        memory_.emplace(place, memory);
+        Message reply = {{"base", memory_->range().address}};
         if (command.at("plugin").get<bool>()) {
-            ours_ = std::make_unique<AgentSide>(options, "target", memory_->bytes());
+            ours_ = std::make_unique<AgentSide>(options, "target", memory_->range());
             const std::string metadata = ours_->metadata();
             reply["metadata"] = Message::binary({metadata.begin(), metadata.end()});
         }
         if (command.at("raw").get<bool>()) {
             raw_ = std::make_unique<RawFabric>(fabric_choice(options.params), options.progress_thread,
-                                               memory_->bytes());
+                                               memory_->host_bytes());
             reply["raw"] = raw_->address();
         }
         return reply;
@@ -104,7 +106,8 @@ class Target {
         if (ours_) {
             const auto& metadata = command.at("metadata").get_binary();
             ours_->join({reinterpret_cast<const char*>(metadata.data()), metadata.size()},
-                        command.at("base").get<std::uint64_t>());
+                        {command.at("base").get<std::uint64_t>(), memory_->length(),
+                         command.at("device").get<std::uint64_t>()});
         }
         if (raw_) raw_->connect(command.at("raw"));
         return {{"ok", true}};
@@ -112,8 +115,7 @@ class Target {
 
     Layout checked_layout(const Message& command) const {
         Layout layout = layout_of(command);
-        if (!memory_ || layout.bytes() > memory_->bytes().size())
-            throw Failure("a layout outside the memory");
+        if (!memory_ || layout.bytes() > memory_->length()) throw Failure("a layout outside the memory");
         return layout;
     }
 
@@ -121,17 +123,17 @@ class Target {
         const Layout layout = checked_layout(command);
         seed_ = command.at("seed").get<std::uint64_t>();
         if (command.at("as") == "source") {
-            fill_source(memory_->bytes(), layout, seed_);
+            memory_->fill_source(layout, seed_);
         } else {
-            scrub_destination(memory_->bytes(), layout, seed_);
+            memory_->scrub_destination(layout, seed_);
         }
         return {{"ok", true}};
     }
 
     Message check(const Message& command) {
         const Layout layout = checked_layout(command);
-        corrupt(options_.corrupt, memory_->bytes(), layout);
-        if (auto wrong = check_destination(memory_->bytes(), layout, seed_)) return {{"wrong", *wrong}};
+        if (auto wrong = memory_->check_destination(layout, seed_, options_.corrupt))
+            return {{"wrong", *wrong}};
         return {{"ok", true}};
     }
 
@@ -200,13 +202,13 @@ class Target {
         for (const auto& [sender, message] : ours_->agent().notifications()) {
             std::optional<unsigned> slot = account_.take(sender, message);
             if (!slot || !check_on_arrival_ || arrival_wrong_) continue;
-            arrival_wrong_ = check_slot(memory_->bytes(), layout_, seed_, *slot);
+            arrival_wrong_ = memory_->check_slot(layout_, seed_, *slot);
         }
     }
 
     const Options& options_;
     Control control_;
-    std::optional<Memory> memory_;
+    std::optional<SideMemory> memory_;
     std::unique_ptr<AgentSide> ours_;
     std::unique_ptr<RawFabric> raw_;
     bool poll_ = true;

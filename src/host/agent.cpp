@@ -11,10 +11,14 @@
 namespace railyard::host {
 namespace {
 
+std::string memory_name(std::uint64_t device) {
+    return device == 0 ? "host memory" : "GPU " + std::to_string(device - 1);
+}
+
 std::string describe(const Range& range) {
     std::string text = "[";
     text.append(std::to_string(range.address)).append(", +").append(std::to_string(range.length));
-    return text.append(") of device ").append(std::to_string(range.device));
+    return text.append(") of ").append(memory_name(range.device));
 }
 
 nixlBlobDesc blob_descriptor(const Range& range, std::string metadata) {
@@ -147,9 +151,8 @@ const std::string& Agent::name() const noexcept {
 void Agent::register_memory(Range range) {
     const nixl_mem_t type = memory_type(range.device);
     if (std::find(impl_->memories.begin(), impl_->memories.end(), type) == impl_->memories.end())
-        throw Error(Status::not_supported, "plugin " + impl_->config.plugin +
-                                               " does not handle the memory of device " +
-                                               std::to_string(range.device));
+        throw Error(Status::not_supported, "plugin " + impl_->config.plugin + " does not handle memory of " +
+                                               memory_name(range.device));
     Section section{.range = range};
     require_success(impl_->engine->registerMem(blob_descriptor(range, {}), type, section.handle),
                     "register " + describe(range));
@@ -225,7 +228,8 @@ void Agent::forget_peer(const std::string& agent) {
 }
 
 Request Agent::prepare(Op op, std::span<const Range> local, std::span<const Range> remote,
-                       const std::string& agent, std::optional<std::string> notification) {
+                       const std::string& agent, std::optional<std::string> notification,
+                       std::string custom_param) {
     if (local.size() != remote.size())
         throw Error(Status::invalid_param, std::to_string(local.size()) + " local and " +
                                                std::to_string(remote.size()) + " remote descriptors");
@@ -239,8 +243,10 @@ Request Agent::prepare(Op op, std::span<const Range> local, std::span<const Rang
     }
     state->options.hasNotif = notification.has_value();
     if (notification) state->options.notifMsg = std::move(*notification);
+    nixlBackendOptionalArgs at_preparation = state->options;
+    at_preparation.customParam = std::move(custom_param);
     require_success(impl_->engine->prepXfer(state->operation, state->local, state->remote, agent,
-                                            state->handle, &state->options),
+                                            state->handle, &at_preparation),
                     "prepare a transfer with agent '" + agent + "'");
     impl_->live->add(state.get());
     return Request(std::move(state));

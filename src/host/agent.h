@@ -61,9 +61,12 @@ class Agent {
     void connect(const std::string& agent);
     void forget_peer(const std::string& agent);
 
-    /// Range i of `local` moves to or from range i of `remote`; `agent` may be our own name.
+    /// Range i of `local` moves to or from range i of `remote`; `agent` may be our own name. Each side lies
+    /// in one kind of memory, not both in the same. `custom_param` is handed to the plugin here and not again
+    /// at a post, as the stock host does it.
     Request prepare(Op op, std::span<const Range> local, std::span<const Range> remote,
-                    const std::string& agent, std::optional<std::string> notification = std::nullopt);
+                    const std::string& agent, std::optional<std::string> notification = std::nullopt,
+                    std::string custom_param = {});
 
     void notify(const std::string& agent, const std::string& message);
     /// Sender and message pairs that have arrived since the last call.

@@ -77,6 +77,33 @@ TEST(BenchOptions, PeerIsHostAndPort) {
     EXPECT_EQ(good({"--role", "target", "--peer", ":0"}).peer_port, 0);
 }
 
+TEST(BenchOptions, MemoryIsTheHostsUnlessSaid) {
+    Options options = good({});
+    EXPECT_FALSE(options.mem.vram || options.target_mem.vram || options.uses_gpu());
+    EXPECT_EQ(options.mem.device(), 0u);
+    EXPECT_EQ(options.stream, StreamMode::off);
+}
+
+TEST(BenchOptions, TheTargetsMemoryIsAsTheInitiatorsUnlessSaid) {
+    Options options = good({"--mem", "vram", "--gpu", "2"});
+    EXPECT_TRUE(options.mem.vram && options.target_mem.vram && options.uses_gpu());
+    EXPECT_EQ(options.mem.device(), 3u);
+    EXPECT_EQ(options.target_mem.gpu, 2u);
+    options = good({"--mem", "vram", "--gpu", "2", "--target-mem", "dram"});
+    EXPECT_EQ(options.target_mem.device(), 0u);
+    options = good({"--target-mem", "vram", "--target-gpu", "1"});
+    EXPECT_FALSE(options.mem.vram);
+    EXPECT_EQ(options.target_mem.device(), 2u);
+    EXPECT_EQ(options.mem.gpu, 0u);
+}
+
+TEST(BenchOptions, StreamsAreAttachedToAnyMemoryAndPooledForTheGpus) {
+    EXPECT_EQ(good({"--stream", "attached"}).stream, StreamMode::attached);
+    EXPECT_TRUE(good({"--stream", "attached"}).uses_gpu());
+    EXPECT_EQ(good({"--stream", "pool", "--target-mem", "vram"}).stream, StreamMode::pool);
+    EXPECT_FALSE(good({"--stream", "off"}).uses_gpu());
+}
+
 TEST(BenchOptions, MistakesAreUsageErrors) {
     for (std::vector<const char*> arguments :
          std::vector<std::vector<const char*>>{{"--op", "append"},
@@ -98,6 +125,15 @@ TEST(BenchOptions, MistakesAreUsageErrors) {
                                                {"--raw", "--raw-only"},
                                                {"--timeout", "-1"},
                                                {"--rails", "0"},
+                                               {"--mem", "hbm"},
+                                               {"--target-mem", "gpu"},
+                                               {"--mem", "vram", "--gpu", "-1"},
+                                               {"--target-gpu", "x"},
+                                               {"--stream", "own"},
+                                               {"--stream", "pool"},
+                                               {"--raw", "--mem", "vram"},
+                                               {"--raw-only", "--target-mem", "vram"},
+                                               {"--raw", "--stream", "attached"},
                                                {"--unknown"},
                                                {"positional"},
                                                {"--raw", "--plugin", "UCX"},
@@ -113,9 +149,10 @@ TEST(BenchOptions, HelpIsNoError) {
     ParsedOptions parsed = parse({"--help"});
     EXPECT_FALSE(parsed.options);
     EXPECT_EQ(parsed.exit_status, 0);
-    for (const char* name :
-         {"--plugin", "--plugin-dir", "--param", "--op", "--sizes", "--batch", "--notify", "--seconds",
-          "--iters", "--window", "--pt", "--json", "--no-check", "--raw", "--timeout", "--role", "--peer"}) {
+    for (const char* name : {"--plugin",     "--plugin-dir", "--param",      "--op",     "--sizes", "--batch",
+                             "--notify",     "--seconds",    "--iters",      "--window", "--pt",    "--json",
+                             "--no-check",   "--raw",        "--timeout",    "--role",   "--peer",  "--mem",
+                             "--target-mem", "--gpu",        "--target-gpu", "--stream"}) {
         EXPECT_NE(parsed.text.find(name), std::string::npos) << name;
     }
     EXPECT_EQ(parsed.text.find("--corrupt"), std::string::npos);

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 PROGRAM, CASE = sys.argv[1], sys.argv[2]
 PLUGIN_DIR = sys.argv[3] if len(sys.argv) > 3 else ""
@@ -17,7 +18,7 @@ MATRIX = ["--iters", "40", "--window", "3", "--op", "both", "--sizes", "1,8,5000
 RAW = ["--raw-only"]
 PLUGIN = ["--plugin-dir", PLUGIN_DIR]
 RESULT_KEYS = {"op", "size", "batch", "rails", "notify", "pt", "mb_per_s", "ops_per_s", "p50_us", "p99_us", "p999_us",
-               "raw_mb_per_s", "ratio_raw", "checked"}
+               "raw_mb_per_s", "ratio_raw", "checked", "mem", "target_mem", "gpu", "target_gpu", "stream"}
 
 
 def fail(message, done=None):
@@ -59,7 +60,7 @@ def results(*arguments, points):
 def usage():
     run("--help")
     for arguments in (["--op", "append"], ["--sizes", "0"], ["--sizes", "1G", "--batch", "64"], ["--param", "x"],
-                      ["--role", "target"], ["--no-such-option"]):
+                      ["--role", "target"], ["--no-such-option"], ["--mem", "vram"]):
         done = run(*RAW, *arguments, status=2)
         expect(done.stderr.startswith("railyard-bench: "), "no message", done)
         expect(done.stdout == "", "usage errors belong on standard error", done)
@@ -163,13 +164,28 @@ def plugin_missing():
     expect("no_such_param" in done.stderr, "does not name the parameter", done)
 
 
+def gpu_missing():
+    """On a machine with a driver, of which the directory in LD_LIBRARY_PATH has none, or one that three GPUs are on."""
+    with tempfile.TemporaryDirectory() as empty:
+        without = {"LD_LIBRARY_PATH": empty}
+        with open(os.path.join(empty, "libcuda.so.1"), "w", encoding="utf-8") as file:
+            file.write("no library\n")
+        for arguments in (["--mem", "vram"], ["--target-mem", "vram"], ["--stream", "attached"]):
+            done = run(*PLUGIN, *FAST, "--sizes", "8", *arguments, "--json", "-", env=without, status=1)
+            expect("libcuda.so.1" in done.stderr and "--mem dram" in done.stderr, "does not say what is missing", done)
+            expect("libcuda.so.1" in json.loads(done.stdout)["error"], "the JSON does not say it", done)
+    for arguments in (["--mem", "vram", "--gpu", "3"], ["--target-mem", "vram", "--target-gpu", "9"]):
+        done = run(*PLUGIN, *FAST, "--sizes", "8", *arguments, status=1)
+        expect(f"no GPU {arguments[-1]}" in done.stderr and "shows 3" in done.stderr, "does not say what there is", done)
+
+
 CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RAW), "raw-stall": lambda: stall(RAW),
          "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
          "plugin-shm": lambda: plugin("shm"), "plugin-efa": lambda: plugin_simulated("efa"),
          "plugin-efa-direct": lambda: plugin_simulated("efa-direct"), "plugin-progress-thread": plugin_progress_thread,
          "plugin-ratio": plugin_ratio, "plugin-corrupt": lambda: corrupt(PLUGIN),
          "plugin-stall": lambda: stall(PLUGIN), "plugin-two-roles": lambda: two_roles(PLUGIN),
-         "plugin-idle": plugin_idle, "plugin-missing": plugin_missing}
+         "plugin-idle": plugin_idle, "gpu-missing": gpu_missing, "plugin-missing": plugin_missing}
 
 CASES[CASE]()
 print(f"{CASE}: passed")

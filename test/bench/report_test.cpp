@@ -40,6 +40,36 @@ TEST(BenchReport, KeysWithoutRaw) {
     EXPECT_FALSE(json.contains("wrong"));
 }
 
+TEST(BenchReport, SaysWhereTheMemoryLies) {
+    nlohmann::json json = to_json(sample(), Options{});
+    EXPECT_EQ(json.at("mem"), "dram");
+    EXPECT_EQ(json.at("target_mem"), "dram");
+    EXPECT_EQ(json.at("stream"), "off");
+    EXPECT_TRUE(json.at("gpu").is_null() && json.at("target_gpu").is_null());
+    Options options;
+    options.target_mem = {true, 3};
+    json = to_json(sample(), options);
+    EXPECT_TRUE(json.at("gpu").is_null());
+    EXPECT_EQ(json.at("target_mem"), "vram");
+    EXPECT_EQ(json.at("target_gpu"), 3);
+    options.mem.gpu = 1;
+    options.stream = StreamMode::attached;
+    json = to_json(sample(), options);
+    EXPECT_EQ(json.at("gpu"), 1) << "the streams are on it";
+    EXPECT_EQ(json.at("stream"), "attached");
+}
+
+TEST(BenchReport, HeadingNamesGpuMemoryAndStreams) {
+    Options options;
+    options.mem = {true, 1};
+    options.stream = StreamMode::pool;
+    Report report(options, 1);
+    testing::internal::CaptureStdout();
+    report.add(sample());
+    EXPECT_NE(testing::internal::GetCapturedStdout().find("vram of GPU 1 and dram, stream pool"),
+              std::string::npos);
+}
+
 TEST(BenchReport, RatioIsOursOverRaw) {
     PointResult result = sample();
     result.raw.emplace();

@@ -17,6 +17,7 @@ OUTSIDE = [
 ]
 BENCHMARK_MAY = {"common", "host"}
 RAW_MAY = BENCHMARK_MAY | {"fabric"}  # the plain libfabric loop
+GPU_MAY = BENCHMARK_MAY | {"cuda"}  # the memory and the streams that a program brings, which the plugin does not make
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -47,7 +48,8 @@ def problem_with(path, quote, name):
     if path.startswith("benchmark/micro/"):
         return None  # counts what one layer costs, so it drives that layer
     if path.startswith("benchmark/"):
-        allowed = RAW_MAY if path.startswith("benchmark/raw_") else BENCHMARK_MAY
+        allowed = (RAW_MAY if path.startswith("benchmark/raw_") else
+                   GPU_MAY if path.startswith("benchmark/gpu.") else BENCHMARK_MAY)
         return None if target in allowed else f"the benchmark uses {', '.join(sorted(allowed))} only"
     own = layer_of(path)
     if own is None or own == target:

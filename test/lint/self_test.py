@@ -54,7 +54,8 @@ class Layers(InTree):
                 ("src/topology/a.h", '"fabric/info.h"', True), ("src/engine/a.h", '"plugin/entry.h"', True),
                 ("src/plugin/a.h", '"host/agent.h"', True), ("src/plugin/a.h", '"engine/engine.h"', False),
                 ("src/novel/a.h", '"common/log.h"', True), ("include/railyard/a.h", '"common/log.h"', True),
-                ("benchmark/a.cpp", '"host/agent.h"', False), ("benchmark/a.cpp", '"engine/engine.h"', True)]:
+                ("benchmark/a.cpp", '"host/agent.h"', False), ("benchmark/a.cpp", '"engine/engine.h"', True),
+                ("benchmark/gpu.cpp", '"cuda/driver.h"', False), ("benchmark/a.cpp", '"cuda/driver.h"', True)]:
             self.check(path, include, bad)
 
     def test_headers_of_others(self):
