@@ -59,31 +59,31 @@ void Gpu::copy(std::uint64_t to, std::uint64_t from, std::size_t length) {
 }
 
 GpuMemory::GpuMemory(Gpu& gpu, std::size_t length) : gpu_(gpu) {
-    const cuda::ContextGuard guard(*gpu.context_);
+    const cuda::ContextGuard guard(*gpu.context());
     guard.require();
     CUdeviceptr base = 0;
-    const CUresult result = gpu.driver_->mem_alloc(&base, length);
+    const CUresult result = gpu.driver().mem_alloc(&base, length);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        throw Failure("GPU " + std::to_string(gpu.context_->ordinal()) + " has no " + std::to_string(length) +
-                      " bytes free; lower --memory");
+        throw Failure("GPU " + std::to_string(gpu.context()->ordinal()) + " has no " +
+                      std::to_string(length) + " bytes free; lower --memory");
     }
     gpu.require(result, "cuMemAlloc");
     base_ = base;
-    const CUresult cleared = gpu.driver_->memset_d8(base, 0, length);
+    const CUresult cleared = gpu.driver().memset_d8(base, 0, length);
     if (cleared == CUDA_SUCCESS) return;
-    gpu.driver_->mem_free(base);
+    gpu.driver().mem_free(base);
     gpu.require(cleared, "cuMemsetD8");
 }
 
 GpuMemory::~GpuMemory() {
-    const cuda::ContextGuard guard(*gpu_.context_);
-    gpu_.driver_->mem_free(base_);
+    const cuda::ContextGuard guard(*gpu_.context());
+    gpu_.driver().mem_free(base_);
 }
 
 GpuStream::GpuStream(Gpu& gpu) : gpu_(&gpu) {
-    const cuda::ContextGuard guard(*gpu.context_);
+    const cuda::ContextGuard guard(*gpu.context());
     guard.require();
-    gpu.require(gpu.driver_->stream_create(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    gpu.require(gpu.driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 }
 
 GpuStream::GpuStream(GpuStream&& other) noexcept
@@ -91,8 +91,8 @@ GpuStream::GpuStream(GpuStream&& other) noexcept
 
 GpuStream::~GpuStream() {
     if (stream_ == nullptr) return;
-    const cuda::ContextGuard guard(*gpu_->context_);
-    gpu_->driver_->stream_destroy(stream_);
+    const cuda::ContextGuard guard(*gpu_->context());
+    gpu_->driver().stream_destroy(stream_);
 }
 
 std::string GpuStream::custom_param() const {

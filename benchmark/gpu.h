@@ -30,11 +30,12 @@ class Gpu {
     /// Failure.
     void copy(std::uint64_t to, std::uint64_t from, std::size_t length);
 
-  private:
-    friend class GpuMemory;
-    friend class GpuStream;
+    [[nodiscard]] const cuda::Driver& driver() const noexcept { return *driver_; }
+    [[nodiscard]] const cuda::ContextPtr& context() const noexcept { return context_; }
+    /// Throws Failure unless the driver's `result` is 0.
     void require(unsigned result, const char* call) const;
 
+  private:
     std::unique_ptr<const cuda::Driver> driver_;
     cuda::ContextPtr context_;
     CUstream_st* copies_ = nullptr;
@@ -67,6 +68,7 @@ class GpuStream {
 
     /// Its handle as the eight bytes that a transfer is prepared with to be attached to it.
     [[nodiscard]] std::string custom_param() const;
+    [[nodiscard]] CUstream_st* handle() const noexcept { return stream_; }
 
   private:
     Gpu* gpu_;

@@ -59,18 +59,7 @@ class Initiator {
     void open() {
         arm_watchdog(2 * options_.timeout + 60s, "opening the plugin and its peer");
         memory_.emplace(options_.mem, length_);
-        Message there = call(
-            {{"do", "open"},
-             {"version", 2},
-             {"memory", length_},
-             {"vram", options_.target_mem.vram},
-             {"gpu", options_.target_mem.gpu},
-             {"pt", options_.progress_thread},
-             {"poll", options_.target_poll == TargetPoll::automatic ? !options_.progress_thread
-                                                                    : options_.target_poll == TargetPoll::on},
-             {"stall", options_.stall},
-             {"plugin", options_.uses_plugin()},
-             {"raw", options_.uses_raw()}});
+        const Message there = call(open_request(options_, length_));
         Message join = {
             {"do", "join"}, {"base", memory_->range().address}, {"device", memory_->range().device}};
         if (options_.uses_plugin()) {

@@ -28,6 +28,7 @@ using namespace std::chrono_literals;
 /// Longest silence of the initiator; a dead one closes the connection long before.
 constexpr auto command_limit = std::chrono::hours(1);
 constexpr auto nap = 1ms;
+constexpr unsigned protocol_version = 2;
 
 Layout layout_of(const Message& message) {
     return {message.at("size").get<std::uint64_t>(), message.at("batch").get<unsigned>(),
@@ -73,7 +74,8 @@ class Target {
     }
 
     Message open(const Message& command) {
-        if (command.at("version") != 2) throw Failure("the initiator speaks another version of the protocol");
+        if (command.at("version") != protocol_version)
+            throw Failure("the initiator speaks another version of the protocol");
         auto memory = command.at("memory").get<std::uint64_t>();
         if (memory > options_.memory + (std::uint64_t{1} << 20)) {
             throw Failure("the initiator asks for " + format_size(memory) +
@@ -221,6 +223,21 @@ class Target {
 };
 
 }  // namespace
+
+Message open_request(const Options& options, std::uint64_t memory) {
+    const bool polls = options.target_poll == TargetPoll::automatic ? !options.progress_thread
+                                                                    : options.target_poll == TargetPoll::on;
+    return {{"do", "open"},
+            {"version", protocol_version},
+            {"memory", memory},
+            {"vram", options.target_mem.vram},
+            {"gpu", options.target_mem.gpu},
+            {"pt", options.progress_thread},
+            {"poll", polls},
+            {"stall", options.stall},
+            {"plugin", options.uses_plugin()},
+            {"raw", options.uses_raw()}};
+}
 
 int run_target(const Options& options, Control control) {
     try {

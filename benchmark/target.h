@@ -6,6 +6,10 @@
 
 namespace railyard::bench {
 
+/// The first request: what the target opens. Side by side with the reader of it, so that they change
+/// together.
+[[nodiscard]] Message open_request(const Options& options, std::uint64_t memory);
+
 /// Follows the initiator's requests until it says "end". Returns the exit status; says on stderr what went
 /// wrong.
 int run_target(const Options& options, Control control);

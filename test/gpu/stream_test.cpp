@@ -1,0 +1,188 @@
+// Transfers attached to a CUDA stream, with work before and behind them on it; and without a stream (the
+// pool).
+#include "cuda/driver.h"
+#include "session.h"
+#include "suite.h"
+
+namespace railyard::gpu {
+namespace {
+
+using bench::GpuStream;
+using bench::Layout;
+using bench::SideMemory;
+using host::Op;
+using namespace std::chrono_literals;
+
+/// So long that what does not wait for it comes first.
+constexpr auto a_while = 30ms;
+
+struct Case {
+    std::string fabric;
+    bool mem = true;
+};
+
+std::vector<Case> cases() {
+    std::vector<Case> all;
+    for (const std::string& fabric : setup().fabrics) {
+        all.push_back({fabric, true});
+        all.push_back({fabric, false});
+    }
+    return all;
+}
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+    std::string name = info.param.fabric + (info.param.mem ? "_vram" : "_dram");
+    for (char& letter : name) {
+        if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+    }
+    return name;
+}
+
+class Streams : public OnGpu, public testing::WithParamInterface<Case> {
+  protected:
+    static constexpr Layout layout{200001, 5, 4};
+
+    void SetUp() override {
+        OnGpu::SetUp();
+        session = std::make_unique<Session>(
+            std::vector<std::string>{"--provider", GetParam().fabric, "--mem",
+                                     GetParam().mem ? "vram" : "dram", "--target-mem", "vram", "--gpu",
+                                     std::to_string(setup().gpu)},
+            layout);
+        other = std::make_unique<SideMemory>(bench::Place{true, setup().gpu}, session->length());
+    }
+    void TearDown() override {
+        session.reset();
+        other.reset();
+        OnGpu::TearDown();
+    }
+
+    [[nodiscard]] std::uint64_t mine() const { return session->memory().range().address; }
+
+    /// On the stream, after a while: `to` gets what is in `from`; by a kernel where both are GPU memory.
+    static void copy_later(const GpuStream& stream, std::uint64_t to, std::uint64_t from,
+                           std::size_t length) {
+        work().spin(stream, a_while);
+        if (GetParam().mem) return work().copy(stream, to, from, length);
+        const cuda::ContextGuard guard(*gpu().context());
+        gpu().require(gpu().driver().memcpy_async(to, from, length, stream.handle()), "cuMemcpyAsync");
+    }
+
+    /// The initiator's memory where it is the host's, so that work on streams reaches it in its turn.
+    [[nodiscard]] std::unique_ptr<Pinned> pin() {
+        if (GetParam().mem) return nullptr;
+        const std::span<std::byte> bytes = session->memory().host_bytes();
+        return std::make_unique<Pinned>(gpu(), bytes.data(), bytes.size());
+    }
+
+    std::unique_ptr<Session> session;
+    std::unique_ptr<SideMemory> other;  ///< of the GPU: where kernels get data from and put it
+};
+
+TEST_P(Streams, WorkBeforeAWriteIsDoneBeforeItsBytesAreRead) {
+    const auto pinned = pin();
+    const GpuStream stream(gpu());
+    std::vector<host::Request> requests;
+    for (unsigned slot = 0; slot < layout.window; ++slot)
+        requests.push_back(session->prepare(Op::write, slot, stream.custom_param()));
+    for (std::uint64_t turn = 1; turn <= 3; ++turn) {
+        session->fill_target(turn, false);
+        session->memory().scrub_destination(layout, turn);
+        other->fill_source(layout, turn);
+        copy_later(stream, mine(), other->range().address, layout.bytes());
+        for (host::Request& request : requests)
+            ASSERT_EQ(request.post(), Status::in_progress);
+        for (host::Request& request : requests)
+            ASSERT_EQ(end_of(request), Status::ok);
+        ASSERT_EQ(session->check_target(), "") << "turn " << turn;
+        work().finish(stream);
+    }
+}
+
+TEST_P(Streams, WorkBehindAReadSeesItsData) {
+    const auto pinned = pin();
+    const GpuStream stream(gpu());
+    std::vector<host::Request> requests;
+    for (unsigned slot = 0; slot < layout.window; ++slot)
+        requests.push_back(session->prepare(Op::read, slot, stream.custom_param()));
+    for (std::uint64_t turn = 1; turn <= 3; ++turn) {
+        session->fill_target(turn, true);
+        session->memory().scrub_destination(layout, turn);
+        work().spin(stream, a_while);
+        for (host::Request& request : requests)
+            ASSERT_EQ(request.post(), Status::in_progress);
+        copy_later(stream, other->range().address, mine(), layout.bytes());
+        // Without one look at the requests: the stream alone goes on when the data is there.
+        work().finish(stream);
+        ASSERT_EQ(other->check_destination(layout, turn, bench::Corrupt::none), std::nullopt)
+            << "turn " << turn;
+        for (host::Request& request : requests)
+            ASSERT_EQ(end_of(request), Status::ok);
+    }
+}
+
+TEST_P(Streams, ManyStreamsManyReposts) {
+    std::vector<GpuStream> streams;
+    std::vector<host::Request> requests;
+    for (unsigned slot = 0; slot < layout.window; ++slot) {
+        streams.emplace_back(gpu());
+        requests.push_back(session->prepare(Op::write, slot, streams.back().custom_param()));
+    }
+    session->fill_target(1, false);
+    session->memory().fill_source(layout, 1);
+    for (unsigned turn = 0; turn < 25; ++turn) {
+        for (unsigned slot = 0; slot < layout.window; ++slot) {
+            work().spin(streams[slot], std::chrono::microseconds(50 * slot));
+            ASSERT_EQ(requests[slot].post(), Status::in_progress) << turn;
+        }
+        for (host::Request& request : requests)
+            ASSERT_EQ(end_of(request), Status::ok) << turn;
+    }
+    EXPECT_EQ(session->check_target(), "");
+    requests.clear();
+    for (const GpuStream& stream : streams)
+        work().finish(stream);
+}
+
+TEST_P(Streams, WhatIsReleasedBeforeItsTurnHoldsNoStream) {
+    const GpuStream stream(gpu());
+    Gate gate(work(), gpu());
+    gate.hold(stream);
+    {
+        host::Request request = session->prepare(Op::read, 0, stream.custom_param());
+        ASSERT_EQ(request.post(), Status::in_progress);
+        ASSERT_EQ(request.poll(), Status::in_progress) << "its stream is not there yet";
+    }
+    gate.open();
+    work().finish(stream);
+}
+
+TEST_P(Streams, WhatIsInFlightWhenTheAgentGoesHoldsNoStream) {
+    const GpuStream stream(gpu());
+    work().spin(stream, a_while);
+    host::Request request = session->prepare(Op::read, 0, stream.custom_param());
+    ASSERT_EQ(request.post(), Status::in_progress);
+    session.reset();
+    work().finish(stream);
+}
+
+TEST_P(Streams, WithoutOneTheProgramSynchronisesAndThePostGoesAtOnce) {
+    const auto pinned = pin();
+    const GpuStream stream(gpu());
+    for (std::uint64_t turn = 1; turn <= 3; ++turn) {
+        session->fill_target(turn, false);
+        other->fill_source(layout, turn);
+        copy_later(stream, mine(), other->range().address, layout.bytes());
+        work().finish(stream);
+        for (unsigned slot = 0; slot < layout.window; ++slot) {
+            host::Request request = session->prepare(Op::write, slot);
+            ASSERT_EQ(request.run(patience), Status::ok);
+        }
+        ASSERT_EQ(session->check_target(), "") << "turn " << turn;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(TwoProcesses, Streams, testing::ValuesIn(cases()), name_of);
+
+}  // namespace
+}  // namespace railyard::gpu
