@@ -127,17 +127,21 @@ def plugin_progress_thread():
     expect(found[0]["post_p50_us"] > 0, f"no post time: {found}")
 
 
-def plugin_simulated(provider):
+def simulated(check):
     """Over simulated EFA NICs, which the environment describes (meson.build): the target is a machine of its own."""
     namespace = f"bench-{os.getpid()}"
     os.environ.update({"SIMEFA_NAMESPACE": namespace, "SIMEFA_HOST": "initiator"})
+    check()
+    left = [name for name in os.listdir("/dev/shm") if namespace in name]
+    expect(not left, f"left in /dev/shm: {left}")
+
+
+def plugin_simulated(provider):
     for pt in ("off", "on"):
         for found in results(*PLUGIN, "--provider", provider, "--target-env", "SIMEFA_HOST=target", "--pt", pt,
                              "--op", "both", "--notify", "both", "--sizes", "1,8,5000,300000,5M", "--batch", "1,7",
                              "--iters", "20", "--window", "3", points=40):
             expect(found["pt"] is (pt == "on"), f"wrong labels: {found}")
-    left = [name for name in os.listdir("/dev/shm") if namespace in name]
-    expect(not left, f"left in /dev/shm: {left}")
 
 
 def plugin_ratio():
@@ -164,6 +168,23 @@ def plugin_missing():
     expect("no_such_param" in done.stderr, "does not name the parameter", done)
 
 
+def plugin_gpu(*more):
+    """Every pairing of memory, without streams, on the plugin's, and on streams of the slots' own."""
+    for mem, target_mem in (("vram", "vram"), ("vram", "dram"), ("dram", "vram"), ("dram", "dram")):
+        for stream in ("off", "pool", "attached") if "vram" in (mem, target_mem) else ("attached",):
+            for found in results(*PLUGIN, *more, "--mem", mem, "--target-mem", target_mem, "--gpu", "1", "--stream", stream,
+                                 "--op", "both", "--notify", "both", "--sizes", "8,5000,1M", "--batch", "3", "--iters", "8",
+                                 "--window", "3", "--memory", "64M", "--post-time", points=12):
+                expect((found["mem"], found["target_mem"], found["stream"]) == (mem, target_mem, stream), f"labels: {found}")
+                expect(found["gpu"] == (1 if mem == "vram" or stream == "attached" else None), f"labels: {found}")
+                expect(found["target_gpu"] == (1 if target_mem == "vram" else None), f"labels: {found}")
+    done = run(*PLUGIN, *more, *FAST, "--mem", "vram", "--target-gpu", "2", "--sizes", "64K", "--stream", "attached", "--pt", "on")
+    expect("vram of GPU 0 and vram of GPU 2, stream attached" in done.stdout, "no heading", done)
+    for op in ("write", "read"):
+        done = run(*PLUGIN, *more, *FAST, "--mem", "vram", "--op", op, "--sizes", "8", "--corrupt", "data", status=1)
+        expect("wrong data" in done.stderr, "does not find what is wrong in GPU memory", done)
+
+
 def gpu_missing():
     """On a machine with a driver, of which the directory in LD_LIBRARY_PATH has none, or one that three GPUs are on."""
     with tempfile.TemporaryDirectory() as empty:
@@ -181,11 +202,14 @@ def gpu_missing():
 
 CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RAW), "raw-stall": lambda: stall(RAW),
          "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
-         "plugin-shm": lambda: plugin("shm"), "plugin-efa": lambda: plugin_simulated("efa"),
-         "plugin-efa-direct": lambda: plugin_simulated("efa-direct"), "plugin-progress-thread": plugin_progress_thread,
+         "plugin-shm": lambda: plugin("shm"), "plugin-efa": lambda: simulated(lambda: plugin_simulated("efa")),
+         "plugin-efa-direct": lambda: simulated(lambda: plugin_simulated("efa-direct")), "plugin-progress-thread": plugin_progress_thread,
          "plugin-ratio": plugin_ratio, "plugin-corrupt": lambda: corrupt(PLUGIN),
          "plugin-stall": lambda: stall(PLUGIN), "plugin-two-roles": lambda: two_roles(PLUGIN),
-         "plugin-idle": plugin_idle, "gpu-missing": gpu_missing, "plugin-missing": plugin_missing}
+         "plugin-idle": plugin_idle, "gpu-missing": gpu_missing,
+         "gpu-tcp": lambda: plugin_gpu("--provider", "tcp"), "gpu-shm": lambda: plugin_gpu("--provider", "shm"),
+         "gpu-efa-direct": lambda: simulated(
+             lambda: plugin_gpu("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=target")), "plugin-missing": plugin_missing}
 
 CASES[CASE]()
 print(f"{CASE}: passed")

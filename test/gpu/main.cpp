@@ -1,7 +1,9 @@
 // gpu_suite: everything that is tested with a GPU, real or faked.  gpu_suite [OPTION]... [--gtest_...]
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -19,6 +21,7 @@ constexpr char usage[] =
     "  --brief              figures only show that they can be taken\n"
     "  --json FILE          writes device, counts and figures\n"
     "  --target-env NAME=VALUE  environment of the second process; repeatable\n"
+    "  --unique-env NAME    sets it to a value that no other run has, for both processes\n"
     "  --self PROGRAM       how this program is started again\n";
 
 Setup& changeable_setup() {
@@ -52,6 +55,8 @@ bool take(const std::vector<std::string>& words, Setup& to) {
             to.json = value;
         } else if (word == "--target-env") {
             to.target_environment.push_back(value);
+        } else if (word == "--unique-env") {
+            setenv(value.c_str(), ("gpu-suite-" + std::to_string(getpid())).c_str(), 1);
         } else if (word == "--self") {
             to.self = value;
         } else if (word == "--target") {
