@@ -8,6 +8,7 @@
 #include "cuda/pointer_info.h"
 #include "manager/parallel_registration.h"
 #include "manager/rail_manager.h"
+#include "topology/node_binding.h"
 
 namespace railyard {
 
@@ -50,7 +51,7 @@ std::string RailManager::register_directly(Registration& region, const cuda::Poi
         return "the GPU's driver can neither order nor flush what NICs write";
     if (!gpu.device().gpu_direct_rdma && !gpu.device().dma_buf)
         return "its driver lets no NIC reach it (neither GPUDirect RDMA nor dmabuf)";
-    RailSet rails = placement_->for_gpu(gpu.device().pci);
+    RailSet rails = region.gpu->rails();
     std::erase_if(rails, [&](std::uint16_t rail) { return !rails_[rail]->reaches_gpu_memory(); });
     if (rails.empty()) return "provider " + provider_ + " does not reach GPU memory (FI_HMEM)";
     const cuda::DmaBufExport exported = cuda::export_dmabuf(*gpu.context(), gpu.device(), memory);
@@ -81,19 +82,20 @@ void RailManager::stage(Registration& region, const std::string& reason) {
         RAILYARD_LOG(info, "gpu", "%s goes through pinned host memory: %s", what.c_str(), reason.c_str());
         staging_said_ = true;
     }
-    open_staging(region.gpu->own(), region.gpu->gpu());
-    open_staging(region.gpu->serving(), region.gpu->gpu());
+    open_staging(region.gpu->own(), *region.gpu);
+    open_staging(region.gpu->serving(), *region.gpu);
     region.staged = true;
 }
 
-void RailManager::open_staging(StagingPath& path, Gpu& gpu) {
+void RailManager::open_staging(StagingPath& path, GpuPath& of) {
     if (path.memory()) return;
-    path.rail().open(gpu.context(), StagingPath::slots, StagingPath::slot_bytes);
+    const topology::NodeBinding near_the_gpu(of.gpu().node());
+    path.rail().open(of.gpu().context(), StagingPath::slots, StagingPath::slot_bytes);
     const cuda::PinnedMemory& pinned = path.rail().ring().memory();
     auto memory = std::make_shared<Registration>();
     memory->address = reinterpret_cast<std::uint64_t>(pinned.data());
     memory->length = pinned.size();
-    memory->rails = placement_->for_gpu(gpu.device().pci);
+    memory->rails = of.rails();
     memory->memory = register_on_rails(rails_of(memory->rails), {memory->address, memory->length});
     path.memory_ = std::move(memory);
 }

@@ -34,9 +34,11 @@ class StagingPath {
 
 class GpuPath {
   public:
-    explicit GpuPath(Gpu& gpu);
+    /// `rails`: near the GPU, whether they reach its memory or not.
+    GpuPath(Gpu& gpu, RailSet rails);
 
     [[nodiscard]] Gpu& gpu() const noexcept { return gpu_; }
+    [[nodiscard]] const RailSet& rails() const noexcept { return rails_; }
     [[nodiscard]] StagingPath& own() noexcept { return own_; }
     [[nodiscard]] StagingPath& serving() noexcept { return serving_; }
     /// Copies between two places of this process, one of which is this GPU.
@@ -44,6 +46,7 @@ class GpuPath {
 
   private:
     Gpu& gpu_;
+    const RailSet rails_;
     StagingPath own_, serving_;
     DeviceCopyRail copies_;
 };

@@ -13,6 +13,7 @@
 #include "cuda/context_guard.h"
 #include "cuda/device.h"
 #include "cuda/visibility.h"
+#include "topology/machine.h"
 
 namespace railyard {
 
@@ -30,6 +31,10 @@ class Gpu {
     [[nodiscard]] const cuda::Device& device() const noexcept { return device_; }
     /// What a NIC's write lacks until the GPU sees it.
     [[nodiscard]] cuda::Visibility visibility() const noexcept { return visibility_; }
+    /// Its NUMA node, as the operating system numbers them; topology::unknown_numa where nobody said.
+    [[nodiscard]] int node() const noexcept { return node_; }
+    /// Before anything else is done with it.
+    void set_node(int node) noexcept { node_ = node; }
     /// Its primary context, retained on first use and from then on as long as anybody has it. Throws Error.
     [[nodiscard]] cuda::ContextPtr context();
     /// Makes what NICs wrote so far visible to work that starts later. Blocks for some microseconds. Only
@@ -40,6 +45,7 @@ class Gpu {
     const cuda::Device device_;
     const cuda::Driver& driver_;
     const cuda::Visibility visibility_;
+    int node_ = topology::unknown_numa;
     Mutex mutex_;
     cuda::ContextPtr context_ ABSL_GUARDED_BY(mutex_);
     std::unique_ptr<cuda::WriteFlusher> flusher_ ABSL_GUARDED_BY(mutex_);

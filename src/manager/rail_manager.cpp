@@ -28,7 +28,9 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     for (const auto& rail : rails_)
         rules_.max_chunk = std::min(rules_.max_chunk, rail->max_chunk());
     for (const auto& gpu : gpus_.all()) {
-        GpuPath& path = *gpu_paths_.emplace_back(std::make_unique<GpuPath>(*gpu));
+        const std::string& pci = gpu->device().pci;
+        gpu->set_node(placement_->node_of_gpu(pci));
+        GpuPath& path = *gpu_paths_.emplace_back(std::make_unique<GpuPath>(*gpu, placement_->for_gpu(pci)));
         for (Rail* rail : {static_cast<Rail*>(&path.own().rail()), static_cast<Rail*>(&path.serving().rail()),
                            static_cast<Rail*>(&path.copies())})
             gpu_rails_.push_back(rail);

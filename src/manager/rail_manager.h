@@ -70,7 +70,7 @@ class RailManager {
     /// nothing, or why the rails of the GPU do not carry its memory
     std::string register_directly(Registration& region, const cuda::PointerInfo& memory);
     void stage(Registration& region, const std::string& reason);
-    void open_staging(StagingPath& path, Gpu& gpu);
+    void open_staging(StagingPath& path, GpuPath& of);
     [[nodiscard]] std::vector<Rail*> rails_of(const RailSet& set) const;
 
     Gpus gpus_;

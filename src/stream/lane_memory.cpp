@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "cuda/pinned_memory.h"
+#include "topology/node_binding.h"
 
 namespace railyard {
 namespace {
@@ -12,7 +13,7 @@ constexpr std::size_t cells_per_slab = 512;  // 64 KiB
 
 }  // namespace
 
-LaneMemory::LaneMemory(cuda::ContextPtr context) : context_(std::move(context)) {}
+LaneMemory::LaneMemory(cuda::ContextPtr context, int node) : context_(std::move(context)), node_(node) {}
 
 LaneMemory::~LaneMemory() {
     const MutexLock lock(mutex_);
@@ -29,6 +30,7 @@ LaneMemory::~LaneMemory() {
 void LaneMemory::grow() {
     // give_back() must not fail.
     free_.reserve((slabs_.size() + 1) * cells_per_slab);
+    const topology::NodeBinding near_the_gpu(node_);
     slabs_.push_back(std::make_unique<cuda::PinnedMemory>(context_, cells_per_slab * sizeof(LaneCell)));
     const cuda::PinnedMemory& slab = *slabs_.back();
     for (std::size_t i = 0; i < cells_per_slab; ++i) {

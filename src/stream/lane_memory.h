@@ -37,7 +37,8 @@ class LaneMemory {
         std::uint64_t trigger = 0, done = 0;  ///< where the stream finds them
     };
 
-    explicit LaneMemory(cuda::ContextPtr context);
+    /// `node`: NUMA node that the words should lie on, the GPU's.
+    LaneMemory(cuda::ContextPtr context, int node);
     /// Leaves the memory allocated while a cell is out: the GPU may write to it yet.
     ~LaneMemory();
     LaneMemory(const LaneMemory&) = delete;
@@ -52,6 +53,7 @@ class LaneMemory {
     void grow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     const cuda::ContextPtr context_;
+    const int node_;
     Mutex mutex_;
     std::vector<std::unique_ptr<cuda::PinnedMemory>> slabs_ ABSL_GUARDED_BY(mutex_);
     std::vector<Cell> free_ ABSL_GUARDED_BY(mutex_);

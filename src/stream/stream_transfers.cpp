@@ -87,7 +87,7 @@ LaneMemory& StreamTransfers::memory_of(Gpu& gpu) {
     if (known != memories_.end()) return known->second;
     return memories_
         .emplace(std::piecewise_construct, std::forward_as_tuple(gpu.ordinal()),
-                 std::forward_as_tuple(gpu.context()))
+                 std::forward_as_tuple(gpu.context(), gpu.node()))
         .first->second;
 }
 
