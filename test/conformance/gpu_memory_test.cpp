@@ -250,6 +250,22 @@ TEST_P(GpuMemory, WhatIsNoMemoryOfTheGpuIsRefusedWithTheReason) {
     place.drop(*engine);
 }
 
+TEST_P(GpuMemory, WithStagingForbiddenOnlyZeroCopyMemoryIsTaken) {
+    const char* forced = std::getenv("RAILYARD_TEST_STAGING");
+    if (forced) GTEST_SKIP() << "vram_staging is " << forced;
+    ParamMap never = GetParam().extra;
+    never["vram_staging"] = "never";
+    const auto engine = make_engine("strict", GetParam().fabric, never);
+    if (zero_copy()) {
+        Place place(*engine, 0, 1000);
+        EXPECT_FALSE(place.region->staged);
+        place.drop(*engine);
+    } else {
+        expect_error(Status::not_supported, "vram_staging is never",
+                     [&] { const Place place(*engine, 0, 1000); });
+    }
+}
+
 TEST_P(GpuMemory, AfterDeregistrationNothingMayBePosted) {
     EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
     Place local(*pair.a, 0, 5000), remote(*pair.b, 1, 5000);

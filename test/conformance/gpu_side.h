@@ -45,14 +45,16 @@ class Place {
             EXPECT_EQ(cuda_driver().memset_d8(memory, 0, count), CUDA_SUCCESS);
             address = memory;
         }
-        region = engine.register_memory(address, count, where == host ? 0 : static_cast<std::uint64_t>(where),
-                                        where == host ? MemoryType::host : MemoryType::device);
+        try {
+            region =
+                engine.register_memory(address, count, where == host ? 0 : static_cast<std::uint64_t>(where),
+                                       where == host ? MemoryType::host : MemoryType::device);
+        } catch (...) {
+            give_back();
+            throw;
+        }
     }
-    ~Place() {
-        if (where_ == host) return;
-        const cuda::ContextGuard guard(*context_);
-        EXPECT_EQ(cuda_driver().mem_free(address), CUDA_SUCCESS);
-    }
+    ~Place() { give_back(); }
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
@@ -87,6 +89,12 @@ class Place {
     std::shared_ptr<Registration> region;
 
   private:
+    void give_back() const {
+        if (where_ == host) return;
+        const cuda::ContextGuard guard(*context_);
+        EXPECT_EQ(cuda_driver().mem_free(address), CUDA_SUCCESS);
+    }
+
     const int where_;
     std::vector<std::uint8_t> bytes_;
     cuda::ContextPtr context_;

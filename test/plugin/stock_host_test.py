@@ -2,7 +2,8 @@
 """Runs the plugin inside the stock NIXL host from the package index.
 
 Installs the host's wheel (no dependencies, numpy besides) into a cached virtual environment, then runs the cases of
-stock_host_agents.py (the Python package, two processes) and stock_host_capi.py (the C interface) over loopback.
+stock_host_agents.py (the Python package, two processes) and stock_host_capi.py (the C interface) over loopback, or
+those of stock_host_gpu.py.
 Exit status: 0 all passed, 1 a failure, 77 skipped, with the reason on the last line.
 """
 
@@ -132,6 +133,11 @@ def plugin_directory(plugin, root):
 
 
 def groups(python, here, libraries, arguments):
+    if arguments.gpu:
+        for provider in arguments.providers.split(","):
+            yield [str(python), str(here / "stock_host_gpu.py"), "--provider", provider, "--progress-thread",
+                   "off" if provider == "shm" else "on"]
+        return
     agents = [str(python), str(here / "stock_host_agents.py")]
     for provider in arguments.providers.split(","):
         for progress_thread in ("on", "off"):
@@ -153,6 +159,7 @@ def main():
     parser.add_argument("--cache", help="where the virtual environment is kept")
     parser.add_argument("--providers", default="tcp,shm")
     parser.add_argument("--limit", type=int, default=120, help="seconds for each group of cases")
+    parser.add_argument("--gpu", action="store_true", help="GPU memory, on the fake driver that LD_LIBRARY_PATH leads to")
     parser.add_argument("--only", default="", help="run only the groups whose command holds this text")
     arguments = parser.parse_args()
     plugin = pathlib.Path(arguments.plugin).resolve()
