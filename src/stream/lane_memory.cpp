@@ -11,6 +11,16 @@ namespace {
 
 constexpr std::size_t cells_per_slab = 512;  // 64 KiB
 
+using Slabs = std::vector<std::unique_ptr<cuda::PinnedMemory>>;
+
+/// Never destroyed, and never used again: what is left allocated has somebody who knows of it.
+void leave(Slabs slabs) {
+    static auto& mutex = *new Mutex;
+    static auto& left = *new std::vector<Slabs>;
+    const MutexLock lock(mutex);
+    left.push_back(std::move(slabs));
+}
+
 }  // namespace
 
 LaneMemory::LaneMemory(cuda::ContextPtr context, int node) : context_(std::move(context)), node_(node) {}
@@ -23,8 +33,7 @@ LaneMemory::~LaneMemory() {
         "GPU %d: %zu streams have not come to the transfers posted on them: %zu bytes of pinned memory "
         "that they will write to are left allocated",
         context_->ordinal(), out_, slabs_.size() * cells_per_slab * sizeof(LaneCell));
-    for (auto& slab : slabs_)
-        static_cast<void>(slab.release());
+    leave(std::move(slabs_));
 }
 
 void LaneMemory::grow() {
