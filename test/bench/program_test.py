@@ -173,8 +173,8 @@ def plugin_gpu(*more):
     for mem, target_mem in (("vram", "vram"), ("vram", "dram"), ("dram", "vram"), ("dram", "dram")):
         for stream in ("off", "pool", "attached") if "vram" in (mem, target_mem) else ("attached",):
             for found in results(*PLUGIN, *more, "--mem", mem, "--target-mem", target_mem, "--gpu", "1", "--stream", stream,
-                                 "--op", "both", "--notify", "both", "--sizes", "8,5000,1M", "--batch", "3", "--iters", "8",
-                                 "--window", "3", "--memory", "64M", "--post-time", points=12):
+                                 "--op", "both", "--notify", "on", "--sizes", "8,1M", "--batch", "3", "--iters", "8",
+                                 "--window", "3", "--memory", "64M", "--post-time", points=4):
                 expect((found["mem"], found["target_mem"], found["stream"]) == (mem, target_mem, stream), f"labels: {found}")
                 expect(found["gpu"] == (1 if mem == "vram" or stream == "attached" else None), f"labels: {found}")
                 expect(found["target_gpu"] == (1 if target_mem == "vram" else None), f"labels: {found}")

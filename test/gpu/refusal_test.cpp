@@ -18,7 +18,9 @@ class Refusals : public OnGpu {
 
     void SetUp() override {
         OnGpu::SetUp();
-        agent = std::make_unique<host::Agent>(agent_config("alone"));
+        host::AgentConfig config = agent_config("alone");
+        config.params["connect_timeout_ms"] = "500";  // how long a deregistration waits for transfers
+        agent = std::make_unique<host::Agent>(config);
     }
     void TearDown() override {
         agent.reset();

@@ -1,8 +1,8 @@
 // Transfers attached to a CUDA stream, with work before and behind them on it; and without a stream (the
 // pool).
 #include "cuda/driver.h"
-#include "session.h"
 #include "suite.h"
+#include "two_sides.h"
 
 namespace railyard::gpu {
 namespace {
@@ -44,20 +44,20 @@ class Streams : public OnGpu, public testing::WithParamInterface<Case> {
 
     void SetUp() override {
         OnGpu::SetUp();
-        session = std::make_unique<Session>(
+        sides = std::make_unique<TwoSides>(
             std::vector<std::string>{"--provider", GetParam().fabric, "--mem",
                                      GetParam().mem ? "vram" : "dram", "--target-mem", "vram", "--gpu",
                                      std::to_string(setup().gpu)},
             layout);
-        other = std::make_unique<SideMemory>(bench::Place{true, setup().gpu}, session->length());
+        other = std::make_unique<SideMemory>(bench::Place{true, setup().gpu}, sides->length());
     }
     void TearDown() override {
-        session.reset();
+        sides.reset();
         other.reset();
         OnGpu::TearDown();
     }
 
-    [[nodiscard]] std::uint64_t mine() const { return session->memory().range().address; }
+    [[nodiscard]] std::uint64_t mine() const { return sides->memory().range().address; }
 
     /// On the stream, after a while: `to` gets what is in `from`; by a kernel where both are GPU memory.
     static void copy_later(const GpuStream& stream, std::uint64_t to, std::uint64_t from,
@@ -71,11 +71,11 @@ class Streams : public OnGpu, public testing::WithParamInterface<Case> {
     /// The initiator's memory where it is the host's, so that work on streams reaches it in its turn.
     [[nodiscard]] std::unique_ptr<Pinned> pin() {
         if (GetParam().mem) return nullptr;
-        const std::span<std::byte> bytes = session->memory().host_bytes();
+        const std::span<std::byte> bytes = sides->memory().host_bytes();
         return std::make_unique<Pinned>(gpu(), bytes.data(), bytes.size());
     }
 
-    std::unique_ptr<Session> session;
+    std::unique_ptr<TwoSides> sides;
     std::unique_ptr<SideMemory> other;  ///< of the GPU: where kernels get data from and put it
 };
 
@@ -84,17 +84,17 @@ TEST_P(Streams, WorkBeforeAWriteIsDoneBeforeItsBytesAreRead) {
     const GpuStream stream(gpu());
     std::vector<host::Request> requests;
     for (unsigned slot = 0; slot < layout.window; ++slot)
-        requests.push_back(session->prepare(Op::write, slot, stream.custom_param()));
+        requests.push_back(sides->prepare(Op::write, slot, stream.custom_param()));
     for (std::uint64_t turn = 1; turn <= 3; ++turn) {
-        session->fill_target(turn, false);
-        session->memory().scrub_destination(layout, turn);
+        sides->fill_target(turn, false);
+        sides->memory().scrub_destination(layout, turn);
         other->fill_source(layout, turn);
         copy_later(stream, mine(), other->range().address, layout.bytes());
         for (host::Request& request : requests)
             ASSERT_EQ(request.post(), Status::in_progress);
         for (host::Request& request : requests)
             ASSERT_EQ(end_of(request), Status::ok);
-        ASSERT_EQ(session->check_target(), "") << "turn " << turn;
+        ASSERT_EQ(sides->check_target(), "") << "turn " << turn;
         work().finish(stream);
     }
 }
@@ -104,10 +104,10 @@ TEST_P(Streams, WorkBehindAReadSeesItsData) {
     const GpuStream stream(gpu());
     std::vector<host::Request> requests;
     for (unsigned slot = 0; slot < layout.window; ++slot)
-        requests.push_back(session->prepare(Op::read, slot, stream.custom_param()));
+        requests.push_back(sides->prepare(Op::read, slot, stream.custom_param()));
     for (std::uint64_t turn = 1; turn <= 3; ++turn) {
-        session->fill_target(turn, true);
-        session->memory().scrub_destination(layout, turn);
+        sides->fill_target(turn, true);
+        sides->memory().scrub_destination(layout, turn);
         work().spin(stream, a_while);
         for (host::Request& request : requests)
             ASSERT_EQ(request.post(), Status::in_progress);
@@ -126,10 +126,10 @@ TEST_P(Streams, ManyStreamsManyReposts) {
     std::vector<host::Request> requests;
     for (unsigned slot = 0; slot < layout.window; ++slot) {
         streams.emplace_back(gpu());
-        requests.push_back(session->prepare(Op::write, slot, streams.back().custom_param()));
+        requests.push_back(sides->prepare(Op::write, slot, streams.back().custom_param()));
     }
-    session->fill_target(1, false);
-    session->memory().fill_source(layout, 1);
+    sides->fill_target(1, false);
+    sides->memory().fill_source(layout, 1);
     for (unsigned turn = 0; turn < 25; ++turn) {
         for (unsigned slot = 0; slot < layout.window; ++slot) {
             work().spin(streams[slot], std::chrono::microseconds(50 * slot));
@@ -138,7 +138,7 @@ TEST_P(Streams, ManyStreamsManyReposts) {
         for (host::Request& request : requests)
             ASSERT_EQ(end_of(request), Status::ok) << turn;
     }
-    EXPECT_EQ(session->check_target(), "");
+    EXPECT_EQ(sides->check_target(), "");
     requests.clear();
     for (const GpuStream& stream : streams)
         work().finish(stream);
@@ -149,7 +149,7 @@ TEST_P(Streams, WhatIsReleasedBeforeItsTurnHoldsNoStream) {
     Gate gate(work(), gpu());
     gate.hold(stream);
     {
-        host::Request request = session->prepare(Op::read, 0, stream.custom_param());
+        host::Request request = sides->prepare(Op::read, 0, stream.custom_param());
         ASSERT_EQ(request.post(), Status::in_progress);
         ASSERT_EQ(request.poll(), Status::in_progress) << "its stream is not there yet";
     }
@@ -160,9 +160,9 @@ TEST_P(Streams, WhatIsReleasedBeforeItsTurnHoldsNoStream) {
 TEST_P(Streams, WhatIsInFlightWhenTheAgentGoesHoldsNoStream) {
     const GpuStream stream(gpu());
     work().spin(stream, a_while);
-    host::Request request = session->prepare(Op::read, 0, stream.custom_param());
+    host::Request request = sides->prepare(Op::read, 0, stream.custom_param());
     ASSERT_EQ(request.post(), Status::in_progress);
-    session.reset();
+    sides.reset();
     work().finish(stream);
 }
 
@@ -170,15 +170,15 @@ TEST_P(Streams, WithoutOneTheProgramSynchronisesAndThePostGoesAtOnce) {
     const auto pinned = pin();
     const GpuStream stream(gpu());
     for (std::uint64_t turn = 1; turn <= 3; ++turn) {
-        session->fill_target(turn, false);
+        sides->fill_target(turn, false);
         other->fill_source(layout, turn);
         copy_later(stream, mine(), other->range().address, layout.bytes());
         work().finish(stream);
         for (unsigned slot = 0; slot < layout.window; ++slot) {
-            host::Request request = session->prepare(Op::write, slot);
+            host::Request request = sides->prepare(Op::write, slot);
             ASSERT_EQ(request.run(patience), Status::ok);
         }
-        ASSERT_EQ(session->check_target(), "") << "turn " << turn;
+        ASSERT_EQ(sides->check_target(), "") << "turn " << turn;
     }
 }
 

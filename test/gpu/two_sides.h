@@ -15,11 +15,11 @@
 namespace railyard::gpu {
 
 /// Both sides have progress threads and memory for `layout`. Throws bench::Failure and railyard::Error.
-class Session {
+class TwoSides {
   public:
     /// `words`: as for railyard-bench: provider, kinds of memory.
-    Session(std::vector<std::string> words, const bench::Layout& layout);
-    ~Session();
+    TwoSides(std::vector<std::string> words, const bench::Layout& layout);
+    ~TwoSides();
 
     [[nodiscard]] host::Agent& agent() { return side_->agent(); }
     [[nodiscard]] bench::SideMemory& memory() { return *memory_; }

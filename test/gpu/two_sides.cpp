@@ -1,4 +1,4 @@
-#include "session.h"
+#include "two_sides.h"
 
 #include <thread>
 
@@ -13,7 +13,7 @@ std::size_t memory_of(const bench::Layout& layout) {
     return bench::memory_needed({&point, 1});
 }
 
-Session::Session(std::vector<std::string> words, const bench::Layout& layout)
+TwoSides::TwoSides(std::vector<std::string> words, const bench::Layout& layout)
     : layout_(layout),
       length_(memory_of(layout)),
       options_(bench_options(words)),
@@ -34,7 +34,7 @@ Session::Session(std::vector<std::string> words, const bench::Layout& layout)
     side_->connect();
 }
 
-Session::~Session() {
+TwoSides::~TwoSides() {
     side_.reset();
     try {
         call({{"do", "end"}});
@@ -43,11 +43,11 @@ Session::~Session() {
     }
 }
 
-bench::Message Session::call(bench::Message message) {
+bench::Message TwoSides::call(bench::Message message) {
     return control_.call(message, patience);
 }
 
-void Session::fill_target(std::uint64_t seed, bool source) {
+void TwoSides::fill_target(std::uint64_t seed, bool source) {
     call({{"do", "fill"},
           {"size", layout_.size},
           {"batch", layout_.batch},
@@ -56,7 +56,7 @@ void Session::fill_target(std::uint64_t seed, bool source) {
           {"as", source ? "source" : "sink"}});
 }
 
-std::string Session::check_target() {
+std::string TwoSides::check_target() {
     return call({{"do", "check"},
                  {"size", layout_.size},
                  {"batch", layout_.batch},
@@ -64,8 +64,8 @@ std::string Session::check_target() {
         .value("wrong", "");
 }
 
-host::Request Session::prepare(host::Op op, unsigned slot, std::string custom_param,
-                               std::optional<std::string> notification) {
+host::Request TwoSides::prepare(host::Op op, unsigned slot, std::string custom_param,
+                                std::optional<std::string> notification) {
     std::vector<host::Range> local, remote;
     const host::Range mine = memory_->range();
     for (unsigned block = 0; block < layout_.batch; ++block) {
