@@ -19,7 +19,7 @@ constexpr char usage[] =
     "  --fabrics LIST       providers between two processes (default: tcp,shm)\n"
     "  --gpu N              CUDA ordinal (default: 0)\n"
     "  --brief              figures only show that they can be taken\n"
-    "  --json FILE          writes device, counts and figures\n"
+    "  --json FILE          writes device, counts and figures, added to what is there\n"
     "  --target-env NAME=VALUE  environment of the second process; repeatable\n"
     "  --unique-env NAME    sets it to a value that no other run has, for both processes\n"
     "  --self PROGRAM       how this program is started again\n";
@@ -73,8 +73,10 @@ bool take(const std::vector<std::string>& words, Setup& to) {
 int run() {
     int status = RUN_ALL_TESTS();
     if (!setup().json.empty()) {
+        const nlohmann::json before = nlohmann::json::parse(std::ifstream(setup().json), nullptr, false);
+        const std::string text = results(before.is_object() ? before : nlohmann::json::object()).dump(2);
         std::ofstream file(setup().json);
-        file << results().dump(2) << "\n";
+        file << text << "\n";
         if (!file.flush()) {
             std::fprintf(stderr, "gpu_suite: cannot write %s\n", setup().json.c_str());
             status = 1;

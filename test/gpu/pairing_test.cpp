@@ -1,5 +1,7 @@
 // Two processes, every pairing of GPU and host memory, both directions, verified byte by byte with guards
 // around each block.
+#include <ostream>
+
 #include "suite.h"
 
 namespace railyard::gpu {
@@ -9,6 +11,10 @@ struct Pairing {
     std::string fabric;
     bool mem = false, target_mem = false;
 };
+
+void PrintTo(const Pairing& pairing, std::ostream* out) {
+    *out << pairing.fabric << (pairing.mem ? " vram" : " dram") << (pairing.target_mem ? " vram" : " dram");
+}
 
 std::vector<Pairing> pairings() {
     std::vector<Pairing> all;

@@ -8,7 +8,6 @@
 namespace railyard::gpu {
 namespace {
 
-using bench::GpuStream;
 using host::Op;
 using host::Range;
 
@@ -117,7 +116,7 @@ TEST_F(Refusals, StreamsThatAreNone) {
     EXPECT_EQ(refused({reinterpret_cast<const char*>(&nowhere), 8}), Status::invalid_param)
         << "no memory is there";
     EXPECT_EQ(prepare(buffer, {}).run(patience), Status::ok);
-    const GpuStream stream(gpu());
+    const OwnStream stream(work(), gpu());
     EXPECT_EQ(prepare(buffer, stream.custom_param()).run(patience), Status::ok);
     work().finish(stream);
 }
@@ -125,7 +124,7 @@ TEST_F(Refusals, StreamsThatAreNone) {
 TEST_F(Refusals, AStreamOfAnotherGpu) {
     if (gpu_count() < 2) GTEST_SKIP() << "one GPU";
     bench::Gpu other(setup().gpu == 0 ? 1 : 0);
-    const GpuStream stream(other);
+    const bench::GpuStream stream(other);
     const Buffer buffer(true, length);
     agent->register_memory(buffer.range());
     EXPECT_EQ(refusal_of([&] { (void)prepare(buffer, stream.custom_param()); }), Status::invalid_param);
@@ -134,7 +133,7 @@ TEST_F(Refusals, AStreamOfAnotherGpu) {
 TEST_F(Refusals, AStreamUnderCapture) {
     const Buffer buffer(true, length);
     agent->register_memory(buffer.range());
-    const GpuStream stream(gpu());
+    const OwnStream stream(work(), gpu());
     host::Request request = prepare(buffer, stream.custom_param());
     const cuda::ContextGuard guard(*gpu().context());
     ASSERT_EQ(more_driver().stream_begin_capture(stream.handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
@@ -151,7 +150,7 @@ TEST_F(Refusals, AStreamUnderCapture) {
 TEST_F(Refusals, DeregistrationUnderATransferThatWaitsForItsStream) {
     const Buffer buffer(true, length);
     agent->register_memory(buffer.range());
-    const GpuStream stream(gpu());
+    const OwnStream stream(work(), gpu());
     Gate gate(work(), gpu());
     gate.hold(stream);
     host::Request request = prepare(buffer, stream.custom_param());

@@ -1,5 +1,8 @@
 // Transfers attached to a CUDA stream, with work before and behind them on it; and without a stream (the
 // pool).
+#include <deque>
+#include <ostream>
+
 #include "cuda/driver.h"
 #include "suite.h"
 #include "two_sides.h"
@@ -20,6 +23,10 @@ struct Case {
     std::string fabric;
     bool mem = true;
 };
+
+void PrintTo(const Case& one, std::ostream* out) {
+    *out << one.fabric << (one.mem ? " vram" : " dram");
+}
 
 std::vector<Case> cases() {
     std::vector<Case> all;
@@ -59,13 +66,16 @@ class Streams : public OnGpu, public testing::WithParamInterface<Case> {
 
     [[nodiscard]] std::uint64_t mine() const { return sides->memory().range().address; }
 
-    /// On the stream, after a while: `to` gets what is in `from`; by a kernel where both are GPU memory.
-    static void copy_later(const GpuStream& stream, std::uint64_t to, std::uint64_t from,
-                           std::size_t length) {
-        work().spin(stream, a_while);
+    /// On the stream: `to` gets what is in `from`; by a kernel where both are GPU memory.
+    static void copy(const GpuStream& stream, std::uint64_t to, std::uint64_t from, std::size_t length) {
         if (GetParam().mem) return work().copy(stream, to, from, length);
         const cuda::ContextGuard guard(*gpu().context());
         gpu().require(gpu().driver().memcpy_async(to, from, length, stream.handle()), "cuMemcpyAsync");
+    }
+    static void copy_later(const GpuStream& stream, std::uint64_t to, std::uint64_t from,
+                           std::size_t length) {
+        work().spin(stream, a_while);
+        copy(stream, to, from, length);
     }
 
     /// The initiator's memory where it is the host's, so that work on streams reaches it in its turn.
@@ -81,7 +91,7 @@ class Streams : public OnGpu, public testing::WithParamInterface<Case> {
 
 TEST_P(Streams, WorkBeforeAWriteIsDoneBeforeItsBytesAreRead) {
     const auto pinned = pin();
-    const GpuStream stream(gpu());
+    const OwnStream stream(work(), gpu());
     std::vector<host::Request> requests;
     for (unsigned slot = 0; slot < layout.window; ++slot)
         requests.push_back(sides->prepare(Op::write, slot, stream.custom_param()));
@@ -101,17 +111,17 @@ TEST_P(Streams, WorkBeforeAWriteIsDoneBeforeItsBytesAreRead) {
 
 TEST_P(Streams, WorkBehindAReadSeesItsData) {
     const auto pinned = pin();
-    const GpuStream stream(gpu());
+    const OwnStream stream(work(), gpu());
     std::vector<host::Request> requests;
     for (unsigned slot = 0; slot < layout.window; ++slot)
         requests.push_back(sides->prepare(Op::read, slot, stream.custom_param()));
     for (std::uint64_t turn = 1; turn <= 3; ++turn) {
         sides->fill_target(turn, true);
-        sides->memory().scrub_destination(layout, turn);
-        work().spin(stream, a_while);
+        other->scrub_destination(layout, turn);
+        copy_later(stream, mine(), other->range().address, layout.bytes());  // over what comes too early
         for (host::Request& request : requests)
             ASSERT_EQ(request.post(), Status::in_progress);
-        copy_later(stream, other->range().address, mine(), layout.bytes());
+        copy(stream, other->range().address, mine(), layout.bytes());
         // Without one look at the requests: the stream alone goes on when the data is there.
         work().finish(stream);
         ASSERT_EQ(other->check_destination(layout, turn, bench::Corrupt::none), std::nullopt)
@@ -122,10 +132,10 @@ TEST_P(Streams, WorkBehindAReadSeesItsData) {
 }
 
 TEST_P(Streams, ManyStreamsManyReposts) {
-    std::vector<GpuStream> streams;
+    std::deque<OwnStream> streams;
     std::vector<host::Request> requests;
     for (unsigned slot = 0; slot < layout.window; ++slot) {
-        streams.emplace_back(gpu());
+        streams.emplace_back(work(), gpu());
         requests.push_back(sides->prepare(Op::write, slot, streams.back().custom_param()));
     }
     sides->fill_target(1, false);
@@ -140,12 +150,12 @@ TEST_P(Streams, ManyStreamsManyReposts) {
     }
     EXPECT_EQ(sides->check_target(), "");
     requests.clear();
-    for (const GpuStream& stream : streams)
+    for (const OwnStream& stream : streams)
         work().finish(stream);
 }
 
 TEST_P(Streams, WhatIsReleasedBeforeItsTurnHoldsNoStream) {
-    const GpuStream stream(gpu());
+    const OwnStream stream(work(), gpu());
     Gate gate(work(), gpu());
     gate.hold(stream);
     {
@@ -158,7 +168,7 @@ TEST_P(Streams, WhatIsReleasedBeforeItsTurnHoldsNoStream) {
 }
 
 TEST_P(Streams, WhatIsInFlightWhenTheAgentGoesHoldsNoStream) {
-    const GpuStream stream(gpu());
+    const OwnStream stream(work(), gpu());
     work().spin(stream, a_while);
     host::Request request = sides->prepare(Op::read, 0, stream.custom_param());
     ASSERT_EQ(request.post(), Status::in_progress);
@@ -168,7 +178,7 @@ TEST_P(Streams, WhatIsInFlightWhenTheAgentGoesHoldsNoStream) {
 
 TEST_P(Streams, WithoutOneTheProgramSynchronisesAndThePostGoesAtOnce) {
     const auto pinned = pin();
-    const GpuStream stream(gpu());
+    const OwnStream stream(work(), gpu());
     for (std::uint64_t turn = 1; turn <= 3; ++turn) {
         sides->fill_target(turn, false);
         other->fill_source(layout, turn);

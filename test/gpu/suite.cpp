@@ -151,7 +151,7 @@ void report(const Figure& figure) {
     figures().push_back(figure);
 }
 
-nlohmann::json results() {
+nlohmann::json results(const nlohmann::json& before) {
     const auto& driver = gpu().driver();
     const cuda::Device device = cuda::list_devices(driver).at(setup().gpu);
     const testing::UnitTest& run = *testing::UnitTest::GetInstance();
@@ -161,10 +161,12 @@ nlohmann::json results() {
         {"driver", driver.version},
         {"fake", more_driver().fake},
         {"kernels", work().has_kernels()},
-        {"passed", run.successful_test_count()},
-        {"failed", run.failed_test_count()},
-        {"skipped", run.skipped_test_count()},
-        {"figures", nlohmann::json::array()}};
+        {"passed", run.successful_test_count() + before.value("passed", 0)},
+        {"failed", run.failed_test_count() + before.value("failed", 0)},
+        {"skipped", run.skipped_test_count() + before.value("skipped", 0)},
+        {"ran", before.value("ran", nlohmann::json::array())},
+        {"figures", before.value("figures", nlohmann::json::array())}};
+    document["ran"].push_back(GTEST_FLAG_GET(filter));
     for (const Figure& figure : figures()) {
         nlohmann::json row = {{"name", figure.name}, {"value", figure.value}, {"unit", figure.unit}};
         if (figure.goal > 0) {

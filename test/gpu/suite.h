@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,15 @@
 #include "host/agent.h"
 #include "setup.h"
 #include "work.h"
+
+namespace railyard {
+
+/// How GoogleTest prints it.
+inline void PrintTo(Status status, std::ostream* out) {
+    *out << to_string(status);
+}
+
+}  // namespace railyard
 
 namespace railyard::gpu {
 
@@ -80,7 +90,7 @@ struct Figure {
     bool at_least = false;  ///< else at most
 };
 void report(const Figure& figure);
-/// Device, figures and the counts of cases.
-[[nodiscard]] nlohmann::json results();
+/// Device, counts of cases and figures; those of `before`, another run's document or null, are added.
+[[nodiscard]] nlohmann::json results(const nlohmann::json& before);
 
 }  // namespace railyard::gpu

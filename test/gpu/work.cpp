@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <thread>
 #include <type_traits>
 
@@ -109,6 +110,14 @@ void Work::finish(const bench::GpuStream& stream) {
         std::this_thread::yield();
     }
     gpu_.require(result, "the work of a stream");
+}
+
+OwnStream::~OwnStream() {
+    try {
+        work_.finish(*this);
+    } catch (const bench::Failure& failure) {
+        std::fprintf(stderr, "gpu_suite: at the end of a case: %s\n", failure.what());
+    }
 }
 
 Words::Words(bench::Gpu& gpu, unsigned count)

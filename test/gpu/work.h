@@ -60,6 +60,19 @@ class Work {
     CUfunc_st *spin_ = nullptr, *copy_ = nullptr;
 };
 
+/// A stream of which nothing is left when it goes, whatever became of the case: its work may use memory of
+/// the case.
+class OwnStream : public bench::GpuStream {
+  public:
+    OwnStream(Work& work, bench::Gpu& gpu) : GpuStream(gpu), work_(work) {}
+    ~OwnStream();
+    OwnStream(OwnStream&&) = delete;
+    OwnStream& operator=(OwnStream&&) = delete;
+
+  private:
+    Work& work_;
+};
+
 /// Words in pinned memory that the CPU and streams write and wait for.
 class Words {
   public:
@@ -76,7 +89,7 @@ class Words {
     cuda::PinnedMemory memory_;
 };
 
-/// Holds streams until it is opened; at the latest when it goes, which waits for them.
+/// Holds a stream until it is opened; at the latest when it goes, which waits for the stream.
 class Gate {
   public:
     explicit Gate(Work& work, bench::Gpu& gpu) : work_(work), words_(gpu, 1) {}
