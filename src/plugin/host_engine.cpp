@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "manager/registration.h"
 #include "plugin/edge.h"
 #include "plugin/params_adapter.h"
 
@@ -33,13 +34,17 @@ const MemoryHandle& handle_of(const nixlMetaDesc& desc, const char* side, std::s
     return static_cast<const MemoryHandle&>(*desc.metadataP);
 }
 
-std::vector<LocalDescriptor> local_descriptors(const nixl_meta_dlist_t& list) {
+std::vector<LocalDescriptor> local_descriptors(const nixl_meta_dlist_t& list, MemoryType type) {
     std::vector<LocalDescriptor> descriptors;
     descriptors.reserve(static_cast<std::size_t>(list.descCount()));
     for (const nixlMetaDesc& desc : list) {
         const MemoryHandle& handle = handle_of(desc, "local", descriptors.size());
         if (handle.local == nullptr)
             throw Error(Status::invalid_param, "a local descriptor lies in remote memory");
+        if ((handle.local->gpu != nullptr) != (type == MemoryType::device))
+            throw Error(Status::invalid_param,
+                        "local descriptor " + std::to_string(descriptors.size()) +
+                            " was registered as another type of memory than its list has");
         descriptors.push_back({desc.addr, desc.len, &handle.local});
     }
     return descriptors;
@@ -175,11 +180,13 @@ nixl_status_t HostEngine::prepXfer(const nixl_xfer_op_t& operation, const nixl_m
                                    const nixl_meta_dlist_t& remote, const std::string& remote_agent,
                                    nixlBackendReqH*& handle, const nixl_opt_b_args_t* options) const {
     return guarded_call("prepXfer", [&] {
-        memory_type(local.getType(), "local descriptors refused");
+        const MemoryType type = memory_type(local.getType(), "local descriptors refused");
+        if (type == MemoryType::device && !engine_->has_gpus())
+            throw Error(Status::not_supported, "local descriptors refused: GPU memory, and there is no GPU");
         memory_type(remote.getType(), "remote descriptors refused");
         std::optional<std::string_view> notification;
         if (options != nullptr && options->hasNotif) notification = options->notifMsg;
-        Transfer* const transfer = engine_->prepare(operation_of(operation), local_descriptors(local),
+        Transfer* const transfer = engine_->prepare(operation_of(operation), local_descriptors(local, type),
                                                     remote_descriptors(remote), remote_agent, notification);
         if (options != nullptr && !options->customParam.empty())
             put_on_stream(*transfer, options->customParam);

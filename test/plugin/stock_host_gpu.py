@@ -84,7 +84,7 @@ def main():
     cuda = Cuda()
     one, two = make_agent("one", options), make_agent("two", options)
     types = one.get_backend_mem_types(options.backend)
-    assert sorted(types) == ["DRAM", "VRAM"], types
+    assert sorted(types) == ["DRAM_SEG", "VRAM_SEG"], types
     print(f"ok {label}: memory types {types}")
     buffers = [GpuBuffer(cuda, 0, SIZE), GpuBuffer(cuda, 1, SIZE)]
     registrations = [agent.register_memory([buffer.region() + ("",)], "VRAM", backends=[options.backend])
