@@ -92,7 +92,7 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
     introduce(peer);
     Transfer* const served = transfers_.add(std::move(transfer));
     const Status status = post(*served, nullptr);
-    if (status == Status::in_progress || status == Status::ok || served->done()) return served;
+    if (served->posted) return served;  // its end, whatever it is, is told by finish_served()
     transfers_.release(served);
     throw Error(status, "it could not be started");
 }

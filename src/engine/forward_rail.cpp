@@ -132,6 +132,7 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
     }
     if (submission.run.empty()) submission.run = submission.lane->take_run(max_request_pieces);
     if (submission.run.empty()) return Asked::through;
+    if (!may_ask(*route.forwarding->peer)) return Asked::waits;
     Run now{submission.run.begin, submission.run.begin};
     for (std::uint64_t bytes = 0; now.end < submission.run.end && bytes < bytes_per_request; ++now.end)
         bytes += work.chunks[now.end].length;
@@ -149,6 +150,11 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
         finish({0, 0, 0, &submission, now}, Status::backend);
     }
     return Asked::again;
+}
+
+bool ForwardRail::may_ask(const Peer& peer) const noexcept {
+    const auto to_it = [&](const Outstanding& request) { return request.nonce == peer.nonce(); };
+    return std::count_if(outstanding_.begin(), outstanding_.end(), to_it) < most_requests_of_a_peer;
 }
 
 ForwardRail::Asked ForwardRail::fail_rest(Submission& submission, Status status) noexcept {

@@ -41,8 +41,10 @@ class RequestSender {
 /// Allocates a little for each request.
 class ForwardRail final : public Rail {
   public:
-    /// Answers that may be outstanding, over all peers.
-    static constexpr std::size_t most_requests = 32;
+    /// Answers that may be outstanding: of one peer, so that one that is silent holds up nobody else, and in
+    /// all.
+    static constexpr std::ptrdiff_t most_requests_of_a_peer = 16;
+    static constexpr std::size_t most_requests = 256;
     static constexpr std::uint64_t chunk_size = std::uint64_t{4} << 20;
 
     ForwardRail(RequestSender& sender, std::uint64_t patience_ns)
@@ -79,6 +81,7 @@ class ForwardRail final : public Rail {
     enum class Asked { through, waits, again };
     Asked ask(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Asked fail_rest(Submission& submission, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool may_ask(const Peer& peer) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static Request make_request(const Submission& submission, Run run);
     static void finish(const Outstanding& request, Status status) noexcept;
 

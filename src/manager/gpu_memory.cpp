@@ -37,7 +37,7 @@ std::shared_ptr<Registration> RailManager::register_device_memory(std::uint64_t 
     const cuda::PointerInfo memory = cuda::describe_range(gpus_.driver(), address, length);
     cuda::require_device_range(memory, address, length, path.gpu().ordinal());
     // Transfers within the process need it in any case.
-    path.copies().open(path.gpu().context(), cuda_streams_);
+    open_copies(path);
     region->token = random_u64();
     const std::string obstacle = register_directly(*region, memory);
     if (!obstacle.empty()) stage(*region, obstacle);
@@ -87,6 +87,19 @@ void RailManager::stage(Registration& region, const std::string& reason) {
     region.staged = true;
 }
 
+void RailManager::publish(Rail& rail) {
+    const std::size_t count = gpu_rails_open_.load(std::memory_order_relaxed);
+    gpu_rails_[count] = &rail;
+    gpu_rails_open_.store(count + 1, std::memory_order_release);
+}
+
+void RailManager::open_copies(GpuPath& path) {
+    const MutexLock lock(staging_mutex_);
+    if (path.copies().is_open()) return;
+    path.copies().open(path.gpu().context(), cuda_streams_);
+    publish(path.copies());
+}
+
 void RailManager::open_staging(StagingPath& path, GpuPath& of) {
     if (path.memory()) return;
     const topology::NodeBinding near_the_gpu(of.gpu().node());
@@ -98,6 +111,7 @@ void RailManager::open_staging(StagingPath& path, GpuPath& of) {
     memory->rails = of.rails();
     memory->memory = register_on_rails(rails_of(memory->rails), {memory->address, memory->length});
     path.memory_ = std::move(memory);
+    publish(path.rail());
 }
 
 }  // namespace railyard

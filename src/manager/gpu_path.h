@@ -34,6 +34,8 @@ class StagingPath {
 
 class GpuPath {
   public:
+    static constexpr std::size_t rail_count = 3;  ///< own staging, serving, copies
+
     /// `rails`: near the GPU, whether they reach its memory or not.
     GpuPath(Gpu& gpu, RailSet rails);
 

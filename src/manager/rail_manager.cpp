@@ -30,11 +30,9 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     for (const auto& gpu : gpus_.all()) {
         const std::string& pci = gpu->device().pci;
         gpu->set_node(placement_->node_of_gpu(pci));
-        GpuPath& path = *gpu_paths_.emplace_back(std::make_unique<GpuPath>(*gpu, placement_->for_gpu(pci)));
-        for (Rail* rail : {static_cast<Rail*>(&path.own().rail()), static_cast<Rail*>(&path.serving().rail()),
-                           static_cast<Rail*>(&path.copies())})
-            gpu_rails_.push_back(rail);
+        gpu_paths_.push_back(std::make_unique<GpuPath>(*gpu, placement_->for_gpu(pci)));
     }
+    gpu_rails_.resize(gpu_paths_.size() * GpuPath::rail_count);
 }
 
 RailManager::~RailManager() {

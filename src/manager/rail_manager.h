@@ -1,6 +1,7 @@
 // All rails of one engine: opening them, registering memory over them, planning transfers.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -54,9 +55,10 @@ class RailManager {
                                                          std::uint64_t ordinal);
     void deregister_memory(Registration& region) noexcept;
 
-    /// The rails of the GPUs, which nothing outside the process wakes. Those of a GPU that never was used
-    /// cost a look.
-    [[nodiscard]] std::span<Rail* const> gpu_rails() const noexcept { return gpu_rails_; }
+    /// The rails of the GPUs that are in use: nothing outside the process wakes them. Any thread.
+    [[nodiscard]] std::span<Rail* const> gpu_rails() const noexcept {
+        return {gpu_rails_.data(), gpu_rails_open_.load(std::memory_order_acquire)};
+    }
 
     /// Every rail.
     [[nodiscard]] const RailSet& all() const noexcept { return all_; }
@@ -70,14 +72,17 @@ class RailManager {
     /// nothing, or why the rails of the GPU do not carry its memory
     std::string register_directly(Registration& region, const cuda::PointerInfo& memory);
     void stage(Registration& region, const std::string& reason);
-    void open_staging(StagingPath& path, GpuPath& of);
+    void open_copies(GpuPath& path);
+    void open_staging(StagingPath& path, GpuPath& of) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
+    void publish(Rail& rail) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
     [[nodiscard]] std::vector<Rail*> rails_of(const RailSet& set) const;
 
     Gpus gpus_;
     const std::string vram_staging_;
     const unsigned cuda_streams_;
     std::vector<std::unique_ptr<GpuPath>> gpu_paths_;  // outlive the rails, which may write to their buffers
-    std::vector<Rail*> gpu_rails_;
+    std::vector<Rail*> gpu_rails_;                     ///< room for all; those that are open come first
+    std::atomic<std::size_t> gpu_rails_open_{0};
     Mutex staging_mutex_;
     bool staging_said_ ABSL_GUARDED_BY(staging_mutex_) = false;
     StripeRules rules_;
