@@ -106,6 +106,24 @@ TEST(ProgressThread, StaysAwayWhileCallersDrive) {
     EXPECT_LT(rail.rounds() - before, calls / 10);
 }
 
+/// Work that comes up between a look that found none and the sleep, when there is nobody to wake yet.
+TEST(ProgressThread, LooksAtItsChoreOnceMoreBeforeItBlocks) {
+    for (const bool waitable : {true, false}) {
+        CountingRail rail(waitable);
+        std::atomic<std::uint64_t> passes{0};
+        std::atomic<int> looks{0};
+        ProgressThread thread({&rail}, std::chrono::microseconds(0), passes, [&] {
+            const timespec longer_than_it_spins{0, 50'000};
+            nanosleep(&longer_than_it_spins, nullptr);
+            return looks.fetch_add(1) % 2 == 1;
+        });
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (looks < 200 && std::chrono::steady_clock::now() < limit)
+            std::this_thread::yield();
+        EXPECT_GE(looks, 200) << "it slept through one of them";
+    }
+}
+
 TEST(ProgressThread, EndsAtOnceFromABlock) {
     CountingRail rail(true);
     std::atomic<std::uint64_t> passes{0};

@@ -5,6 +5,7 @@ namespace railyard::test {
 namespace {
 
 class StreamFailure : public OnStreams {};
+class StreamNumbers : public cuda::OnFakeDriver {};
 
 TEST_P(StreamFailure, APostThatTheDriverRefusesIsAnErrorAndTheNextOneWorks) {
     StreamPair side(thread(), "both");
@@ -21,7 +22,13 @@ TEST_P(StreamFailure, APostThatTheDriverRefusesIsAnErrorAndTheNextOneWorks) {
         EXPECT_TRUE(side.until_idle(stream)) << "hangs after " << call;
         fake().fail_nothing();
         std::fill(target.bytes.begin(), target.bytes.end(), std::uint8_t{0});
-        EXPECT_EQ(side.pair.run(*transfer), Status::ok) << call;
+        StreamGate gate(stream);
+        ASSERT_EQ(side.pair.a->post(*transfer), Status::in_progress) << call;
+        EXPECT_FALSE(side.pair.until([&] { return side.pair.a->poll(*transfer) != Status::in_progress; },
+                                     std::chrono::milliseconds(20)))
+            << "what failed lets the next one start too early: " << call;
+        gate.open();
+        EXPECT_EQ(side.pair.wait(*transfer), Status::ok) << call;
         EXPECT_TRUE(target.bytes == source.bytes) << call;
     }
     EXPECT_TRUE(side.until_idle(stream));
@@ -151,6 +158,31 @@ TEST_P(StreamFailure, ReleaseInFlightHoldsNoStreamUp) {
         EXPECT_TRUE(side.until_idle(stream));
         side.pair.a->release(next);
     }
+}
+
+/// The second one ends first, and the stream still waits for the first.
+TEST_F(StreamNumbers, AStreamPassesNoWaitTooEarly) {
+    StreamPair side(false);
+    const ProgramStream stream(context());
+    Buffer into(*side.pair.a, 200'000), from(*side.pair.b, 200'000, 7);
+    Transfer* first = side.prepare(Operation::read, into, from, stream);
+    Transfer* second = side.prepare(Operation::read, into, from, stream);
+    StreamGate gate(stream);
+    std::atomic<std::uint8_t> seen{0xFF};
+    ASSERT_EQ(side.pair.a->post(*first), Status::in_progress);
+    stream.launch([&] { seen = into.bytes.back(); });
+    ASSERT_EQ(side.pair.a->post(*second), Status::in_progress);
+    side.pair.a->release(second);
+    gate.open();
+    // The peer is not driven, so the first one goes on.
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (std::chrono::steady_clock::now() < limit)
+        ASSERT_EQ(side.pair.a->poll(*first), Status::in_progress);
+    EXPECT_EQ(seen, 0xFF);
+    EXPECT_EQ(side.pair.wait(*first), Status::ok);
+    EXPECT_TRUE(side.until_idle(stream));
+    EXPECT_EQ(seen, 7);
+    side.pair.a->release(first);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, StreamFailure, testing::Bool(), mode_name);

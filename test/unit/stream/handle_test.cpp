@@ -1,7 +1,10 @@
 // Which 8 bytes are a stream.
 #include "stream/stream_handle.h"
 
+#include <cstring>
+
 #include "manager/gpus.h"
+#include "manager/memory_probe.h"
 #include "stream_pair.h"
 
 namespace railyard::test {
@@ -13,6 +16,12 @@ Params params(const std::string& gpu_devices = "") {
 
 std::string as_param(std::uint64_t handle) {
     return {reinterpret_cast<const char*>(&handle), sizeof(handle)};
+}
+
+bool is_mapped(const std::string& param) {
+    std::uint64_t handle = 0;
+    std::memcpy(&handle, param.data(), sizeof(handle));
+    return railyard::is_mapped(handle, 1);
 }
 
 class StreamHandle : public cuda::OnFakeDriver {
@@ -57,6 +66,8 @@ TEST_F(StreamHandle, ThatIsNoneIsRefused) {
         const auto [status, message] = refusal(gpus, param);
         EXPECT_EQ(status, Status::invalid_param) << message;
         EXPECT_CONTAINS(message, "stream 0x");
+        // A real driver follows the pointer.
+        EXPECT_EQ(message.find("is no stream of this process") == std::string::npos, is_mapped(param));
     }
 }
 

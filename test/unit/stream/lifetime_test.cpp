@@ -43,6 +43,30 @@ TEST_P(StreamLifetime, OneLaneForAllTransfersOfAStream) {
         side.pair.a->release(transfer);
 }
 
+/// The handle of the per-thread default stream means another stream to every thread.
+TEST_P(StreamLifetime, TransfersOfPerThreadDefaultStreamsShareNoLane) {
+    StreamPair side(thread());
+    const ContextPtr held = context();
+    const ContextGuard guard(*held);
+    Buffer source(*side.pair.a, 64, 7), target(*side.pair.b, 64);
+    const auto region = side.pair.publish(target);
+    const LocalDescriptor from = source.local(0, 64);
+    const RemoteDescriptor to{target.address(), 64, &region};
+    std::vector<Transfer*> transfers;
+    for (const auto& [handle, lanes] : {std::pair{std::uint64_t{1}, 1u}, {2, 3u}}) {
+        const fakecuda_statistics before = fake().statistics();
+        for (int i = 0; i < 3; ++i) {
+            transfers.push_back(
+                side.pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt));
+            side.streams->attach(*transfers.back(), {reinterpret_cast<const char*>(&handle), sizeof(handle)});
+            EXPECT_EQ(side.pair.run(*transfers.back()), Status::ok);
+        }
+        EXPECT_EQ(fake().statistics().events, before.events + lanes);
+    }
+    for (Transfer* transfer : transfers)
+        side.pair.a->release(transfer);
+}
+
 /// More lanes at a time than one allocation has cells for.
 TEST_P(StreamLifetime, SixHundredStreamsAtOnce) {
     StreamPair side(thread());
