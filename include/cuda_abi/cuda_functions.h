@@ -142,6 +142,7 @@ CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBat
                                     unsigned flags);
 CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status);
 CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode);
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode);
 CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph* graph);
 CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
                                            CUgraph* graph, CUgraphNode_st* const** dependencies,

@@ -22,14 +22,28 @@ PrimaryContext::~PrimaryContext() {
 }
 
 ContextGuard::ContextGuard(const Driver& driver, CUctx_st* context) noexcept
-    : driver_(driver), result_(driver.ctx_push_current(context)) {}
+    : driver_(driver),
+      result_(driver.ctx_push_current(context)),
+      capture_mode_(CU_STREAM_CAPTURE_MODE_RELAXED) {
+    if (pushed()) exchange_capture_mode();
+}
 
 ContextGuard::ContextGuard(const PrimaryContext& context) noexcept
     : ContextGuard(context.driver(), context.get()) {}
 
 ContextGuard::~ContextGuard() {
     CUctx_st* popped = nullptr;
-    if (pushed()) driver_.ctx_pop_current(&popped);
+    if (!pushed()) return;
+    exchange_capture_mode();
+    driver_.ctx_pop_current(&popped);
+}
+
+/// While a program captures, asking for an event or allocating in any thread would spoil the capture, unless
+/// the thread has said that what it does has nothing to do with it.
+void ContextGuard::exchange_capture_mode() noexcept {
+    if (!driver_.thread_exchange_stream_capture_mode) return;
+    auto mode = static_cast<CUstreamCaptureMode>(capture_mode_);
+    if (driver_.thread_exchange_stream_capture_mode(&mode) == CUDA_SUCCESS) capture_mode_ = mode;
 }
 
 void ContextGuard::require() const {

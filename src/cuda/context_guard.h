@@ -34,7 +34,8 @@ class PrimaryContext {
 
 using ContextPtr = std::shared_ptr<PrimaryContext>;
 
-/// Makes `context` current in this thread and takes it away again. No blocking; nests.
+/// Makes `context` current in this thread and takes it away again. No blocking; nests. Calls under it disturb
+/// no stream capture that another thread, or this one, has going.
 class ContextGuard {
   public:
     ContextGuard(const Driver& driver, CUctx_st* context) noexcept;
@@ -49,8 +50,11 @@ class ContextGuard {
     void require() const;
 
   private:
+    void exchange_capture_mode() noexcept;
+
     const Driver& driver_;
-    unsigned result_;  ///< a CUresult
+    unsigned result_;        ///< a CUresult
+    unsigned capture_mode_;  ///< the thread's own
 };
 
 }  // namespace railyard::cuda

@@ -58,6 +58,7 @@ CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
 
 CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
     FAKECUDA_ENTER();
+    FAKECUDA_TRY(unsafe_while_capturing());
     return allocate(address, bytes, Kind::device);
 }
 
@@ -110,6 +111,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr* start, std::size_t* bytes, CUdevicept
 
 CUresult cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
     FAKECUDA_ENTER();
+    FAKECUDA_TRY(unsafe_while_capturing());
     Context context;
     if (!current_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;

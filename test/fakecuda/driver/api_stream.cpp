@@ -1,4 +1,6 @@
 // Streams, events, capture.
+#include <utility>
+
 #include "api.h"
 #include "state.h"
 
@@ -108,12 +110,19 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* statu
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode) {
+CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
     FAKECUDA_ENTER();
     std::shared_ptr<Stream> stream;
     FAKECUDA_TRY(find_stream(handle, stream));
     if (reinterpret_cast<std::uintptr_t>(handle) < 2) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    return stream->begin_capture();
+    return stream->begin_capture(mode);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+    FAKECUDA_ENTER();
+    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    std::swap(*mode, capture_mode());
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
@@ -195,6 +204,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
 
 CUresult cuEventQuery(CUevent handle) {
     FAKECUDA_ENTER();
+    FAKECUDA_TRY(unsafe_while_capturing());
     std::shared_ptr<Event> event;
     FAKECUDA_TRY(find_event(handle, event));
     const auto marker = last_of(*event);

@@ -59,6 +59,21 @@ CUresult find_stream(CUstream handle, std::shared_ptr<Stream>& out) {
     return CUDA_SUCCESS;
 }
 
+CUstreamCaptureMode& capture_mode() {
+    thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    return mode;
+}
+
+CUresult unsafe_while_capturing() {
+    if (capture_mode() != CU_STREAM_CAPTURE_MODE_GLOBAL) return CUDA_SUCCESS;
+    State& all = state();
+    const std::lock_guard lock(all.mutex);
+    bool spoilt = false;
+    for (auto& [handle, stream] : all.streams)
+        spoilt = stream->spoil_global_capture() || spoilt;
+    return spoilt ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
 void reap_streams() {
     auto& closing = state().closing;
     for (auto at = closing.begin(); at != closing.end();) {

@@ -79,6 +79,12 @@ bool current_context(Context& out);
 /// context, as a program that forgot it works with some calls of some drivers only.
 CUresult find_stream(CUstream handle, std::shared_ptr<Stream>& out);
 
+/// This thread's, which CUDA calls its stream capture interaction mode.
+CUstreamCaptureMode& capture_mode();
+/// What a call that captures do not go with answers first: while any thread captures in global mode, it fails
+/// and spoils the capture, unless this thread's mode is relaxed.
+CUresult unsafe_while_capturing();
+
 /// Joins the threads of streams that are closed and drained; the caller holds the mutex.
 void reap_streams();
 /// At the end of the process: ends all streams, whatever is on them.

@@ -90,20 +90,29 @@ void Stream::abort() {
     close();
 }
 
-CUresult Stream::begin_capture() {
+CUresult Stream::begin_capture(CUstreamCaptureMode mode) {
     static std::atomic<std::uint64_t> next{1};
     const std::lock_guard lock(mutex_);
     if (capturing_) return CUDA_ERROR_ILLEGAL_STATE;
     capturing_ = true;
+    capture_mode_ = mode;
+    capture_spoilt_ = false;
     capture_id_ = next++;
     return CUDA_SUCCESS;
+}
+
+bool Stream::spoil_global_capture() {
+    const std::lock_guard lock(mutex_);
+    if (!capturing_ || capture_mode_ != CU_STREAM_CAPTURE_MODE_GLOBAL) return false;
+    capture_spoilt_ = true;
+    return true;
 }
 
 CUresult Stream::end_capture() {
     const std::lock_guard lock(mutex_);
     if (!capturing_) return CUDA_ERROR_ILLEGAL_STATE;
     capturing_ = false;
-    return CUDA_SUCCESS;
+    return capture_spoilt_ ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
 CUstreamCaptureStatus Stream::capturing() {

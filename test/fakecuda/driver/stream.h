@@ -67,7 +67,9 @@ class Stream {
     /// Also ends operations that wait for something.
     void abort();
 
-    CUresult begin_capture();
+    CUresult begin_capture(CUstreamCaptureMode mode);
+    /// Ends a capture that unsafe calls of other threads disturb; false: there is none.
+    bool spoil_global_capture();
     CUresult end_capture();
     CUstreamCaptureStatus capturing();
     std::uint64_t capture_id();
@@ -92,6 +94,8 @@ class Stream {
     std::uint64_t enqueued_ = 0, done_ = 0;
     bool closed_ = false, capturing_ = false;
     std::uint64_t capture_id_ = 0;
+    CUstreamCaptureMode capture_mode_ = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    bool capture_spoilt_ = false;
     CUresult error_ = CUDA_SUCCESS;
     std::atomic<bool> aborted_{false}, finished_{false};
     std::thread thread_;

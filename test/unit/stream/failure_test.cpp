@@ -160,6 +160,32 @@ TEST_P(StreamFailure, ReleaseInFlightHoldsNoStreamUp) {
     }
 }
 
+/// In the mode in which CUDA's captures are by default, other threads' calls count.
+TEST_P(StreamFailure, ACaptureOnAnotherStreamIsNotDisturbed) {
+    StreamPair side(thread());
+    const ProgramStream stream(context()), captured(context());
+    auto* const begin =
+        reinterpret_cast<CUresult (*)(CUstream, CUstreamCaptureMode)>(symbol("cuStreamBeginCapture_v2"));
+    auto* const end = reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(symbol("cuStreamEndCapture"));
+    auto* const destroy = reinterpret_cast<CUresult (*)(CUgraph)>(symbol("cuGraphDestroy"));
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    Transfer* transfer = side.prepare(Operation::write, source, target, stream);
+    const ContextGuard guard(*stream.context());
+    ASSERT_EQ(begin(captured.handle(), CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    {
+        StreamGate gate(stream);
+        ASSERT_EQ(side.pair.a->post(*transfer), Status::in_progress);
+        Transfer* other = side.prepare(Operation::read, source, target, stream);
+        side.pair.until([] { return false; }, std::chrono::milliseconds(120));  // looks at its event
+        side.pair.a->release(other);
+    }
+    EXPECT_EQ(side.pair.wait(*transfer), Status::ok);
+    side.pair.a->release(transfer);
+    CUgraph graph = nullptr;
+    EXPECT_EQ(end(captured.handle(), &graph), CUDA_SUCCESS);
+    EXPECT_EQ(destroy(graph), CUDA_SUCCESS);
+}
+
 /// The second one ends first, and the stream still waits for the first.
 TEST_F(StreamNumbers, AStreamPassesNoWaitTooEarly) {
     StreamPair side(false);
