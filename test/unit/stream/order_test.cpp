@@ -172,6 +172,7 @@ TEST_P(StreamOrder, ANotificationFollowsItsData) {
     const ProgramStream stream(context());
     Buffer source(*side.pair.a, size), target(*side.pair.b, size);
     Transfer* transfer = side.prepare(Operation::write, source, target, stream, 1, "here");
+    std::vector<std::uint8_t> expected(size);
     for (std::uint32_t round = 1; round <= 10; ++round) {
         StreamGate gate(stream);
         stream.launch([&, round] { fill_pattern(source.bytes, round); });
@@ -184,7 +185,8 @@ TEST_P(StreamOrder, ANotificationFollowsItsData) {
         const std::vector<Notification> got = side.pair.notifications(1);
         ASSERT_EQ(got.size(), 1u);
         EXPECT_EQ(got[0].message, "here");
-        EXPECT_TRUE(target.bytes == source.bytes) << round;
+        fill_pattern(expected, round);  // the source is the stream's until the transfer has ended here
+        EXPECT_TRUE(target.bytes == expected) << round;
         EXPECT_EQ(side.pair.wait(*transfer), Status::ok);
     }
     side.pair.a->release(transfer);
