@@ -108,6 +108,7 @@ int start(int argc, char** argv) {
     }
     if (own.target >= 0) return serve_as_target(own.target, own.bench_options);
     int count = static_cast<int>(googles.size());
+    googles.push_back(nullptr);                       // as behind argv
     testing::InitGoogleTest(&count, googles.data());  // fabrics are known now, and cases are made for them
     return run();
 }
