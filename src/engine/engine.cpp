@@ -31,6 +31,9 @@ std::shared_ptr<Registration> Engine::register_memory(std::uint64_t address, std
 bool Engine::has_gpus() const noexcept {
     return impl_->rails().gpus().any();
 }
+bool Engine::takes_gpu_memory() const noexcept {
+    return impl_->rails().takes_gpu_memory();
+}
 void Engine::deregister_memory(const std::shared_ptr<Registration>& region) {
     impl_->deregister_memory(region);
 }

@@ -99,8 +99,10 @@ class Engine {
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
                                                   std::uint64_t device_id,
                                                   MemoryType type = MemoryType::host);
-    /// True where device memory can be registered at all: a CUDA driver with a GPU that may be used.
+    /// True where there is a CUDA driver with a GPU that may be used.
     [[nodiscard]] bool has_gpus() const noexcept;
+    /// True where device memory can be registered: on rails that reach it, or with staging allowed.
+    [[nodiscard]] bool takes_gpu_memory() const noexcept;
     /// Revokes the registration. Waits (bounded) for transfers in flight on it; Error{not_allowed} if they do
     /// not end, and the registration stays valid then. Handles prepared on it answer invalid_param from then
     /// on.

@@ -12,6 +12,13 @@
 
 namespace railyard {
 
+bool RailManager::takes_gpu_memory() const noexcept {
+    if (!gpus_.any()) return false;
+    return vram_staging_ != "never" || std::any_of(rails_.begin(), rails_.end(), [](const auto& rail) {
+               return rail->reaches_gpu_memory();
+           });
+}
+
 GpuPath& RailManager::require_gpu(std::uint64_t ordinal) const {
     if (!gpus_.any())
         throw Error(Status::not_supported, "GPU memory cannot be registered: " + gpus_.summary());

@@ -14,7 +14,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
     throw Error(Status::invalid_param, "parameter gpu_devices: bad value \"" + text + "\": " + why +
-                                           "; allowed: CUDA ordinals separated by commas");
+                                           "; allowed: CUDA ordinals separated by commas, or none");
 }
 
 std::set<int> parse_ordinals(const std::string& text) {
@@ -49,6 +49,10 @@ Status Gpu::flush() noexcept {
 }
 
 Gpus::Gpus(const Params& params) {
+    if (params.gpu_devices == "none") {
+        summary_ = "no GPU: gpu_devices is none";
+        return;
+    }
     const std::set<int> wanted = parse_ordinals(params.gpu_devices);
     cuda::DriverLookup found = cuda::find_driver();
     std::vector<cuda::Device> devices;

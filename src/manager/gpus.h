@@ -53,8 +53,9 @@ class Gpu {
 
 class Gpus {
   public:
-    /// Looks for a driver; without one, or without a GPU that `gpu_devices` allows, there are none. Throws
-    /// Error{invalid_param} for a list that names what is no GPU of this process.
+    /// Looks for a driver, unless `gpu_devices` is "none"; without one, or without a GPU that `gpu_devices`
+    /// allows, there are none. Throws Error{invalid_param} for a list that names what is no GPU of this
+    /// process.
     explicit Gpus(const Params& params);
     ~Gpus();
     Gpus(const Gpus&) = delete;

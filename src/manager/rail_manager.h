@@ -55,6 +55,8 @@ class RailManager {
                                                          std::uint64_t ordinal);
     void deregister_memory(Registration& region) noexcept;
 
+    /// Whether device memory of any GPU can be registered, as far as is known before it is tried.
+    [[nodiscard]] bool takes_gpu_memory() const noexcept;
     /// The rails of the GPUs that are in use: nothing outside the process wakes them. Any thread.
     [[nodiscard]] std::span<Rail* const> gpu_rails() const noexcept {
         return {gpu_rails_.data(), gpu_rails_open_.load(std::memory_order_acquire)};

@@ -121,7 +121,7 @@ const std::shared_ptr<Registration>& HostEngine::registered_region(const nixlBac
 }
 
 nixl_mem_list_t HostEngine::getSupportedMems() const {
-    if (engine_->has_gpus()) return {DRAM_SEG, VRAM_SEG};
+    if (engine_->takes_gpu_memory()) return {DRAM_SEG, VRAM_SEG};
     return {DRAM_SEG};
 }
 

@@ -256,6 +256,10 @@ TEST_P(GpuMemory, WithStagingForbiddenOnlyZeroCopyMemoryIsTaken) {
     ParamMap never = GetParam().extra;
     never["vram_staging"] = "never";
     const auto engine = make_engine("strict", GetParam().fabric, never);
+    // A rail may reach GPU memory in general, and this GPU not be reachable.
+    if (zero_copy() || !GetParam().fabric.provider.starts_with("efa")) {
+        EXPECT_EQ(engine->takes_gpu_memory(), zero_copy());
+    }
     if (zero_copy()) {
         Place place(*engine, 0, 1000);
         EXPECT_FALSE(place.region->staged);
@@ -263,6 +267,25 @@ TEST_P(GpuMemory, WithStagingForbiddenOnlyZeroCopyMemoryIsTaken) {
     } else {
         expect_error(Status::not_supported, "vram_staging is never",
                      [&] { const Place place(*engine, 0, 1000); });
+    }
+}
+
+TEST_P(GpuMemory, ThatTheSettingsLeaveOutIsNotThere) {
+    ParamMap only = GetParam().extra;
+    only["gpu_devices"] = "1";
+    const auto one = make_engine("one", GetParam().fabric, only);
+    EXPECT_TRUE(one->takes_gpu_memory());
+    expect_error(Status::invalid_param, "GPUs of this engine: 1", [&] { const Place place(*one, 0, 1000); });
+    Place place(*one, 1, 1000);
+    place.drop(*one);
+    only["gpu_devices"] = "none";
+    const auto none = make_engine("none", GetParam().fabric, only);
+    EXPECT_FALSE(none->takes_gpu_memory());
+    expect_error(Status::not_supported, "gpu_devices is none", [&] { const Place at(*none, 0, 1000); });
+    for (const char* bad : {"0,", "x", "0,99", "-1"}) {
+        only["gpu_devices"] = bad;
+        expect_error(Status::invalid_param, "gpu_devices",
+                     [&] { make_engine("bad", GetParam().fabric, only); });
     }
 }
 
