@@ -76,6 +76,10 @@ Gpus::Gpus(const Params& params) {
 
 Gpus::~Gpus() = default;
 
+bool Gpus::present() {
+    return cuda::find_driver().driver.has_value();
+}
+
 Gpu* Gpus::find(std::uint64_t ordinal) const noexcept {
     for (const auto& gpu : gpus_) {
         if (static_cast<std::uint64_t>(gpu->ordinal()) == ordinal) return gpu.get();

@@ -1,5 +1,5 @@
 // The two symbols that the plugin exports.
-#include "cuda/driver.h"
+#include "manager/gpus.h"
 #include "nixl_abi/abi_asserts.h"
 #include "plugin/edge.h"
 #include "plugin/host_engine.h"
@@ -45,7 +45,7 @@ nixl_mem_list_t backend_mems() noexcept {
     nixl_mem_list_t types;
     guarded("", "get_backend_mems", [&] {
         types.push_back(DRAM_SEG);
-        if (cuda::find_driver().driver) types.push_back(VRAM_SEG);
+        if (Gpus::present()) types.push_back(VRAM_SEG);
         return NIXL_SUCCESS;
     });
     return types;

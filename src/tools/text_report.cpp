@@ -142,7 +142,8 @@ std::string gpus_section(const Survey& survey) {
 std::string cuda_section(const Survey& survey) {
     if (!survey.cuda) return "";
     const GpuSurvey& cuda = *survey.cuda;
-    std::string text = "\nCUDA: built with " + cuda.built_with;
+    std::string text = std::string("\nCUDA: built ") +
+                       (cuda.built_with.starts_with("without") ? "" : "with ") + cuda.built_with;
     text += cuda.driver.empty() ? ", no driver" : ", driver for CUDA " + cuda.driver;
     if (!cuda.absent_because.empty()) text += ": " + cuda.absent_because;
     text += "\n";

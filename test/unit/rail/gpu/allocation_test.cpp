@@ -66,6 +66,7 @@ class RailAllocations : public OnStagingRail {
         Uncounted<&cuda::Driver::event_query>::wrap(wrapped_);
         Uncounted<&cuda::Driver::ctx_push_current>::wrap(wrapped_);
         Uncounted<&cuda::Driver::ctx_pop_current>::wrap(wrapped_);
+        Uncounted<&cuda::Driver::thread_exchange_stream_capture_mode>::wrap(wrapped_);
         open(4, 4096);
         staging = std::make_unique<StagingRail>("staging");
         staging->open(uncounted_context(), 4, 4096);
