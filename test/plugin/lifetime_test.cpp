@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <thread>
 
 #include "host/plugin_loader.h"
@@ -90,11 +91,14 @@ TEST_P(Lifetime, TargetIsDestroyedWithWorkInFlight) {
     const Status posted = request.post();
     EXPECT_TRUE(posted == Status::in_progress || posted == Status::ok) << to_string(posted);
     pair.two.agent.reset();
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    // shm tells nobody that a peer went away (docs/gotchas.md): where its writes need the peer, one may stay.
+    const bool may_stay = std::string_view(variant.provider) == "shm";
+    const auto deadline = std::chrono::steady_clock::now() + (may_stay ? std::chrono::seconds(5) : patience);
     while (request.poll() == Status::in_progress && std::chrono::steady_clock::now() < deadline) {
     }
     const Status ended = request.poll();
-    EXPECT_TRUE(ended == Status::ok || ended == Status::remote_disconnect || ended == Status::backend)
+    EXPECT_TRUE(ended == Status::ok || ended == Status::remote_disconnect || ended == Status::backend ||
+                (may_stay && ended == Status::in_progress))
         << to_string(ended);
 }
 
