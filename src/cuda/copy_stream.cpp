@@ -42,10 +42,8 @@ void CopyStream::fail(Ticket& ticket, const char* call, unsigned result) noexcep
         failed_call_ = call;
         failed_result_ = result;
     }
-    const char* name = nullptr;
-    context_->driver().get_error_name(static_cast<CUresult>(result), &name);
     RAILYARD_LOG(error, "cuda", "copies on device %d: %s: %s", context_->ordinal(), call,
-                 name ? name : "unknown error");
+                 error_name(context_->driver(), result));
 }
 
 CopyStream::Group::Group(CopyStream& stream, unsigned ticket) noexcept

@@ -107,6 +107,12 @@ std::string built_with() {
 #endif
 }
 
+const char* error_name(const Driver& driver, unsigned result) noexcept {
+    const char* name = nullptr;
+    driver.get_error_name(static_cast<CUresult>(result), &name);
+    return name ? name : "unknown error";
+}
+
 std::string describe(const Driver& driver, CUresult result) {
     const char *name = nullptr, *text = nullptr;
     driver.get_error_name(result, &name);

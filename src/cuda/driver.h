@@ -32,6 +32,9 @@ struct DriverLookup {
 /// What this was compiled with, for people: "CUDA 13.0 headers", "own declarations", or "without CUDA".
 [[nodiscard]] std::string built_with();
 
+/// "CUDA_ERROR_OUT_OF_MEMORY", or "unknown error": for log lines where nothing may be thrown.
+[[nodiscard]] const char* error_name(const Driver& driver, unsigned result) noexcept;
+
 /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 [[nodiscard]] std::string describe(const Driver& driver, CUresult result);
 

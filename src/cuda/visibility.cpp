@@ -64,10 +64,8 @@ Status WriteFlusher::flush_by_stream() noexcept {
                                                  CU_STREAM_WAIT_VALUE_GEQ | CU_STREAM_WAIT_VALUE_FLUSH);
     if (result == CUDA_SUCCESS) result = driver.stream_synchronize(stream_);
     if (result == CUDA_SUCCESS) return Status::ok;
-    const char* name = nullptr;
-    driver.get_error_name(result, &name);
     RAILYARD_LOG(error, "cuda", "flush by a stream of device %d: %s", context_->ordinal(),
-                 name ? name : "unknown error");
+                 error_name(driver, result));
     return Status::backend;
 }
 
@@ -78,10 +76,8 @@ Status flush_writes(const PrimaryContext& context) noexcept {
     const CUresult result = driver.flush_gpu_direct_rdma_writes(
         CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
     if (result == CUDA_SUCCESS) return Status::ok;
-    const char* name = nullptr;
-    driver.get_error_name(result, &name);
     RAILYARD_LOG(error, "cuda", "cuFlushGPUDirectRDMAWrites on device %d: %s", context.ordinal(),
-                 name ? name : "unknown error");
+                 error_name(driver, result));
     return Status::backend;
 }
 

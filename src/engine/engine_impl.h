@@ -83,6 +83,7 @@ class Engine::Impl final : private RequestSender {
     void add_direct_lane(const Layout& layout, const LanePlan& plan);
     std::vector<Route> direct_routes(const Layout& layout, const LanePlan& plan, Way way, std::size_t count);
     Route forward_route(const Layout& layout, Way way);
+    Route route_by_request(Transfer& transfer, std::unique_ptr<Forwarding> forwarding);
     void note_gpus(Transfer& transfer);
 
     void ready_notification(Transfer& transfer);

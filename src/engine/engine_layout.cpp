@@ -184,15 +184,20 @@ std::vector<Route> Engine::Impl::direct_routes(const Layout& layout, const LaneP
 
 Route Engine::Impl::forward_route(const Layout& layout, Way way) {
     Transfer& transfer = layout.transfer;
-    transfer.peer->require_introduction();  // the peer has to reach us, so it has to know our addresses
     auto forwarding = std::make_unique<Forwarding>();
-    forwarding->peer = transfer.peer;
     if (way.gpu) {
         forwarding->locals.push_back(layout.staging_of(*way.gpu).memory());
     } else {
         forwarding->locals = transfer.locals;
     }
     forwarding->remotes = transfer.remotes;
+    return route_by_request(transfer, std::move(forwarding));
+}
+
+/// To the peer's engine itself, which has to know our addresses for it.
+Route Engine::Impl::route_by_request(Transfer& transfer, std::unique_ptr<Forwarding> forwarding) {
+    transfer.peer->require_introduction();
+    forwarding->peer = transfer.peer;
     Route route;
     route.rail = &forward_;
     route.gate = transfer.peer->gate(transfer.peer->resolve(control_pair));
@@ -220,15 +225,9 @@ void Engine::Impl::note_gpus(Transfer& transfer) {
         if (region->needs_flush) forwarding->remotes.push_back(region);
     }
     if (forwarding->remotes.empty()) return;
-    transfer.peer->require_introduction();
-    forwarding->peer = transfer.peer;
     forwarding->flush = true;
-    Route route;
-    route.rail = &forward_;
-    route.gate = transfer.peer->gate(transfer.peer->resolve(control_pair));
-    route.forwarding = forwarding.get();
-    transfer.forwardings.push_back(std::move(forwarding));
-    transfer.remote_flush = std::make_unique<RemoteFlush>(transfer, std::move(route));
+    transfer.remote_flush =
+        std::make_unique<RemoteFlush>(transfer, route_by_request(transfer, std::move(forwarding)));
 }
 
 }  // namespace railyard

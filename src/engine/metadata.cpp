@@ -15,6 +15,31 @@ constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, all
 
 }  // namespace
 
+void write_keys(WireWriter& writer, const std::vector<std::uint16_t>& rails,
+                const std::vector<RemoteKey>& keys) {
+    writer.number(static_cast<std::uint16_t>(keys.size()));
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        writer.number(rails[i]);
+        writer.number(keys[i].key);
+        writer.number(keys[i].address_base);
+    }
+}
+
+void read_keys(WireReader& reader, const char* what, std::vector<std::uint16_t>& rails,
+               std::vector<RemoteKey>& keys) {
+    const auto count = reader.number<std::uint16_t>();
+    require_consistent(reader.ok() && count <= max_rails, what);
+    for (int i = 0; i < count && reader.ok(); ++i) {
+        const auto rail = reader.number<std::uint16_t>();
+        require_consistent(rail < max_rails && (rails.empty() || rails.back() < rail), what);
+        rails.push_back(rail);
+        RemoteKey key;
+        key.key = reader.number<std::uint64_t>();
+        key.address_base = reader.number<std::uint64_t>();
+        keys.push_back(key);
+    }
+}
+
 std::string encode(const ConnectionInfo& info) {
     std::string payload;
     WireWriter writer(payload);
@@ -53,12 +78,7 @@ std::string encode(const MemoryInfo& info) {
                                             (info.staged ? flag_staged : 0) |
                                             (info.needs_flush ? flag_needs_flush : 0)));
     writer.number(info.token);
-    writer.number(static_cast<std::uint16_t>(info.keys.size()));
-    for (std::size_t i = 0; i < info.keys.size(); ++i) {
-        writer.number(info.rails[i]);
-        writer.number(info.keys[i].key);
-        writer.number(info.keys[i].address_base);
-    }
+    write_keys(writer, info.rails, info.keys);
     return seal(EnvelopeKind::memory, payload);
 }
 
@@ -72,22 +92,13 @@ MemoryInfo decode_memory(std::string_view sealed) {
     info.device_id = reader.number<std::uint64_t>();
     const auto flags = reader.number<std::uint8_t>();
     info.token = reader.number<std::uint64_t>();
-    const auto keys = reader.number<std::uint16_t>();
-    require_consistent(reader.ok() && flags <= all_flags && keys <= max_rails, "memory metadata");
+    require_consistent(reader.ok() && flags <= all_flags, "memory metadata");
     info.writable = flags & flag_writable;
     info.staged = flags & flag_staged;
     info.needs_flush = flags & flag_needs_flush;
-    for (int i = 0; i < keys && reader.ok(); ++i) {
-        const auto rail = reader.number<std::uint16_t>();
-        require_consistent(rail < max_rails && (info.rails.empty() || info.rails.back() < rail),
-                           "memory metadata");
-        info.rails.push_back(rail);
-        RemoteKey key;
-        key.key = reader.number<std::uint64_t>();
-        key.address_base = reader.number<std::uint64_t>();
+    read_keys(reader, "memory metadata", info.rails, info.keys);
+    for (const RemoteKey& key : info.keys)
         require_consistent(key.address_base == 0 || key.address_base == info.address, "memory metadata");
-        info.keys.push_back(key);
-    }
     require_consistent(reader.whole() && info.length <= UINT64_MAX - info.address, "memory metadata");
     require_consistent((info.length == 0 || info.staged) == info.keys.empty(), "memory metadata");
     require_consistent(!(info.staged && info.needs_flush), "memory metadata");

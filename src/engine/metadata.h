@@ -10,6 +10,9 @@
 
 namespace railyard {
 
+class WireReader;
+class WireWriter;
+
 /// Longest agent name that travels.
 inline constexpr std::size_t max_agent_name = 1024;
 
@@ -33,6 +36,14 @@ struct MemoryInfo {
     std::vector<std::uint16_t> rails;  ///< indices, growing; none for zero length and for staged memory
     std::vector<RemoteKey> keys;       ///< in the order of `rails`
 };
+
+/// Which rails know a memory, and by which keys: a count, then rail, key and base of each. One decoder, so
+/// that what a peer may name is checked in one place.
+void write_keys(WireWriter& writer, const std::vector<std::uint16_t>& rails,
+                const std::vector<RemoteKey>& keys);
+/// Rails come in growing order, at most 1024. Throws Error{mismatch} that names `what`.
+void read_keys(WireReader& reader, const char* what, std::vector<std::uint16_t>& rails,
+               std::vector<RemoteKey>& keys);
 
 [[nodiscard]] std::string encode(const ConnectionInfo& info);
 [[nodiscard]] std::string encode(const MemoryInfo& info);

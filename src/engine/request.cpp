@@ -1,28 +1,19 @@
 #include "engine/request.h"
 
-#include <algorithm>
-
 #include "common/wire.h"
 #include "engine/envelope.h"
+#include "engine/metadata.h"
 
 namespace railyard {
 namespace {
 
 constexpr std::uint16_t max_memories = 512;
-constexpr std::uint16_t max_rails = 1024;
 constexpr const char* what = "request";
 
 RequestMemory read_memory(WireReader& reader) {
     RequestMemory memory;
-    const auto rails = reader.number<std::uint16_t>();
-    require_consistent(reader.ok() && rails > 0 && rails <= max_rails, what);
-    for (int i = 0; i < rails && reader.ok(); ++i) {
-        const auto rail = reader.number<std::uint16_t>();
-        require_consistent(rail < max_rails && (memory.rails.empty() || memory.rails.back() < rail), what);
-        memory.rails.push_back(rail);
-        const auto key = reader.number<std::uint64_t>();
-        memory.keys.push_back({key, reader.number<std::uint64_t>()});
-    }
+    read_keys(reader, what, memory.rails, memory.keys);
+    require_consistent(!memory.keys.empty(), what);
     return memory;
 }
 
@@ -52,14 +43,8 @@ std::string encode(const Request& request) {
     for (const std::uint64_t token : request.tokens)
         writer.number(token);
     writer.number(static_cast<std::uint16_t>(request.memories.size()));
-    for (const RequestMemory& memory : request.memories) {
-        writer.number(static_cast<std::uint16_t>(memory.rails.size()));
-        for (std::size_t i = 0; i < memory.rails.size(); ++i) {
-            writer.number(memory.rails[i]);
-            writer.number(memory.keys[i].key);
-            writer.number(memory.keys[i].address_base);
-        }
-    }
+    for (const RequestMemory& memory : request.memories)
+        write_keys(writer, memory.rails, memory.keys);
     writer.number(static_cast<std::uint32_t>(request.pieces.size()));
     for (const RequestPiece& piece : request.pieces) {
         writer.number(piece.theirs);

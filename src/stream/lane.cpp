@@ -57,10 +57,8 @@ StreamLane::StreamLane(const cuda::Driver& driver, const StreamPlace& place, Lan
 }
 
 Status StreamLane::refuse(const char* call, unsigned result) const noexcept {
-    const char* name = nullptr;
-    driver_.get_error_name(static_cast<CUresult>(result), &name);
     RAILYARD_LOG(error, "stream", "post on stream %p of GPU %d: %s: %s", static_cast<void*>(place_.handle),
-                 place_.gpu->ordinal(), call, name ? name : "unknown error");
+                 place_.gpu->ordinal(), call, cuda::error_name(driver_, result));
     return Status::backend;
 }
 
@@ -192,9 +190,8 @@ void StreamLane::check() noexcept {
     const cuda::ContextGuard guard(driver_, place_.context);
     const CUresult result = guard.pushed() ? driver_.event_query(event_) : CUDA_ERROR_INVALID_CONTEXT;
     if (result != CUDA_ERROR_NOT_READY && !closed_) {
-        const char* name = nullptr;
-        if (result != CUDA_SUCCESS) driver_.get_error_name(result, &name);
-        fail_armed(result == CUDA_SUCCESS ? "what was put on it did not run" : name ? name : "unknown error");
+        fail_armed(result == CUDA_SUCCESS ? "what was put on it did not run"
+                                          : cuda::error_name(driver_, result));
     }
     post_mutex_.unlock();
 }
