@@ -3,6 +3,7 @@
 
 #include "failure.h"
 #include "fakecuda/control.h"
+#include "fakecuda/nothing_left.h"
 #include "side_memory.h"
 
 namespace railyard::bench {
@@ -32,10 +33,7 @@ class BenchGpu : public testing::Test {
     }
     void TearDown() override {
         fake().fail_nothing();
-        const fakecuda_statistics after = fake().statistics();
-        EXPECT_EQ(after.primary_retains, before_.primary_retains);
-        EXPECT_EQ(after.streams, before_.streams);
-        EXPECT_EQ(after.device_allocations, before_.device_allocations);
+        fakecuda::expect_nothing_left(before_, fake().statistics());
     }
 
     static constexpr Layout layout{5000, 3, 2};

@@ -6,34 +6,16 @@
 
 #include "engine_pair.h"
 
-extern "C" {
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t count, std::size_t size);
-void* __libc_realloc(void* old, std::size_t size);
-}
-
 namespace {
 std::atomic<bool> counting{false};
 std::atomic<long> allocations{0};
 
-void count() {
+void count_allocation() {
     if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
 }
 }  // namespace
 
-// operator new ends in malloc, so C and C++ are both seen, in this program and in libfabric.
-extern "C" void* malloc(std::size_t size) {
-    count();
-    return __libc_malloc(size);
-}
-extern "C" void* calloc(std::size_t number, std::size_t size) {
-    count();
-    return __libc_calloc(number, size);
-}
-extern "C" void* realloc(void* old, std::size_t size) {
-    count();
-    return __libc_realloc(old, size);
-}
+#include "allocation_hooks.h"
 
 namespace railyard::test {
 namespace {

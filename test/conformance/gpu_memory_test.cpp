@@ -1,5 +1,6 @@
 // Transfers of GPU memory on the fake driver, whose device addresses fault when a CPU touches them: without a
 // copy where the NICs reach it (simulated EFA), through staging buffers elsewhere.
+#include "fakecuda/nothing_left.h"
 #include "gpu_side.h"
 
 namespace railyard::test {
@@ -19,12 +20,7 @@ class GpuMemory : public testing::TestWithParam<GpuFabric> {
         before_ = fake().statistics();
     }
     void TearDown() override {
-        const fakecuda_statistics after = fake().statistics();
-        EXPECT_EQ(after.primary_retains, before_.primary_retains);
-        EXPECT_EQ(after.streams, before_.streams);
-        EXPECT_EQ(after.events, before_.events);
-        EXPECT_EQ(after.host_allocations, before_.host_allocations);
-        EXPECT_EQ(after.device_allocations, before_.device_allocations);
+        fakecuda::expect_nothing_left(before_, fake().statistics());
         EXPECT_EQ(current_context(), nullptr);
     }
 

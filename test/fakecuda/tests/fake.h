@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../control.h"
+#include "../nothing_left.h"
 
 inline void* fake_function(const char* name) {
     static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -51,12 +52,7 @@ class WithContext : public testing::Test {
         EXPECT_EQ(CU(cuCtxPopCurrent)(&popped), CUDA_SUCCESS);
         EXPECT_EQ(popped, context);
         EXPECT_EQ(CU(cuDevicePrimaryCtxRelease)(0), CUDA_SUCCESS);
-        const fakecuda_statistics after = control().statistics();
-        EXPECT_EQ(after.contexts, before_.contexts);
-        EXPECT_EQ(after.device_allocations, before_.device_allocations);
-        EXPECT_EQ(after.host_allocations, before_.host_allocations);
-        EXPECT_EQ(after.streams, before_.streams);
-        EXPECT_EQ(after.events, before_.events);
+        fakecuda::expect_nothing_left(before_, control().statistics());
     }
 
     /// Polls until `done`, ten seconds at most.

@@ -1,6 +1,7 @@
 // The network model: rates, incast, latency, order, counters.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -38,12 +39,21 @@ double run(int count, std::size_t length, Pairs&... pairs) {
     return seconds_since(start);
 }
 
+/// Of a few tries: a busy machine only ever adds to what something takes.
+template <typename Try>
+double fastest(Try&& attempt) {
+    double best = attempt();
+    for (int i = 0; i < 9; ++i)
+        best = std::min(best, attempt());
+    return best;
+}
+
 TEST_F(Model, ARateIsKept) {
     control.set("rate_gbps=0.8");  // 100 MB/s
     Pair pair;
     const double seconds = run(100, 50'000, pair);
     EXPECT_GE(seconds, 0.0499);
-    EXPECT_LT(seconds, 0.2);
+    EXPECT_LT(fastest([&] { return run(100, 50'000, pair); }), 0.2);
 }
 
 TEST_F(Model, ASlowReceiverSlowsItsSendersTogether) {
@@ -55,7 +65,8 @@ TEST_F(Model, ASlowReceiverSlowsItsSendersTogether) {
 TEST_F(Model, SeparateReceiversDoNotShare) {
     control.set("rx_rate_gbps=0.8");
     Pair first{{.nic = 0}, {.nic = 2}}, second{{.nic = 1}, {.nic = 3}};
-    EXPECT_LT(run(50, 50'000, first, second), 0.045) << "2.5 MB each at 100 MB/s take 25 ms";
+    EXPECT_LT(fastest([&] { return run(50, 50'000, first, second); }), 0.045)
+        << "2.5 MB each at 100 MB/s take 25 ms";
 }
 
 TEST_F(Model, AReadUsesTheTargetsSendRate) {
@@ -72,13 +83,21 @@ TEST_F(Model, AReadUsesTheTargetsSendRate) {
 TEST_F(Model, ALateComerNeedNotWaitForAllThatWasPostedBefore) {
     control.set("rate_gbps=0.8");
     Pair first{{.nic = 0}, {.nic = 2}}, second{{.nic = 0}, {.nic = 2}};
-    for (int i = 0; i < 100; ++i)
-        ASSERT_EQ(first.write(0, 50'000), 0);  // 50 ms of wire
-    ASSERT_EQ(second.write(0, 64), 0);
-    const auto start = Clock::now();
-    while (!second.left.poll())
-        first.left.poll();
-    EXPECT_LT(seconds_since(start), 0.02);
+    const double waited = fastest([&] {
+        for (int i = 0; i < 100; ++i)
+            EXPECT_EQ(first.write(0, 50'000), 0);  // 50 ms of wire
+        EXPECT_EQ(second.write(0, 64), 0);
+        const auto start = Clock::now();
+        int left = 100;
+        while (!second.left.poll() && seconds_since(start) < 20)
+            left -= first.left.poll() ? 1 : 0;
+        const double seconds = seconds_since(start);
+        while (left > 0 && seconds_since(start) < 20)
+            left -= first.left.poll() ? 1 : 0;
+        EXPECT_EQ(left, 0);
+        return seconds;
+    });
+    EXPECT_LT(waited, 0.02);
 }
 
 TEST_F(Model, LatencyComesOnTop) {

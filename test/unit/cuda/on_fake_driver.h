@@ -15,6 +15,7 @@
 #include "cuda/context_guard.h"
 #include "cuda/driver.h"
 #include "fakecuda/control.h"
+#include "fakecuda/nothing_left.h"
 
 namespace railyard::cuda {
 
@@ -36,13 +37,7 @@ class OnFakeDriver : public testing::Test {
         fake().fail_nothing();
         fake().set_delay_us(delay_at_start());
         EXPECT_EQ(current(), nullptr);
-        const fakecuda_statistics after = fake().statistics();
-        EXPECT_EQ(after.primary_retains, before_.primary_retains);
-        EXPECT_EQ(after.contexts, before_.contexts);
-        EXPECT_EQ(after.streams, before_.streams);
-        EXPECT_EQ(after.events, before_.events);
-        EXPECT_EQ(after.device_allocations, before_.device_allocations);
-        EXPECT_EQ(after.host_allocations, before_.host_allocations);
+        fakecuda::expect_nothing_left(before_, fake().statistics());
     }
 
     [[nodiscard]] const Driver& driver() const { return *found_.driver; }

@@ -104,23 +104,20 @@ TEST_P(StreamFailure, AContextThatIsGoneEndsItsTransfers) {
 TEST_P(StreamFailure, ACapturedStreamIsRefusedWithTheRemedy) {
     StreamPair side(thread());
     const ProgramStream stream(context());
-    auto* const begin =
-        reinterpret_cast<CUresult (*)(CUstream, CUstreamCaptureMode)>(symbol("cuStreamBeginCapture_v2"));
-    auto* const end = reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(symbol("cuStreamEndCapture"));
-    auto* const destroy = reinterpret_cast<CUresult (*)(CUgraph)>(symbol("cuGraphDestroy"));
+    const CaptureCalls capture;
     Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
     Transfer* transfer = side.prepare(Operation::write, source, target, stream);
     const ContextGuard guard(*stream.context());
-    ASSERT_EQ(begin(stream.handle(), CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    ASSERT_EQ(capture.begin(stream.handle(), CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
     {
         LogLines log;
         EXPECT_EQ(side.pair.a->post(*transfer), Status::not_supported);
         EXPECT_TRUE(log.contain("end the capture before the post"));
     }
     CUgraph graph = nullptr;
-    ASSERT_EQ(end(stream.handle(), &graph), CUDA_SUCCESS);
+    ASSERT_EQ(capture.end(stream.handle(), &graph), CUDA_SUCCESS);
     EXPECT_EQ(side.pair.run(*transfer), Status::ok);
-    EXPECT_EQ(destroy(graph), CUDA_SUCCESS);
+    EXPECT_EQ(capture.destroy(graph), CUDA_SUCCESS);
     side.pair.a->release(transfer);
 }
 
@@ -164,14 +161,11 @@ TEST_P(StreamFailure, ReleaseInFlightHoldsNoStreamUp) {
 TEST_P(StreamFailure, ACaptureOnAnotherStreamIsNotDisturbed) {
     StreamPair side(thread());
     const ProgramStream stream(context()), captured(context());
-    auto* const begin =
-        reinterpret_cast<CUresult (*)(CUstream, CUstreamCaptureMode)>(symbol("cuStreamBeginCapture_v2"));
-    auto* const end = reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(symbol("cuStreamEndCapture"));
-    auto* const destroy = reinterpret_cast<CUresult (*)(CUgraph)>(symbol("cuGraphDestroy"));
+    const CaptureCalls capture;
     Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
     Transfer* transfer = side.prepare(Operation::write, source, target, stream);
     const ContextGuard guard(*stream.context());
-    ASSERT_EQ(begin(captured.handle(), CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    ASSERT_EQ(capture.begin(captured.handle(), CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
     {
         StreamGate gate(stream);
         ASSERT_EQ(side.pair.a->post(*transfer), Status::in_progress);
@@ -182,8 +176,8 @@ TEST_P(StreamFailure, ACaptureOnAnotherStreamIsNotDisturbed) {
     EXPECT_EQ(side.pair.wait(*transfer), Status::ok);
     side.pair.a->release(transfer);
     CUgraph graph = nullptr;
-    EXPECT_EQ(end(captured.handle(), &graph), CUDA_SUCCESS);
-    EXPECT_EQ(destroy(graph), CUDA_SUCCESS);
+    EXPECT_EQ(capture.end(captured.handle(), &graph), CUDA_SUCCESS);
+    EXPECT_EQ(capture.destroy(graph), CUDA_SUCCESS);
 }
 
 /// The second one ends first, and the stream still waits for the first.

@@ -57,6 +57,15 @@ inline void* symbol(const char* name) {
     return found;
 }
 
+/// What a program calls to record a graph; the engine has no use for it.
+struct CaptureCalls {
+    CUresult (*begin)(CUstream, CUstreamCaptureMode) =
+        reinterpret_cast<CUresult (*)(CUstream, CUstreamCaptureMode)>(symbol("cuStreamBeginCapture_v2"));
+    CUresult (*end)(CUstream, CUgraph*) =
+        reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(symbol("cuStreamEndCapture"));
+    CUresult (*destroy)(CUgraph) = reinterpret_cast<CUresult (*)(CUgraph)>(symbol("cuGraphDestroy"));
+};
+
 /// Both progress modes.
 class OnStreams : public cuda::OnFakeDriver, public testing::WithParamInterface<bool> {
   protected:

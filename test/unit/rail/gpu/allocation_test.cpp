@@ -7,33 +7,16 @@
 #include "rail/device_copy_rail.h"
 #include "staging_fixture.h"
 
-extern "C" {
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t count, std::size_t size);
-void* __libc_realloc(void* old, std::size_t size);
-}
-
 namespace {
 thread_local bool counting = false;
 thread_local long allocations = 0;
 
-void count() {
+void count_allocation() {
     if (counting) ++allocations;
 }
 }  // namespace
 
-extern "C" void* malloc(std::size_t size) {
-    count();
-    return __libc_malloc(size);
-}
-extern "C" void* calloc(std::size_t number, std::size_t size) {
-    count();
-    return __libc_calloc(number, size);
-}
-extern "C" void* realloc(void* old, std::size_t size) {
-    count();
-    return __libc_realloc(old, size);
-}
+#include "allocation_hooks.h"
 
 namespace railyard::test {
 namespace {

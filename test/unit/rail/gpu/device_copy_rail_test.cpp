@@ -59,14 +59,7 @@ struct SelfTransfer {
         target().set(std::vector<std::byte>(expected.size()));
     }
     [[nodiscard]] bool arrived() { return target().get() == expected; }
-    void post(Rail& rail) {
-        submission.lane = &work.lanes.front();
-        submission.route = &route;
-        submission.run = {};
-        submission.rearm();
-        work.arm(1, nullptr);
-        rail.submit(submission);
-    }
+    void post(Rail& rail) { start_round(rail, work, submission, route); }
     [[nodiscard]] Status end(Rail& rail) {
         const bool ended = drive([&] { return work.done(); }, [&] { rail.progress(); });
         return ended ? work.status() : Status::in_progress;

@@ -16,6 +16,16 @@ using cuda::DeviceBuffer;
 using cuda::fake;
 using cuda::OnFakeDriver;
 
+/// One round of a work with one lane.
+inline void start_round(Rail& rail, Work& work, Submission& submission, const Route& route) {
+    submission.lane = &work.lanes.front();
+    submission.route = &route;
+    submission.run = {};
+    submission.rearm();
+    work.arm(1, nullptr);
+    rail.submit(submission);
+}
+
 inline std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
     std::vector<std::byte> out(bytes);
     for (std::size_t i = 0; i < bytes; ++i)
@@ -99,14 +109,7 @@ class StagedTransfer {
         return true;
     }
 
-    void post(Rail& rail) {
-        submission.lane = &work.lanes.front();
-        submission.route = &route;
-        submission.run = {};
-        submission.rearm();
-        work.arm(1, nullptr);
-        rail.submit(submission);
-    }
+    void post(Rail& rail) { start_round(rail, work, submission, route); }
     [[nodiscard]] std::byte* peer() { return peer_.data(); }
     [[nodiscard]] std::uint64_t device_address() const { return device_.address(); }
 
