@@ -61,6 +61,10 @@ void Engine::disconnect(const std::string& agent) {
     impl_->disconnect(agent);
 }
 
+std::vector<PeerReport> Engine::peers() const {
+    return impl_->peers();
+}
+
 Transfer* Engine::prepare(Operation operation, std::span<const LocalDescriptor> local,
                           std::span<const RemoteDescriptor> remote, const std::string& agent,
                           std::optional<std::string_view> notification) {

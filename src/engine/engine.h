@@ -15,6 +15,7 @@
 #include "common/memory_range.h"
 #include "common/params.h"
 #include "common/status.h"
+#include "engine/peer_report.h"
 
 namespace railyard {
 
@@ -126,6 +127,8 @@ class Engine {
     /// Forgets the peer; its transfers in flight end with remote_disconnect or complete, later posts are
     /// refused.
     void disconnect(const std::string& agent);
+    /// Every peer that is known, by name.
+    [[nodiscard]] std::vector<PeerReport> peers() const;
 
     // Transfers
 
@@ -139,7 +142,10 @@ class Engine {
     Status post(Transfer& transfer, const std::string* notification = nullptr) noexcept;
     /// in_progress, ok (every byte is placed at the target, for READ here) or the first error. Never blocks.
     Status poll(Transfer& transfer) noexcept;
-    /// Ends the handle's life. In flight: the engine keeps its memory until the network is done with it.
+    /// Ends the handle's life. In flight, it is canceled: that waits up to 0.25 s for what is under way to
+    /// end or to be interrupted, after which the network touches the transfer's memory no more. (Where a
+    /// provider cannot be interrupted, shm, and has not ended by then, the engine keeps the handle until it
+    /// has.)
     void release(Transfer* transfer) noexcept;
     CostEstimate estimate(const Transfer& transfer) const noexcept;
 

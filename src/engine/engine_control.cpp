@@ -11,6 +11,8 @@ namespace {
 /// What the destructor grants queued notifications to leave.
 constexpr std::uint64_t flush_limit_ns = 2'000'000'000;
 
+constexpr std::size_t most_spare_pings = 32;
+
 EngineConfig checked(EngineConfig config) {
     if (config.agent_name.empty() || config.agent_name.size() > max_agent_name) {
         throw Error(Status::invalid_param, "agent name must have 1 to " + std::to_string(max_agent_name) +
@@ -22,23 +24,26 @@ EngineConfig checked(EngineConfig config) {
 
 }  // namespace
 
-/// A notification that belongs to no transfer; frees itself.
-struct Engine::Impl::OwnMessage : OutNotification {
-    Impl* engine = nullptr;
-    std::shared_ptr<Peer> peer;
-};
-
 Engine::Impl::Impl(EngineConfig config)
     : config_(checked(std::move(config))),
       nonce_(random_u64()),
       forward_(*this, config_.params.connect_timeout_ms * 1'000'000),
       rails_(std::make_shared<RailManager>(config_.params, config_.progress_thread, inbox_)) {
+    {
+        const MutexLock lock(spare_pings_mutex_);
+        spare_pings_.reserve(most_spare_pings);
+    }
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};
         for (std::size_t i = 0; i < rails_->size(); ++i)
             rails.push_back(&rails_->rail(i));
-        thread_ = std::make_unique<ProgressThread>(std::move(rails), config_.progress_delay, caller_passes_,
-                                                   [this]() noexcept { return run_chores(); });
+        thread_ = std::make_unique<ProgressThread>(
+            std::move(rails), config_.progress_delay, caller_passes_,
+            [this]() noexcept {
+                watch();
+                return run_chores();
+            },
+            &next_watch_);
     }
     RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, progress thread %s", rails_->size(),
                  rails_->provider().c_str(), thread_ ? "on" : "off");
@@ -111,6 +116,15 @@ void Engine::Impl::disconnect(const std::string& agent) {
     transfers_.sweep();
 }
 
+std::vector<PeerReport> Engine::Impl::peers() const {
+    std::vector<std::shared_ptr<Peer>> known;
+    peers_.list(known);
+    std::vector<PeerReport> reports;
+    for (const std::shared_ptr<Peer>& peer : known)
+        reports.push_back(peer->report());
+    return reports;
+}
+
 void Engine::Impl::take_notifications(std::vector<Notification>& out) {
     if (inbox_.empty() || inbox_.has_letters()) {
         count_caller_pass();
@@ -139,21 +153,33 @@ void Engine::Impl::send_own(const std::shared_ptr<Peer>& peer, MessageKind kind,
 
 void Engine::Impl::queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text) {
     auto message = std::make_unique<OwnMessage>();
-    message->peer = peer;
+    message->keep = peer;
+    message->peer = peer.get();
+    message->retry = this;
     message->engine = this;
     message->kind = kind;
     message->message = std::move(text);
     message->done = on_own_message;
+    peer->resolve(control_pair);
+    send_over(peer->control_route(), std::move(message));
+}
+
+void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept {
+    message->path = route.path;
     message->start(config_.agent_name, nonce_, next_message_id_.fetch_add(1, std::memory_order_relaxed),
-                   message->peer->resolve(control_pair).address);
+                   route.address);
     messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
-    rails_->rail(0).send(*message.release());
+    route.rail->send(*message.release());
     wake();
 }
 
 void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     auto* message = static_cast<OwnMessage*>(static_cast<OutNotification*>(&out));
-    if (status != Status::ok) {
+    if (message->kind == MessageKind::ping) {
+        message->engine->on_ping(*message, status);
+    } else if (status == Status::remote_disconnect && message->engine->undelivered(*message)) {
+        return;
+    } else if (status != Status::ok) {
         RAILYARD_LOG(warn, message->peer->agent().c_str(), "a %s of %zu bytes was not delivered: %s",
                      message->kind == MessageKind::notify ? "notification" : "control message",
                      message->message.size(), to_string(status));
@@ -166,9 +192,16 @@ void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
 void Engine::Impl::free_sent_messages() noexcept {
     for (OutMessage* message = sent_messages_.take_all(); message;) {
         OutMessage* next = message->next;
-        delete static_cast<OwnMessage*>(static_cast<OutNotification*>(message));
+        std::unique_ptr<OwnMessage> own(static_cast<OwnMessage*>(static_cast<OutNotification*>(message)));
+        if (own->kind == MessageKind::ping) keep_spare(std::move(own));
         message = next;
     }
+}
+
+void Engine::Impl::keep_spare(std::unique_ptr<OwnMessage> ping) noexcept {
+    ping->keep = nullptr;
+    const MutexLock lock(spare_pings_mutex_);
+    if (spare_pings_.size() < spare_pings_.capacity()) spare_pings_.push_back(std::move(ping));
 }
 
 bool Engine::Impl::progress() noexcept {
@@ -177,6 +210,7 @@ bool Engine::Impl::progress() noexcept {
         worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
     }
     worked = run_chores() || worked;
+    watch();
     if (transfers_.has_retired()) transfers_.sweep();
     free_sent_messages();
     return worked;
@@ -184,6 +218,7 @@ bool Engine::Impl::progress() noexcept {
 
 bool Engine::Impl::run_chores() noexcept {
     if (inbox_.has_letters()) handle_letters();
+    if (rails_->changes() != seen_changes_.load(std::memory_order_relaxed)) handle_rail_changes();
     bool more = false;
     for (Rail* rail : rails_->gpu_rails()) {
         if (!rail->has_work()) continue;
@@ -191,6 +226,7 @@ bool Engine::Impl::run_chores() noexcept {
         more = true;
     }
     if (forward_.has_work()) forward_.progress();
+    if (!undelivered_.empty()) send_undelivered();
     more = finish_served() || more;
     return run_chore() || more;
 }

@@ -26,7 +26,7 @@
 
 namespace railyard {
 
-class Engine::Impl final : private RequestSender {
+class Engine::Impl final : private RequestSender, private MessageRetry {
   public:
     explicit Impl(EngineConfig config);
     ~Impl();
@@ -52,6 +52,7 @@ class Engine::Impl final : private RequestSender {
     void load_connection_info(const std::string& agent, std::string_view info);
     void connect(const std::string& agent);
     void disconnect(const std::string& agent);
+    [[nodiscard]] std::vector<PeerReport> peers() const;
     void take_notifications(std::vector<Notification>& out);
     void send_notification(const std::string& agent, std::string_view message);
     bool progress() noexcept;
@@ -89,6 +90,7 @@ class Engine::Impl final : private RequestSender {
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
     Status finished(Transfer& transfer) noexcept;
+    void cancel(Transfer& transfer) noexcept;
     void progress_for(Transfer& transfer) noexcept;
     void count_caller_pass() noexcept { caller_passes_.fetch_add(1, std::memory_order_relaxed); }
     void wake() noexcept;
@@ -113,6 +115,7 @@ class Engine::Impl final : private RequestSender {
     void on_acknowledgement(const Letter& letter);
     std::shared_ptr<Peer> stranger_of(ConnectionInfo info);
     void forget_stranger(const Peer& old);
+    void handle_rail_changes() noexcept;
 
     // engine_serving.cpp
     void send_request(const std::shared_ptr<Peer>& peer, const Request& request) override;
@@ -127,9 +130,27 @@ class Engine::Impl final : private RequestSender {
     /// Answers what is done; true while there is anything to answer.
     bool finish_served() noexcept;
 
-    struct OwnMessage;
+    /// A message that belongs to no transfer; frees itself.
+    struct OwnMessage : OutNotification {
+        Impl* engine = nullptr;
+        std::shared_ptr<Peer> keep;
+        PeerEndpoint* probed = nullptr;  ///< what a PING is to tell of
+    };
+    void send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept;
     static void on_own_message(OutMessage& message, Status status) noexcept;
     void free_sent_messages() noexcept;
+    void keep_spare(std::unique_ptr<OwnMessage> ping) noexcept;
+
+    // engine_liveness.cpp
+    bool undelivered(OutNotification& message) noexcept override;
+    void send_undelivered() noexcept;
+    void ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint);
+    void on_ping(OwnMessage& message, Status status) noexcept;
+    /// Looks after peers and paths, when it is time. Not with a rail's role held.
+    void watch() noexcept;
+    bool look_at_transfers(std::uint64_t now);
+    void end_transfers_to(Peer& peer, bool interrupt);
+    std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);
 
     const EngineConfig config_;
     const std::uint64_t nonce_;
@@ -137,6 +158,14 @@ class Engine::Impl final : private RequestSender {
     std::atomic<std::uint64_t> next_transfer_{0};
     std::atomic<std::uint64_t> caller_passes_{0};
     std::atomic<std::uint32_t> messages_in_flight_{0};
+    std::atomic<std::uint32_t> seen_changes_{0};  ///< of the rails
+    std::atomic<std::uint64_t> next_watch_{0};    ///< ns
+    std::atomic<bool> watching_{false};
+    std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< of who has set watching_
+    std::vector<PeerEndpoint*> to_probe_;               ///< the same
+    Mutex spare_pings_mutex_;
+    std::vector<std::unique_ptr<OwnMessage>> spare_pings_ ABSL_GUARDED_BY(spare_pings_mutex_);
+    MpscList<OutMessage> undelivered_;
     std::atomic<EngineChore*> chore_{nullptr};
     std::atomic<std::uint32_t> chore_users_{0};
     /// Grows with every deregistration; a transfer that has seen the current value need not look again.

@@ -13,7 +13,7 @@ constexpr std::size_t most_strangers = 65'536;
 }  // namespace
 
 void Engine::Impl::introduce(const std::shared_ptr<Peer>& peer) {
-    std::vector<RailPair> pairs = peer->take_unannounced(now_ns());
+    std::vector<IntroducedPair> pairs = peer->take_unannounced(now_ns());
     if (pairs.empty()) return;
     send_own(peer, MessageKind::hello, encode(Introduction{own_connection_info(), std::move(pairs)}));
 }
@@ -49,6 +49,7 @@ void Engine::Impl::handle(const Letter& letter) {
         case MessageKind::answer:
             return on_answer(letter);
         case MessageKind::notify:
+        case MessageKind::ping:
             return;  // never a letter
     }
 }
@@ -60,12 +61,17 @@ void Engine::Impl::on_hello(const Letter& letter) {
         throw Error(Status::mismatch, "introduction in another's name");
     if (hello.sender.provider != rails_->provider())
         throw Error(Status::mismatch, "introduction over provider " + hello.sender.provider);
-    for (const RailPair pair : hello.pairs) {
-        if (pair.remote >= rails_->size()) throw Error(Status::mismatch, "introduction to a rail we lack");
+    for (const IntroducedPair& introduced : hello.pairs) {
+        if (introduced.pair.remote >= rails_->size())
+            throw Error(Status::mismatch, "introduction to a rail we lack");
     }
     const std::shared_ptr<Peer> stranger = stranger_of(std::move(hello.sender));
-    for (const RailPair pair : hello.pairs)
-        stranger->resolve({pair.remote, pair.local});
+    for (const IntroducedPair& introduced : hello.pairs) {
+        const RailPair ours_first{introduced.pair.remote, introduced.pair.local};
+        stranger->resolve(ours_first);
+        if (rails_->needs_introduction())
+            stranger->admit(ours_first, introduced.generation, introduced.sender);
+    }
     RAILYARD_LOG(debug, letter.agent.c_str(), "introduced itself on %zu pairs of rails", hello.pairs.size());
     send_own(stranger, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
 }
@@ -93,6 +99,27 @@ void Engine::Impl::forget_stranger(const Peer& old) {
     if (known == strangers_.end()) return;
     gone = std::move(known->second);
     strangers_.erase(known);
+}
+
+/// What peers were told of our senders may be out of date.
+void Engine::Impl::handle_rail_changes() noexcept {
+    const std::uint32_t changes = rails_->changes();
+    if (seen_changes_.exchange(changes, std::memory_order_relaxed) == changes) return;
+    next_watch_.store(0, std::memory_order_relaxed);
+    try {
+        std::vector<std::shared_ptr<Peer>> peers;
+        peers_.list(peers);
+        {
+            const MutexLock lock(strangers_mutex_);
+            for (const auto& [nonce, stranger] : strangers_)
+                peers.push_back(stranger);
+        }
+        for (const std::shared_ptr<Peer>& peer : peers) {
+            if (peer->look_at_senders()) introduce_again(peer);
+        }
+    } catch (const std::bad_alloc&) {
+        seen_changes_.store(changes - 1, std::memory_order_relaxed);  // next time
+    }
 }
 
 void Engine::Impl::on_acknowledgement(const Letter& letter) {

@@ -99,6 +99,8 @@ void Engine::Impl::lay_out(Transfer& transfer, std::span<const Piece> pieces, bo
         for (std::uint32_t i = range.begin; i < range.end; ++i) {
             transfer.submissions[i].lane = &transfer.lanes[lane];
             transfer.submissions[i].route = &transfer.routes[i];
+            transfer.submissions[i].alternatives = {transfer.routes.data() + range.begin,
+                                                    range.end - range.begin};
         }
     }
 }
@@ -165,11 +167,12 @@ std::vector<Route> Engine::Impl::direct_routes(const Layout& layout, const LaneP
     const std::size_t home = next_transfer_.fetch_add(1, std::memory_order_relaxed);
     for (std::size_t i = 0; i < count; ++i) {
         const RailPair pair = plan.rails[(home + i) % plan.rails.size()];
-        const PeerEndpoint& endpoint = transfer.peer->resolve(pair);
+        PeerEndpoint& endpoint = transfer.peer->resolve(pair);
         Route& route = routes[i];
         route.rail = &rails_->rail(pair.local);
         route.destination = endpoint.address;
-        route.gate = transfer.peer->gate(endpoint);
+        route.path = &endpoint.path;
+        route.gated = transfer.peer->needs_introduction();
         if (way.gpu) {
             route.descriptors.push_back(descriptor_on(*layout.staging_of(*way.gpu).memory(), pair.local));
         } else {
@@ -200,7 +203,8 @@ Route Engine::Impl::route_by_request(Transfer& transfer, std::unique_ptr<Forward
     forwarding->peer = transfer.peer;
     Route route;
     route.rail = &forward_;
-    route.gate = transfer.peer->gate(transfer.peer->resolve(control_pair));
+    route.path = &transfer.peer->resolve(control_pair).path;
+    route.gated = true;
     route.forwarding = forwarding.get();
     transfer.forwardings.push_back(std::move(forwarding));
     return route;

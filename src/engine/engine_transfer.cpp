@@ -12,6 +12,10 @@ namespace {
 /// Every so many polls of one transfer, all rails are served and not only those that carry it.
 constexpr std::uint32_t polls_per_full_pass = 8;
 
+/// What a released transfer is granted to end by itself, and then when its operations are interrupted.
+constexpr std::uint64_t cancel_patience_ns = 20'000'000;
+constexpr std::uint64_t interrupt_limit_ns = 200'000'000;
+
 std::string describe(std::uint64_t address, std::uint64_t length) {
     char text[64];
     std::snprintf(text, sizeof(text), "[0x%llx, +%llu)", static_cast<unsigned long long>(address),
@@ -40,13 +44,19 @@ class RegionIndex {
     std::uint32_t last_index_ = 0;
 };
 
-/// All routes of a striped lane, else the one whose rail has the least to do.
+bool has_failed(const Route& route) noexcept {
+    return route.path && route.path->failed();
+}
+
+/// All routes of a striped lane, else the one whose rail has the least to do, of those that have not failed.
 Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
     const Transfer::RouteRange all = transfer.lane_routes[lane];
     if (transfer.lanes[lane].striped) return all;
     std::uint32_t least = all.begin;
     for (std::uint32_t i = all.begin + 1; i < all.end; ++i) {
-        if (transfer.routes[i].rail->load() < transfer.routes[least].rail->load()) least = i;
+        const Route &route = transfer.routes[i], &best = transfer.routes[least];
+        if (has_failed(route)) continue;
+        if (has_failed(best) || route.rail->load() < best.rail->load()) least = i;
     }
     return {least, least + 1};
 }
@@ -111,7 +121,10 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
                                                std::to_string(remote.size()) + " remote ones");
     }
     auto transfer = std::make_unique<Transfer>();
-    if (!is_self(agent)) transfer->peer = require_peer(agent);
+    if (!is_self(agent)) {
+        transfer->peer = require_peer(agent);
+        transfer->peer->handles.fetch_add(1, std::memory_order_relaxed);
+    }
     transfer->kind = operation == Operation::read ? Work::Kind::read : Work::Kind::write;
 
     std::vector<Piece> pieces;
@@ -151,13 +164,17 @@ void Engine::Impl::ready_notification(Transfer& transfer) {
     transfer.notification.owner = &transfer;
     transfer.notification.done = Transfer::on_notified;
     if (!transfer.peer) return;
-    transfer.control_rail = &rails_->rail(0);
-    transfer.control_address = transfer.peer->resolve(control_pair).address;
+    transfer.notification.retry = this;
+    transfer.notification.peer = transfer.peer.get();
+    transfer.peer->resolve(control_pair);
 }
 
 Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
     if (!transfer.done()) return Status::repost_active;
-    if (transfer.peer && transfer.peer->gone()) return Status::remote_disconnect;
+    if (transfer.peer && transfer.peer->state() == PeerState::gone) {
+        if (!transfer.peer->gone()) progress();  // it may be back: somebody has to look
+        return Status::remote_disconnect;
+    }
     if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
     const std::uint64_t epoch = registration_epoch_.load(std::memory_order_seq_cst);
     if (epoch == transfer.checked_epoch) return Status::ok;
@@ -185,6 +202,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
         transfer.notification_id = next_message_id_.fetch_add(1, std::memory_order_relaxed);
     }
     transfer.posted = true;
+    transfer.started.store(false, std::memory_order_relaxed);
     transfer.measured = false;
     transfer.polls = 0;
     const std::uint32_t count = count_submissions(transfer);
@@ -212,11 +230,18 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
 }
 
 void Engine::Impl::start(Transfer& transfer) noexcept {
-    transfer.posted_at = now_ns();
+    transfer.posted_at.store(now_ns(), std::memory_order_relaxed);
+    transfer.started.store(true, std::memory_order_release);
     if (count_submissions(transfer) == 0) transfer.part_done(Status::ok);
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
         const Transfer::RouteRange chosen = choose_routes(transfer, lane);
+        const auto begin = transfer.routes.begin() + chosen.begin, end = transfer.routes.begin() + chosen.end;
+        const bool any_good = !std::all_of(begin, end, has_failed);
         for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
+            if (any_good && has_failed(transfer.routes[i])) {
+                transfer.part_done(Status::ok);  // the others carry its share
+                continue;
+            }
             transfer.submissions[i].rearm();
             transfer.routes[i].rail->submit(transfer.submissions[i]);
         }
@@ -247,8 +272,8 @@ void Engine::Impl::progress_for(Transfer& transfer) noexcept {
             if (carrier.rail->has_work()) carrier.rail->progress();
         }
     }
-    if ((transfer.has_notification || !transfer.forwardings.empty()) && transfer.control_rail)
-        transfer.control_rail->progress();
+    if ((transfer.has_notification || !transfer.forwardings.empty()) && transfer.peer)
+        transfer.peer->control_route().rail->progress();
     run_chores();
 }
 
@@ -258,8 +283,23 @@ Status Engine::Impl::poll(Transfer& transfer) noexcept {
     return transfer.done() ? finished(transfer) : Status::in_progress;
 }
 
+/// Its buffers are the caller's again from here on, unless the fabric does not let go of them in time.
+void Engine::Impl::cancel(Transfer& transfer) noexcept {
+    transfer.end_early(Status::canceled);
+    const auto wait = [&](std::uint64_t limit_ns) {
+        const std::uint64_t end = now_ns() + limit_ns;
+        while (!transfer.done() && now_ns() < end)
+            progress_for(transfer);
+        return transfer.done();
+    };
+    if (wait(cancel_patience_ns)) return;
+    transfer.interrupt();
+    wait(interrupt_limit_ns);
+}
+
 void Engine::Impl::release(Transfer* transfer) noexcept {
     if (!transfer) return;
+    if (!transfer->done() && transfer->peer) cancel(*transfer);
     transfers_.release(transfer);
     if (transfers_.has_retired()) progress();
 }

@@ -124,7 +124,7 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
     Work& work = *submission.lane->work;
     const Route& route = *submission.route;
     if (work.status() != Status::ok) return fail_rest(submission, work.status());
-    if (route.gate && !route.gate->load(std::memory_order_acquire)) {
+    if (route.gated && !route.path->introduced()) {
         if (!submission.stalled.refusal(patience_ns_)) return Asked::waits;
         RAILYARD_LOG(warn, route.forwarding->peer->agent().c_str(),
                      "a transfer was given up: the peer has not answered our introduction");

@@ -96,7 +96,7 @@ struct NotificationInbox::Fragment {
         const bool ours = reader.number<std::uint16_t>() == magic && reader.number<std::uint8_t>() == version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
-            type > static_cast<std::uint8_t>(MessageKind::answer))
+            type > static_cast<std::uint8_t>(MessageKind::ping))
             return false;
         kind = static_cast<MessageKind>(type);
         key.first = reader.number<std::uint64_t>();
@@ -128,7 +128,9 @@ void NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
 }
 
 bool NotificationInbox::accept(const Fragment& fragment) {
+    if (fragment.kind == MessageKind::ping) return true;  // that it came is all
     const MutexLock lock(mutex_);
+    if (delivered_.contains(fragment.key.first, fragment.key.second)) return true;
     if (fragment.payload.size() == fragment.total) {
         return deliver(fragment, std::string(fragment.agent), std::string(fragment.payload));
     }
@@ -171,11 +173,12 @@ bool NotificationInbox::make_room(std::size_t bytes) {
 }
 
 bool NotificationInbox::deliver(const Fragment& fragment, std::string agent, std::string message) {
+    if (fragment.kind != MessageKind::notify && letters_.size() >= max_letters) return false;
+    delivered_.add(fragment.key.first, fragment.key.second);
     if (fragment.kind == MessageKind::notify) {
         push(std::move(agent), std::move(message));
         return true;
     }
-    if (letters_.size() >= max_letters) return false;
     letters_.push_back({fragment.kind, std::move(agent), fragment.key.first, std::move(message)});
     letter_count_.store(letters_.size(), std::memory_order_release);
     return true;

@@ -14,6 +14,7 @@
 #include "common/mutex.h"
 #include "engine/byte_ranges.h"
 #include "engine/engine.h"
+#include "engine/recent_messages.h"
 #include "rail/rail.h"
 #include "rail/work.h"
 
@@ -22,7 +23,27 @@ namespace railyard {
 /// Longest notification (bytes).
 inline constexpr std::size_t max_notification = std::size_t{16} << 20;
 
-enum class MessageKind : std::uint8_t { notify = 1, hello = 2, hello_ack = 3, request = 4, answer = 5 };
+enum class MessageKind : std::uint8_t {
+    notify = 1,
+    hello = 2,
+    hello_ack = 3,
+    request = 4,
+    answer = 5,
+    ping = 6
+};
+
+struct OutNotification;
+class Peer;
+
+/// Takes messages that their path has failed, to send them another way.
+class MessageRetry {
+  public:
+    /// False: there is no other; the message has ended. Called with a rail's role held.
+    virtual bool undelivered(OutNotification& message) noexcept = 0;
+
+  protected:
+    ~MessageRetry() = default;
+};
 
 /// One outgoing message with its cursor. The owner keeps it until done() and may send it again afterwards.
 /// Reusing it for a message that is no longer than an earlier one allocates nothing.
@@ -34,6 +55,13 @@ struct OutNotification : OutMessage {
     std::string message;
     MessageKind kind = MessageKind::notify;
     Work* owner = nullptr;  ///< the transfer whose tail this is; nullptr for a message of its own
+    /// Where it is sent another way when its path fails, and to whom; it outlives the message.
+    MessageRetry* retry = nullptr;
+    Peer* peer = nullptr;
+    Path* path = nullptr;        ///< the one it is on
+    std::uint32_t attempts = 0;  ///< on paths that have failed; the owner's to reset
+    /// Ends it on another path again from its start, as the same message: peers take it once.
+    void restart(PeerAddress to) noexcept { start(*agent_, nonce_, id_, to); }
 
   private:
     std::size_t header_size() const noexcept;
@@ -89,6 +117,7 @@ class NotificationInbox final : public ControlSink {
 
     Mutex mutex_;
     std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
+    RecentMessages delivered_ ABSL_GUARDED_BY(mutex_);
     std::size_t partial_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> ready_count_{0};

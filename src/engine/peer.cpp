@@ -1,13 +1,24 @@
 #include "engine/peer.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/log.h"
 
 namespace railyard {
 namespace {
 
 constexpr std::uint64_t announce_again_ns = 1'000'000'000;
+/// A path that has failed is tried again so much later, and then in steps that double up to the second.
+constexpr std::uint64_t first_probe_ns = 50'000'000;
+constexpr std::uint64_t longest_probe_ns = 1'000'000'000;
 
 }  // namespace
+
+const char* to_string(PeerState state) noexcept {
+    static constexpr const char* names[] = {"unknown", "connecting", "ready", "suspect", "gone"};
+    return names[static_cast<std::size_t>(state)];
+}
 
 Peer::Peer(ConnectionInfo info, const std::shared_ptr<RailManager>& rails)
     : info_(std::move(info)),
@@ -20,9 +31,11 @@ Peer::~Peer() {
     if (!rails) return;
     for (const auto& [pair, endpoint] : resolved_)
         rails->rail(pair.first).remove_peer(endpoint.address);
+    for (const auto& [pair, sender] : admitted_)
+        rails->rail(pair.first).remove_peer(sender.address);
 }
 
-const PeerEndpoint& Peer::resolve(RailPair pair) {
+PeerEndpoint& Peer::resolve(RailPair pair) {
     const MutexLock lock(mutex_);
     const auto known = resolved_.find({pair.local, pair.remote});
     if (known != resolved_.end()) return known->second;
@@ -31,8 +44,115 @@ const PeerEndpoint& Peer::resolve(RailPair pair) {
     const PeerAddress address = rails->rail(pair.local).insert_peer(info_.rails.at(pair.remote));
     PeerEndpoint& endpoint = resolved_[{pair.local, pair.remote}];
     endpoint.address = address;
+    endpoint.route = {&rails->rail(pair.local), address, &endpoint.path};
+    if (pair == control_pair) control_.store(&endpoint, std::memory_order_release);
     if (needs_introduction_) unacquainted_.fetch_add(1, std::memory_order_relaxed);
     return endpoint;
+}
+
+void Peer::resolve_all() {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) return;
+    for (const RailPair pair : pair_rails(rails->all(), all_))
+        resolve(pair);
+}
+
+Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::vector<PeerEndpoint*>& to_probe) {
+    const MutexLock lock(mutex_);
+    Health health;
+    bool fresh = std::exchange(failed_probe_, false);
+    for (auto& [pair, endpoint] : resolved_) {
+        ++health.paths;
+        if (!endpoint.path.failed()) continue;
+        ++health.failed;
+        health.dead += endpoint.confirmed ? 1 : 0;
+        if (endpoint.probe_pause != 0) continue;
+        fresh = true;
+        endpoint.probe_pause = first_probe_ns / 2;
+        endpoint.probe_at = now_ns;
+    }
+    for (auto& [pair, endpoint] : resolved_) {
+        const bool failed = endpoint.path.failed();
+        if (!failed) endpoint.probe_pause = 0;
+        endpoint.confirmed = endpoint.confirmed && failed;
+        if (endpoint.probing || !(failed ? endpoint.probe_at <= now_ns : fresh)) continue;
+        endpoint.probing = true;
+        to_probe.push_back(&endpoint);
+    }
+    return health;
+}
+
+bool Peer::has_failures() const {
+    const MutexLock lock(mutex_);
+    return std::any_of(resolved_.begin(), resolved_.end(),
+                       [](const auto& entry) { return entry.second.path.failed(); });
+}
+
+void Peer::fail_all() {
+    const MutexLock lock(mutex_);
+    for (auto& [pair, endpoint] : resolved_) {
+        endpoint.path.fail();
+        endpoint.confirmed = true;
+    }
+}
+
+void Peer::probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns) {
+    const MutexLock lock(mutex_);
+    endpoint.probing = false;
+    if (answered) {
+        endpoint.probe_pause = 0;
+        endpoint.path.heal();
+        return;
+    }
+    failed_probe_ = endpoint.path.fail() || failed_probe_;
+    endpoint.confirmed = true;
+    endpoint.probe_pause = std::clamp(endpoint.probe_pause * 2, first_probe_ns, longest_probe_ns);
+    endpoint.probe_at = now_ns + endpoint.probe_pause;
+}
+
+PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns) {
+    const MutexLock lock(mutex_);
+    const PeerEndpoint* const control = control_.load(std::memory_order_relaxed);
+    if (!control || handles == 0 || control->path.failed() || now_ns - pinged_at_ < interval_ns)
+        return nullptr;
+    for (auto& [pair, endpoint] : resolved_) {
+        if (&endpoint != control || endpoint.probing) continue;
+        endpoint.probing = true;
+        pinged_at_ = now_ns;
+        return &endpoint;
+    }
+    return nullptr;
+}
+
+PeerReport Peer::report() const {
+    PeerReport report{agent(), nonce(), state()};
+    const MutexLock lock(mutex_);
+    for (const auto& [pair, endpoint] : resolved_) {
+        ++report.paths;
+        report.failed += endpoint.path.failed() ? 1 : 0;
+    }
+    return report;
+}
+
+bool Peer::move_to(PeerState state) noexcept {
+    const PeerState before = state_.exchange(state, std::memory_order_acq_rel);
+    if (before == state) return false;
+    RAILYARD_LOG(info, agent().c_str(), "instance %016llx: %s, was %s",
+                 static_cast<unsigned long long>(nonce()), to_string(state), to_string(before));
+    return true;
+}
+
+bool Peer::choose_control_route() {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) return false;
+    for (const RailPair pair : pair_rails(rails->all(), all_)) {
+        const PeerEndpoint& endpoint = resolve(pair);
+        if (endpoint.path.failed()) continue;
+        const MutexLock lock(mutex_);
+        control_.store(&endpoint, std::memory_order_release);
+        return true;
+    }
+    return false;
 }
 
 void Peer::require_introduction() {
@@ -42,29 +162,70 @@ void Peer::require_introduction() {
     unacquainted_.fetch_add(static_cast<std::uint32_t>(resolved_.size()), std::memory_order_relaxed);
 }
 
-std::vector<RailPair> Peer::take_unannounced(std::uint64_t now_ns) {
-    std::vector<RailPair> pairs;
+std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
+    std::vector<IntroducedPair> pairs;
     if (!unacquainted()) return pairs;
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) return pairs;
     const MutexLock lock(mutex_);
     const bool again = now_ns - announced_at_ >= announce_again_ns;
     for (auto& [pair, endpoint] : resolved_) {
-        if (endpoint.introduced.load(std::memory_order_relaxed) || (endpoint.announced && !again)) continue;
+        const Rail& rail = rails->rail(pair.first);
+        if (endpoint.introduced_as == rail.sender_generation() || (endpoint.announced && !again)) continue;
+        Rail::Sender sender = rail.sender();
+        if (sender.address.empty() && rail.sender_generation() != 1) continue;  // it is being replaced
         endpoint.announced = true;
-        pairs.push_back({pair.first, pair.second});
+        pairs.push_back({{pair.first, pair.second}, sender.generation, std::move(sender.address)});
     }
     if (!pairs.empty()) announced_at_ = now_ns;
     return pairs;
 }
 
-void Peer::introduced(std::span<const RailPair> pairs) {
+void Peer::introduced(std::span<const IntroducedPair> pairs) {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) return;
     const MutexLock lock(mutex_);
-    for (const RailPair pair : pairs) {
-        const auto known = resolved_.find({pair.local, pair.remote});
+    for (const IntroducedPair& introduced : pairs) {
+        const auto known = resolved_.find({introduced.pair.local, introduced.pair.remote});
         if (known == resolved_.end()) continue;
-        // Release: pairs with the rail's look at the gate.
-        if (!known->second.introduced.exchange(true, std::memory_order_release))
-            unacquainted_.fetch_sub(1, std::memory_order_relaxed);
+        PeerEndpoint& endpoint = known->second;
+        const std::uint32_t current = rails->rail(introduced.pair.local).sender_generation();
+        if (introduced.generation != current || endpoint.introduced_as == current) continue;
+        endpoint.introduced_as = current;
+        endpoint.path.admit(current);
+        unacquainted_.fetch_sub(1, std::memory_order_relaxed);
     }
+}
+
+bool Peer::look_at_senders() {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails || !needs_introduction_) return false;
+    bool gone = false;
+    const MutexLock lock(mutex_);
+    std::uint32_t unacquainted = 0;
+    for (auto& [pair, endpoint] : resolved_) {
+        const std::uint32_t current = rails->rail(pair.first).sender_generation();
+        if (endpoint.introduced_as == current) continue;
+        ++unacquainted;
+        if (endpoint.introduced_as == 0) continue;
+        endpoint.announced = false;
+        endpoint.introduced_as = 0;
+        gone = true;
+    }
+    unacquainted_.store(unacquainted, std::memory_order_relaxed);
+    return gone;
+}
+
+void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::string& sender) {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails || sender.empty()) return;
+    const MutexLock lock(mutex_);
+    Admitted& admitted = admitted_[{ours_first.local, ours_first.remote}];
+    if (generation <= admitted.generation) return;
+    Rail& rail = rails->rail(ours_first.local);
+    const PeerAddress address = rail.insert_peer(sender);
+    if (admitted.address != no_address) rail.remove_peer(admitted.address);
+    admitted = {generation, address};
 }
 
 std::shared_ptr<Peer> PeerTable::put(ConnectionInfo info, const std::shared_ptr<RailManager>& rails) {
@@ -84,6 +245,14 @@ std::shared_ptr<Peer> PeerTable::find(const std::string& agent) const {
     const MutexLock lock(mutex_);
     const auto found = peers_.find(agent);
     return found == peers_.end() ? nullptr : found->second;
+}
+
+void PeerTable::list(std::vector<std::shared_ptr<Peer>>& peers) const {
+    peers.clear();
+    const MutexLock lock(mutex_);
+    peers.reserve(peers_.size());
+    for (const auto& [agent, peer] : peers_)
+        peers.push_back(peer);
 }
 
 std::shared_ptr<Peer> PeerTable::remove(const std::string& agent) {

@@ -12,20 +12,36 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "engine/introduction.h"
 #include "engine/metadata.h"
+#include "engine/peer_report.h"
 #include "manager/lane_plan.h"
 #include "manager/rail_manager.h"
+#include "rail/path.h"
 
 namespace railyard {
 
 /// Control messages travel between the first rails.
 inline constexpr RailPair control_pair{0, 0};
 
+/// Where a control message goes.
+struct ControlRoute {
+    Rail* rail = nullptr;
+    PeerAddress address = no_address;
+    Path* path = nullptr;
+};
+
 /// One rail of a peer as one of ours reaches it.
 struct PeerEndpoint {
     PeerAddress address = no_address;
-    bool announced = false;               ///< guarded by the peer's mutex
-    std::atomic<bool> introduced{false};  ///< the peer has said that it knows our rail of the pair
+    Path path;
+    ControlRoute route;               ///< for a control message over it; fixed
+    std::uint64_t probe_at = 0;       ///< ns, once it has failed; guarded by the peer's mutex
+    std::uint64_t probe_pause = 0;    ///< ns; the same
+    bool probing = false;             ///< the same
+    bool confirmed = false;           ///< the same: a probe has failed, too
+    bool announced = false;           ///< guarded by the peer's mutex
+    std::uint32_t introduced_as = 0;  ///< generation of our sender that it has acknowledged; the same
 };
 
 /// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails
@@ -48,12 +64,19 @@ class Peer {
 
     /// The peer's rail as our rail of the pair addresses it, resolved on first use. Stays where it is for the
     /// peer's life. Throws Error.
-    const PeerEndpoint& resolve(RailPair pair);
+    PeerEndpoint& resolve(RailPair pair);
 
-    /// The gate of a route over `endpoint`: nullptr where peers need no introduction.
-    [[nodiscard]] const std::atomic<bool>* gate(const PeerEndpoint& endpoint) const noexcept {
-        return needs_introduction_ ? &endpoint.introduced : nullptr;
+    /// Over the control pair, or another one that has been resolved where that has failed. Only after
+    /// resolve(control_pair). Never waits.
+    [[nodiscard]] ControlRoute control_route() const noexcept {
+        return control_.load(std::memory_order_acquire)->route;
     }
+    /// Chooses anew, among pairs that have not failed. False: all have, and the route stays. Resolves pairs,
+    /// so not with a rail's role held; throws Error.
+    bool choose_control_route();
+
+    /// The peer has to know our senders before anything is posted to it.
+    [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
     /// The peer will have to reach us, whatever the provider wants: it gets our addresses.
     void require_introduction();
     /// True while pairs are resolved that the peer has not acknowledged.
@@ -61,23 +84,74 @@ class Peer {
         return unacquainted_.load(std::memory_order_relaxed) != 0;
     }
     /// Pairs to announce to the peer now: new ones, and all that it has not acknowledged for a while.
-    std::vector<RailPair> take_unannounced(std::uint64_t now_ns);
-    void introduced(std::span<const RailPair> pairs);
+    std::vector<IntroducedPair> take_unannounced(std::uint64_t now_ns);
+    void introduced(std::span<const IntroducedPair> pairs);
+    /// Looks which of our senders have been replaced since: those are to be announced again.
+    /// True where it had acknowledged one that has gone.
+    bool look_at_senders();
+    /// The peer will send from there to our rail, and no more from where it said before. Throws Error.
+    void admit(RailPair ours_first, std::uint32_t generation, const std::string& sender);
 
     /// Replaced by a newer instance, or disconnected: nothing more is posted to it.
-    void mark_gone() noexcept { gone_.store(true, std::memory_order_release); }
+    void mark_gone() noexcept {
+        gone_.store(true, std::memory_order_release);
+        move_to(PeerState::gone);
+    }
+    /// For good; else a peer that is gone may still come back.
     [[nodiscard]] bool gone() const noexcept { return gone_.load(std::memory_order_acquire); }
+
+    [[nodiscard]] PeerState state() const noexcept { return state_.load(std::memory_order_acquire); }
+    /// Logs the change; false where there is none.
+    bool move_to(PeerState state) noexcept;
+
+    [[nodiscard]] PeerReport report() const;
+
+    struct Health {
+        std::size_t paths = 0;   ///< that have been resolved
+        std::size_t failed = 0;  ///< of them
+        std::size_t dead = 0;    ///< of these; a probe has failed, too
+    };
+    /// Adds what is to be probed now: paths whose time has come, and all others when one has just failed.
+    /// Each is told of through probed().
+    Health look_at_paths(std::uint64_t now_ns, std::vector<PeerEndpoint*>& to_probe);
+    /// Some path has failed.
+    [[nodiscard]] bool has_failures() const;
+    /// Nothing has come of anything that was sent to it.
+    void fail_all();
+    /// Every pair of rails there is. Throws Error; not with a rail's role held.
+    void resolve_all();
+    /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.
+    PeerEndpoint* due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns);
+    void probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns);
+
+    std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed
+    /// Of the engine's watch, which runs once at a time.
+    struct {
+        std::uint64_t moved_at = 0;  ///< ns; when a transfer in flight last got on
+        bool in_flight = false;
+        bool was_in_flight = false;
+    } watched;
 
   private:
     const ConnectionInfo info_;
     const RailSet all_;
     const std::weak_ptr<RailManager> rails_;
     std::atomic<bool> needs_introduction_;  // written under the mutex
-    Mutex mutex_;
+    mutable Mutex mutex_;
     std::map<std::pair<std::uint16_t, std::uint16_t>, PeerEndpoint> resolved_ ABSL_GUARDED_BY(mutex_);
     std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
-    std::atomic<std::uint32_t> unacquainted_{0};              // written under the mutex
+    struct Admitted {
+        std::uint32_t generation = 0;
+        PeerAddress address = no_address;
+    };
+    /// Senders of the peer that our rails (first) have been told of.
+    std::map<std::pair<std::uint16_t, std::uint16_t>, Admitted> admitted_ ABSL_GUARDED_BY(mutex_);
+    std::atomic<std::uint32_t> unacquainted_{0};         // written under the mutex
+    std::atomic<const PeerEndpoint*> control_{nullptr};  // written under the mutex
     std::atomic<bool> gone_{false};
+    std::atomic<PeerState> state_{PeerState::unknown};
+    bool failed_probe_ ABSL_GUARDED_BY(mutex_) = false;    // since the last look
+    std::uint64_t pinged_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
 };
 
 /// Known peers by agent name. Any thread.
@@ -88,6 +162,8 @@ class PeerTable {
     /// nullptr for an agent that is not known.
     [[nodiscard]] std::shared_ptr<Peer> find(const std::string& agent) const;
     std::shared_ptr<Peer> remove(const std::string& agent);
+    /// Replaces what is in `peers`.
+    void list(std::vector<std::shared_ptr<Peer>>& peers) const;
 
   private:
     mutable Mutex mutex_;

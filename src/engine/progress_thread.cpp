@@ -34,11 +34,13 @@ constexpr int block_limit_ms = 500;
 }  // namespace
 
 ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
-                               const std::atomic<std::uint64_t>& caller_passes, Chore chore)
+                               const std::atomic<std::uint64_t>& caller_passes, Chore chore,
+                               const std::atomic<std::uint64_t>* wake_at)
     : rails_(std::move(rails)),
       pause_ns_(static_cast<std::uint64_t>(pause.count()) * 1000),
       caller_passes_(caller_passes),
-      chore_(std::move(chore)) {
+      chore_(std::move(chore)),
+      wake_at_(wake_at) {
     open_descriptors();
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "railyard-prog");
@@ -143,13 +145,21 @@ void ProgressThread::block() noexcept {
     const bool may_block = ready_to_block() && !stop_.load(std::memory_order_seq_cst);
     if (all_waitable_ && may_block) {
         epoll_event events[16];
-        epoll_wait(epoll_fd_, events, static_cast<int>(std::size(events)), block_limit_ms);
+        epoll_wait(
+            epoll_fd_, events, static_cast<int>(std::size(events)),
+            static_cast<int>(std::min<std::uint64_t>(until_wake_ns() / 1'000'000 + 1, block_limit_ms)));
     } else {
-        nap(all_waitable_ ? shortest_sleep_ns : next_pause_ns());
+        nap(all_waitable_ ? shortest_sleep_ns : std::min(next_pause_ns(), until_wake_ns()));
     }
     asleep_.store(false, std::memory_order_seq_cst);
     std::uint64_t count = 0;
     [[maybe_unused]] ssize_t got = read(wake_fd_, &count, sizeof(count));
+}
+
+std::uint64_t ProgressThread::until_wake_ns() const noexcept {
+    if (!wake_at_) return UINT64_MAX;
+    const std::uint64_t at = wake_at_->load(std::memory_order_relaxed), now = now_ns();
+    return at > now ? at - now : shortest_sleep_ns;
 }
 
 std::uint64_t ProgressThread::next_pause_ns() noexcept {

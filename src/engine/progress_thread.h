@@ -21,10 +21,12 @@ class ProgressThread {
     /// rail tells of, so look again at once.
     using Chore = std::function<bool()>;
     /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms.
-    /// `caller_passes` counts passes over the rails that callers made themselves.
+    /// `caller_passes` counts passes over the rails that callers made themselves. `wake_at`: when the chore
+    /// wants to be called at the latest (ns); it is looked at before each sleep.
     ProgressThread(
         std::vector<Rail*> rails, std::chrono::microseconds pause,
-        const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] { return false; });
+        const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] { return false; },
+        const std::atomic<std::uint64_t>* wake_at = nullptr);
     /// As stop().
     ~ProgressThread();
     ProgressThread(const ProgressThread&) = delete;
@@ -45,6 +47,7 @@ class ProgressThread {
     void block() noexcept;
     void nap(std::uint64_t nanoseconds) noexcept;
     std::uint64_t next_pause_ns() noexcept;
+    [[nodiscard]] std::uint64_t until_wake_ns() const noexcept;
     void signal() noexcept;
     void open_descriptors();
     bool ready_to_block() noexcept;
@@ -53,6 +56,7 @@ class ProgressThread {
     std::uint64_t pause_ns_;
     const std::atomic<std::uint64_t>& caller_passes_;
     const Chore chore_;
+    const std::atomic<std::uint64_t>* const wake_at_;
     std::uint64_t seen_passes_ = 0;
     std::uint64_t last_work_ = 0;  // ns
     std::uint64_t idle_pause_ns_ = 0;

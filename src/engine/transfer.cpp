@@ -52,14 +52,27 @@ void Transfer::finish_data() noexcept {
         part_done(put);
         return;
     }
-    notification.start(*own_agent, own_nonce, notification_id, control_address);
-    control_rail->send(notification);
+    const ControlRoute route = peer->control_route();
+    notification.path = route.path;
+    notification.attempts = 0;
+    notification.start(*own_agent, own_nonce, notification_id, route.address);
+    route.rail->send(notification);
 }
 
 void Transfer::on_notified(OutMessage& message, Status status) noexcept {
     // The message is a member of its transfer.
     auto& notification = static_cast<OutNotification&>(message);
+    if (status == Status::remote_disconnect && notification.retry->undelivered(notification)) return;
     notification.owner->part_done(status);
+}
+
+void Transfer::interrupt() noexcept {
+    for (const Route& route : routes) {
+        route.rail->request_renewal();
+        for (const Route& carrier : route.carriers)
+            carrier.rail->request_renewal();
+    }
+    if (peer && has_notification) peer->control_route().rail->request_renewal();
 }
 
 bool Transfer::uses(const Registration& region) const noexcept {

@@ -53,18 +53,19 @@ class Transfer : public Work {
 
     bool has_notification = false;
     OutNotification notification;
-    Rail* control_rail = nullptr;
     NotificationInbox* own_inbox = nullptr;  ///< for transfers to ourselves
     const std::string* own_agent = nullptr;
     std::uint64_t own_nonce = 0;
     std::uint64_t notification_id = 0;
-    PeerAddress control_address = no_address;
 
     StartControl* start_control = nullptr;  ///< nullptr: a post starts at once
 
+    std::atomic<bool> started{false};      ///< handed to the rails, in this round
+    std::uint32_t seen_left = UINT32_MAX;  ///< parts, when the engine's watch last looked
+    std::uint64_t seen_posted = 0;         ///< ns; posted_at at that time
     bool posted = false;
-    bool measured = false;            ///< this round is in the rate model already
-    std::uint64_t posted_at = 0;      ///< ns
+    bool measured = false;                    ///< this round is in the rate model already
+    std::atomic<std::uint64_t> posted_at{0};  ///< ns
     std::uint64_t checked_epoch = 0;  ///< of the engine's registrations, when `locals` were last looked at
     std::uint32_t polls = 0;
     bool retired = false;          ///< released in flight; guarded by the list's lock
@@ -73,8 +74,12 @@ class Transfer : public Work {
 
     ~Transfer() {
         if (start_control) start_control->gone(*this);
+        if (peer) peer->handles.fetch_sub(1, std::memory_order_relaxed);
     }
 
+    /// Has every rail that may have operations of it under way give them up: they end soon, and touch no
+    /// memory from then on.
+    void interrupt() noexcept;
     /// Ends the unposted rest of the round with `status`.
     void end_early(Status status) noexcept {
         stop(status);

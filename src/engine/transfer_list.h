@@ -32,6 +32,19 @@ class TransferList {
     /// True while a posted transfer that uses `region` is not over.
     [[nodiscard]] bool in_flight_on(const Registration& region) const;
     /// Ends the unposted rest of every transfer towards `peer` with `status`.
+    /// Calls `look` for every transfer between two peers that is in flight, with the list's lock held.
+    template <class Look>
+    void for_each_in_flight(Look&& look) {
+        const MutexLock lock(mutex_);
+        for (Transfer* transfer = head_; transfer; transfer = transfer->next) {
+            if (!transfer->peer) continue;
+            if (transfer->done() || !transfer->started.load(std::memory_order_acquire)) {
+                transfer->seen_left = UINT32_MAX;
+            } else {
+                look(*transfer);
+            }
+        }
+    }
     void stop_transfers_to(const Peer& peer, Status status);
 
   private:

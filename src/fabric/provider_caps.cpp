@@ -28,6 +28,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     const bool direct = std::strcmp(info.fabric_attr->prov_name, "efa") == 0 && info.fabric_attr->name &&
                         std::strcmp(info.fabric_attr->name, "efa-direct") == 0;
     caps.needs_introduction = caps.completes_placed = direct;
+    caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
+    caps.late_after_error = std::strcmp(info.fabric_attr->prov_name, "efa") == 0;
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
@@ -40,7 +42,8 @@ Status classify_failure(bool is_efa, int error, int provider_error) noexcept {
     if (is_efa) {
         // The device's "peer gone" family: unresponsive, aborted, unreachable, connection reset by a new
         // instance.
-        for (int gone : {8, 9, 13, 15, 4124, 4126, 4127}) {
+        // And that of the device itself: flushed, internal error.
+        for (int gone : {1, 2, 8, 9, 13, 15, 4124, 4126, 4127}) {
             if (provider_error == gone) return Status::remote_disconnect;
         }
     }
@@ -56,6 +59,8 @@ Status classify_failure(bool is_efa, int error, int provider_error) noexcept {
         case FI_ETIMEDOUT:
         case FI_ECANCELED:  // what tcp flushes the operations of a broken connection with
         case EPIPE:
+        case FI_ENODEV:
+        case ENETDOWN:
             return Status::remote_disconnect;
         default:
             return Status::backend;

@@ -24,15 +24,18 @@ struct ProviderCaps {
     bool stale_wait_signal = false;   ///< the queue's descriptor stays readable once it was (net of 1.17)
     bool needs_introduction = false;  ///< the target must have our address before any operation (efa-direct)
     bool completes_placed = false;    ///< a write's completion means placed without being asked (efa-direct)
-    bool gpu_memory = false;          ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
-    std::size_t key_size = 8;         ///< bytes of a memory key
-    std::size_t max_rma = 0;          ///< longest single read or write (bytes)
-    std::size_t transmit_depth = 0;   ///< operations the endpoint takes before it answers EAGAIN
+    bool separate_sender = false;   ///< operations leave from an endpoint of their own, which can be replaced
+    bool late_after_error = false;  ///< an operation may go on after its error, until its endpoint is closed
+    bool gpu_memory = false;        ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
+    std::size_t key_size = 8;       ///< bytes of a memory key
+    std::size_t max_rma = 0;        ///< longest single read or write (bytes)
+    std::size_t transmit_depth = 0;  ///< operations the endpoint takes before it answers EAGAIN
 };
 
 [[nodiscard]] ProviderCaps provider_caps(const fi_info& info);
 
-/// What the failure of one operation means: remote_disconnect when the peer is gone, backend otherwise.
+/// What the failure of one operation means: remote_disconnect when nobody answered or the way there is gone,
+/// so that another rail may do better; backend otherwise.
 /// `error` is a positive libfabric errno, `provider_error` the provider's own code (EFA's is listed in
 /// fi_efa(7)).
 [[nodiscard]] Status classify_failure(bool is_efa, int error, int provider_error) noexcept;

@@ -41,6 +41,8 @@ class RailManager {
     [[nodiscard]] const std::string& provider() const noexcept { return provider_; }
     /// Peers refuse operations of rails that they have not been told of (efa-direct).
     [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
+    /// Grows whenever a rail replaces its sender or finds that a path has failed. Any thread.
+    [[nodiscard]] std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
     /// Raw addresses by rail index.
     [[nodiscard]] std::vector<std::string> addresses() const;
 
@@ -92,6 +94,7 @@ class RailManager {
     std::string provider_;
     bool needs_introduction_ = false;
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
+    std::atomic<std::uint32_t> changes_{0};
     std::size_t control_rails_ = 0;  ///< the first ones, which carry messages alone: none or one
     std::vector<std::unique_ptr<Rail>> rails_;
     std::vector<const fabric::Device*> rail_devices_;  ///< by rail index

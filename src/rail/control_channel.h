@@ -32,36 +32,54 @@ class ControlChannel {
     ControlChannel(const ControlChannel&) = delete;
     ControlChannel& operator=(const ControlChannel&) = delete;
 
+    /// Where messages leave from; nullptr: nowhere for now, they wait.
+    void send_from(fabric::Endpoint* sender) noexcept { sender_ = sender; }
+    /// The sender is about to be closed: what fails until end_renewal() has only been interrupted. Returns
+    /// what the provider may still tell of. Throws std::bad_alloc, and has done nothing then.
+    std::shared_ptr<void> begin_renewal();
+    /// Sends from `sender` what was under way, ahead of all else.
+    void end_renewal(fabric::Endpoint* sender) noexcept;
     void queue(OutMessage* chain) noexcept { pending_.append(chain); }
     /// Ends every message that is left as canceled. Nothing may complete or be posted afterwards.
     void cancel_all() noexcept;
     /// Posts what there is room for; true if anything went out.
     bool post_pending() noexcept;
     [[nodiscard]] std::uint32_t outstanding() const noexcept { return in_flight_; }
-    [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty(); }
+    [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty() || interrupted_; }
 
   private:
     struct Slot : fabric::OpContext {
         ControlChannel* channel = nullptr;
         OutMessage* message = nullptr;  // of a send
         std::byte* buffer = nullptr;
+        std::size_t length = 0;
+        bool interrupted = false;  ///< sent, and perhaps never gone
         Slot* next = nullptr;
     };
+    using Slots = std::vector<Slot>;
 
     void post_receive(Slot& slot) noexcept;
+    bool post_interrupted() noexcept;
+    /// One more refusal; true when there have been enough.
+    bool gives_up(OutMessage& message) const noexcept;
     bool post_fragments(OutMessage& message, BlockedSet& blocked, bool& sent) noexcept;
     void end_fragment(OutMessage& message, Status status) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
-    fabric::Endpoint& endpoint_;
+    fabric::Endpoint& receiver_;
+    fabric::Endpoint* sender_ = nullptr;
     ControlSink& sink_;
     const std::uint64_t give_up_after_ns_;
     const std::string rail_;
     std::unique_ptr<std::byte[]> buffers_;
     fabric::MemoryRegion region_;
-    std::vector<Slot> slots_;
+    Slots receives_;
+    std::shared_ptr<Slots> sends_;
+    std::shared_ptr<Slots> next_sends_;  ///< ready for after a renewal
+    bool closing_ = false;
     Slot* free_sends_ = nullptr;
+    Slot* interrupted_ = nullptr;
     PendingList<OutMessage> pending_;
     std::uint32_t in_flight_ = 0;
 };

@@ -9,7 +9,9 @@
 namespace railyard {
 namespace {
 
-constexpr std::size_t completions_per_round = 64;
+/// Of a peer that takes nothing, when its last operation has failed already: tcp says "again" to whoever
+/// wants to connect to a process that has gone.
+constexpr std::uint64_t failed_patience_ns = 100'000'000;
 constexpr std::uint32_t rounds_between_event_reads = 4096;
 constexpr std::uint64_t longest_chunk = std::uint64_t{1} << 30;
 
@@ -23,31 +25,33 @@ std::size_t credits(const fabric::ProviderCaps& caps) {
 
 FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail,
                            bool blocking)
-    : operations(credits(device->caps)),
-      domain(device, rail),
-      queue(domain, operations.size() + ControlChannel::send_slots + ControlChannel::receive_slots, blocking),
+    : domain(device, rail),
+      queue(domain, credits(device->caps) + ControlChannel::send_slots + ControlChannel::receive_slots,
+            blocking),
       addresses(domain),
-      endpoint(domain, queue, addresses) {}
+      endpoint(domain, queue, addresses) {
+    if (domain.caps().separate_sender) sender.emplace(domain, queue, addresses);
+}
 
 FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device,
                        ControlSink& sink, FabricRailConfig config)
     : Rail(std::move(name)),
       config_(config),
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
-      endpoint_(fabric_->endpoint) {
+      depth_(credits(device->caps)) {
     RoleGuard guard(role_);
     fabric_->control =
-        std::make_unique<ControlChannel>(fabric_->domain, endpoint_, sink, config.give_up_after_ns);
+        std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
     control_ = fabric_->control.get();
-    for (Operation& operation : fabric_->operations) {
-        operation.handler = on_complete;
-        operation.rail = this;
-        operation.next = free_operations_;
-        free_operations_ = &operation;
-    }
+    control_->send_from(sending());
+    returned_.reserve(depth_);
+    fabric_->operations.reserve(kept_generations);
+    fabric_->old_sends.reserve(kept_generations);
+    use(std::make_unique<Operations>(depth_));
+    publish_sender();
     if (device->caps.shares_endpoints) DeferredClose::opened();
     RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s%s",
-                 device->provider.c_str(), device->name.c_str(), fabric_->operations.size(),
+                 device->provider.c_str(), device->name.c_str(), depth_,
                  wait_fd() >= 0 ? "waitable" : "polled", reaches_gpu_memory() ? ", reaches GPU memory" : "");
 }
 
@@ -59,7 +63,7 @@ FabricRail::~FabricRail() {
 }
 
 RegisteredMemory FabricRail::register_memory(const MemoryRange& range) {
-    auto region = std::make_shared<fabric::MemoryRegion>(fabric_->domain, endpoint_, range);
+    auto region = std::make_shared<fabric::MemoryRegion>(fabric_->domain, fabric_->endpoint, range);
     RegisteredMemory memory{region, region->descriptor(), region->key(), region->address_base()};
     return memory;
 }
@@ -72,7 +76,7 @@ PeerAddress FabricRail::do_insert_peer(std::string_view address) {
     if (fabric_->domain.caps().direct_rma && !fabric::may_access_process_of(address)) {
         RAILYARD_LOG(info, name().c_str(),
                      "the kernel does not let us write to a peer's memory: writes go by way of it");
-        endpoint_.confirm_delivery();
+        fabric_->endpoint.confirm_delivery();
     }
     return fabric_->addresses.insert(address);
 }
@@ -82,22 +86,26 @@ void FabricRail::do_remove_peer(PeerAddress peer) noexcept {
 }
 
 bool FabricRail::may_wait() noexcept {
-    return pending_.empty() && !control_->has_pending() && fabric_->queue.may_wait();
+    return pending_.empty() && returned_.empty() && !renewal_requested_.load(std::memory_order_relaxed) &&
+           !control_->has_pending() && fabric_->queue.may_wait();
 }
 
 void FabricRail::publish_load() noexcept {
-    load_.store(outstanding_ + waiting_ + control_->outstanding() + (control_->has_pending() ? 1 : 0),
+    load_.store(outstanding_ + waiting_ + static_cast<std::uint32_t>(returned_.size()) +
+                    control_->outstanding() + (control_->has_pending() ? 1 : 0),
                 std::memory_order_relaxed);
 }
 
 bool FabricRail::serve(bool drain_first) noexcept {
     bool worked = drain_first && fabric_->queue.drain(completions_per_round) > 0;
+    worked = settle_failures() || worked;
     waiting_ += take_submissions(pending_);
     control_->queue(outbox_.take_all());
     worked = control_->post_pending() || worked;
     worked = post_pending() || worked;
     if (!drain_first && (!pending_.empty() || control_->has_pending()) &&
         fabric_->queue.drain(completions_per_round) > 0) {
+        settle_failures();
         control_->post_pending();
         post_pending();
         worked = true;
@@ -179,13 +187,19 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
         fail_rest(submission, work.status());
         return Served::through;
     }
-    if (submission.route->gate && !submission.route->gate->load(std::memory_order_acquire)) {
+    const Route& route = *submission.route;
+    if (route.path && (route.path->failed() || !sending()) && hand_on(submission, submission.run)) {
+        if (submission.run.empty()) return Served::through;
+        submission.run = {};  // what is left of the lane follows them
+        return Served::rotate;
+    }
+    if (!sending() || (route.gated && !route.path->admits(sender_generation()))) {
         return refused(submission, blocked, "has not answered our introduction");
     }
     if (submission.run.empty()) {
         if (!free_operations_ || !may_take(lane)) return Served::full;
         if (submission.outstanding >= lane.share) return Served::waits;
-        const auto room = static_cast<std::uint32_t>(fabric_->operations.size()) - outstanding_;
+        const auto room = static_cast<std::uint32_t>(depth_) - outstanding_;
         submission.run =
             lane.take_run(std::min({lane.run_length, room, lane.share - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
@@ -194,7 +208,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
         if (!free_operations_) return Served::full;
         // The doorbell may wait only while the next post of the run is certain to follow.
         const bool more = submission.run.size() > 1 && free_operations_->next;
-        switch (post_chunk(submission, more)) {
+        switch (post_chunk(submission, submission.run.begin, more)) {
             case fabric::PostResult::ok:
                 submission.stalled.reset();
                 ++submission.run.begin;
@@ -202,12 +216,13 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
                 break;
             case fabric::PostResult::again:
                 return refused(submission, blocked, "took nothing");
-            case fabric::PostResult::failed:
-                RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(endpoint_.last_error()));
-                ++submission.run.begin;
-                work.part_done(fabric::classify_failure(false, endpoint_.last_error(), 0));
+            case fabric::PostResult::failed: {
+                const int error = sending()->last_error();
+                RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
+                chunk_failed(submission, submission.run.begin++, fabric::classify_failure(false, error, 0));
                 posted = true;
                 break;
+            }
         }
     }
     return Served::rotate;
@@ -216,20 +231,25 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
 /// The peer does not take it now: it stays, until that has gone on for too long.
 FabricRail::Served FabricRail::refused(Submission& submission, BlockedSet& blocked,
                                        const char* what) noexcept {
-    if (!submission.stalled.refusal(config_.give_up_after_ns)) {
+    Path* const path = submission.route->path;
+    const std::uint64_t patience = path && path->failed()
+                                       ? std::min(failed_patience_ns, config_.give_up_after_ns)
+                                       : config_.give_up_after_ns;
+    if (!submission.stalled.refusal(patience)) {
         blocked.insert(submission.route->destination);
         return Served::waits;
     }
+    if (path) note_failure(*path);
     RAILYARD_LOG(warn, name().c_str(), "a transfer was given up: the peer %s for %llu ms", what,
-                 static_cast<unsigned long long>(config_.give_up_after_ns / 1'000'000));
+                 static_cast<unsigned long long>(patience / 1'000'000));
     fail_rest(submission, Status::remote_disconnect);
     return Served::through;
 }
 
-fabric::PostResult FabricRail::post_chunk(Submission& submission, bool more) noexcept {
+fabric::PostResult FabricRail::post_chunk(Submission& submission, std::uint32_t index, bool more) noexcept {
     Work& work = *submission.lane->work;
     const Route& route = *submission.route;
-    const Chunk& chunk = work.chunks[submission.run.begin];
+    const Chunk& chunk = work.chunks[index];
     const RemoteKey& key = route.keys[chunk.remote_region];
     Operation& operation = *free_operations_;
     fabric::RmaPiece piece;
@@ -241,12 +261,13 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, bool more) noe
     piece.destination = route.destination;
     piece.more = more;
     using Direction = fabric::Endpoint::Direction;
-    const auto result = endpoint_.post_rma(
+    const auto result = sending()->post_rma(
         operation, piece, work.kind == Work::Kind::read ? Direction::read : Direction::write);
     if (result == fabric::PostResult::ok) {
         free_operations_ = operation.next;
         operation.submission = &submission;
         operation.length = chunk.length;
+        operation.chunk = index;
         ++submission.outstanding;
         ++outstanding_;
         outstanding_bytes_ += chunk.length;
@@ -258,13 +279,13 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     Operation& operation = static_cast<Operation&>(op);
     FabricRail& rail = *operation.rail;
     rail.role_.assert_held();
-    operation.next = rail.free_operations_;
-    rail.free_operations_ = &operation;
-    --rail.outstanding_;
-    rail.outstanding_bytes_ -= operation.length;
+    rail.free_operation(operation);
     Submission& submission = *operation.submission;
-    --submission.outstanding;
-    submission.lane->work->part_done(completion.status);
+    if (completion.status == Status::ok) {
+        submission.lane->work->part_done(Status::ok);
+    } else {
+        rail.chunk_failed(submission, operation.chunk, completion.status);
+    }
 }
 
 }  // namespace railyard

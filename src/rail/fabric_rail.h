@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "common/mutex.h"
 
 #include "fabric/address_vector.h"
 #include "fabric/completion_queue.h"
@@ -19,6 +23,8 @@ namespace railyard {
 struct FabricRailConfig {
     bool blocking = false;               ///< a progress thread wants to wait for completions
     std::uint64_t give_up_after_ns = 0;  ///< a peer that takes nothing for so long is gone
+    /// Grows whenever a sender is replaced or a path fails, on any rail; nullptr: nobody wants to know.
+    std::atomic<std::uint32_t>* changes = nullptr;
 };
 
 class FabricRail final : public Rail {
@@ -32,6 +38,9 @@ class FabricRail final : public Rail {
     static constexpr std::uint64_t most_bytes = std::uint64_t{16} << 20;
     /// Bytes that each of several transfers may post before it is the next one's turn.
     static constexpr std::int64_t turn_bytes = std::int64_t{256} << 10;
+    static constexpr std::size_t completions_per_round = 64;
+    /// Senders whose operations are kept, in case that a provider still tells of replaced ones.
+    static constexpr std::size_t kept_generations = 8;
 
     /// Opens everything; throws Error{backend}. `sink` must outlive the rail.
     FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device, ControlSink& sink,
@@ -44,6 +53,11 @@ class FabricRail final : public Rail {
         return fabric_->endpoint.reaches_gpu_memory();
     }
     [[nodiscard]] std::string address() const override { return fabric_->endpoint.name(); }
+    [[nodiscard]] Sender sender() const override;
+    /// Has the endpoint that operations leave from replaced, in the next round: what is under way is carried
+    /// out again, or ends where its transfer has been stopped, and touches no memory from then on. Any
+    /// thread.
+    void request_renewal() noexcept override;
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override;
     [[nodiscard]] int wait_fd() const noexcept override { return fabric_->queue.wait_fd(); }
 
@@ -55,6 +69,13 @@ class FabricRail final : public Rail {
         Submission* submission = nullptr;
         Operation* next = nullptr;
         std::uint32_t length = 0;
+        std::uint32_t chunk = 0;
+    };
+    /// A chunk whose operation is over without having done its work.
+    struct Returned {
+        Submission* submission = nullptr;
+        std::uint32_t chunk = 0;
+        std::uint64_t since = 0;  ///< ns
     };
 
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -69,26 +90,47 @@ class FabricRail final : public Rail {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served refused(Submission& submission, BlockedSet& blocked, const char* what) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    fabric::PostResult post_chunk(Submission& submission, bool more) noexcept
+    fabric::PostResult post_chunk(Submission& submission, std::uint32_t chunk, bool more) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
-    /// What libfabric may still touch when the rail goes. Teardown runs upwards: the endpoint first.
+    // fabric_rail_failures.cpp
+    void free_operation(Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    using Operations = std::vector<Operation>;
+    void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void give_back(Submission& submission, std::uint32_t chunk) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void note_failure(Path& path) noexcept;
+    bool settle_failures() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void renew() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+
+    /// What libfabric may still touch when the rail goes. Teardown runs upwards: the endpoints first.
     struct Opened {
         Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail, bool blocking);
-        std::vector<Operation> operations;
+        /// The current ones last; before them those of senders that were replaced, for stray completions.
+        std::vector<std::unique_ptr<Operations>> operations;
+        std::vector<std::shared_ptr<void>> old_sends;
         fabric::Domain domain;
         fabric::CompletionQueue queue;
         fabric::AddressVector addresses;
         std::unique_ptr<ControlChannel> control;
         fabric::Endpoint endpoint;
+        std::optional<fabric::Endpoint> sender;  ///< none: operations leave from `endpoint`
     };
+    [[nodiscard]] fabric::Endpoint* sending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return fabric_->domain.caps().separate_sender ? (fabric_->sender ? &*fabric_->sender : nullptr)
+                                                      : &fabric_->endpoint;
+    }
+    void publish_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     const FabricRailConfig config_;
     const std::shared_ptr<Opened> fabric_;
-    fabric::Endpoint& endpoint_;
+    const std::size_t depth_;
     ControlChannel* control_ ABSL_PT_GUARDED_BY(role_);
     std::uint32_t rounds_ ABSL_GUARDED_BY(role_) = 0;
     Operation* free_operations_ ABSL_GUARDED_BY(role_) = nullptr;
@@ -96,6 +138,14 @@ class FabricRail final : public Rail {
     std::uint64_t outstanding_bytes_ ABSL_GUARDED_BY(role_) = 0;
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
+    std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all operations
+    bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
+    bool closing_ ABSL_GUARDED_BY(role_) = false;  ///< the sender: what fails now has only been interrupted
+    std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;  ///< ns; the last attempt failed
+    std::atomic<bool> renewal_requested_{false};
+    std::uint32_t renewals_ ABSL_GUARDED_BY(role_) = 0;
+    mutable Mutex sender_mutex_;
+    Sender sender_ ABSL_GUARDED_BY(sender_mutex_);
 };
 
 }  // namespace railyard

@@ -1,6 +1,14 @@
 #include "rail/rail.h"
 
+#include <new>
+
 namespace railyard {
+namespace {
+
+/// Rails that one chunk is taken to, so that paths which come and go do not keep it for ever.
+constexpr std::uint32_t most_attempts = 64;
+
+}  // namespace
 
 // The hand-over: a pusher pushes and then tries the role; a holder releases the role and then looks at the
 // lists. All four steps are sequentially consistent, so either the pusher gets the role or the holder sees
@@ -28,6 +36,24 @@ void Rail::fail_rest(Submission& submission, Status status) noexcept {
         submission.run = submission.lane->take_run(1024);
         if (submission.run.empty()) return;
     }
+}
+
+bool Rail::hand_on(const Submission& submission, Run chunks) noexcept {
+    if (submission.attempts >= most_attempts) return false;
+    const Route* best = nullptr;
+    for (const Route& route : submission.alternatives) {
+        if (!route.path || route.path->failed()) continue;
+        if (!best || route.rail->load() < best->rail->load()) best = &route;
+    }
+    if (!best) return false;
+    std::unique_ptr<Rerun> rerun(new (std::nothrow) Rerun(submission, chunks, *best));
+    if (!rerun) return false;
+    Work& work = *submission.lane->work;
+    Submission& again = rerun->submission;
+    work.add_part();
+    work.keep(std::move(rerun));
+    best->rail->submit(again);
+    return true;
 }
 
 void Rail::submit(Submission& submission) noexcept {

@@ -74,6 +74,19 @@ class Rail {
     void remove_peer(PeerAddress peer) noexcept;
     /// This rail's own raw address, for peers.
     [[nodiscard]] virtual std::string address() const = 0;
+    /// The endpoint that operations leave from, where that is another than `address`: it is replaced when an
+    /// operation on it may not be trusted to be over. Empty: there is no other.
+    struct Sender {
+        std::uint32_t generation = 1;  ///< grows with each replacement
+        std::string address;
+    };
+    [[nodiscard]] virtual Sender sender() const { return {}; }
+    /// Has the sender replaced where there is one, which ends all that is under way. Any thread.
+    virtual void request_renewal() noexcept {}
+    /// Of sender(); any thread, any time.
+    [[nodiscard]] std::uint32_t sender_generation() const noexcept {
+        return sender_generation_.load(std::memory_order_acquire);
+    }
 
     /// Longest chunk this rail takes.
     [[nodiscard]] virtual std::uint64_t max_chunk() const noexcept = 0;
@@ -97,11 +110,15 @@ class Rail {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     /// Ends the chunks that nobody has taken or posted; the submission's own part stays armed. Role holder.
     static void fail_rest(Submission& submission, Status status) noexcept;
+    /// Offers chunks that were taken, or with none of them the rest of the submission's lane, to another rail
+    /// whose path has not failed. False: there is none. Role holder, of this rail.
+    static bool hand_on(const Submission& submission, Run chunks) noexcept;
 
     ThreadRole role_;
     MpscList<Submission> inbox_;
     MpscList<OutMessage> outbox_;
     std::atomic<std::uint32_t> load_{0};  // written by the role holder only
+    std::atomic<std::uint32_t> sender_generation_{1};
 
   private:
     bool hand_over(bool drain_first) noexcept;

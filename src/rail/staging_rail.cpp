@@ -21,7 +21,7 @@ constexpr std::uint64_t longest_run = 32;
 constexpr std::uint64_t teardown_limit_ns = 2'000'000'000;
 
 bool may_post(const Route& route) noexcept {
-    return !route.gate || route.gate->load(std::memory_order_acquire);
+    return !route.gated || route.path->admits(route.rail->sender_generation());
 }
 
 }  // namespace
@@ -286,6 +286,7 @@ void StagingRail::carry(Opened& opened, Slot& slot) noexcept {
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes_per_run / average, 1, longest_run));
     slot.inner.lane = &lane;
     slot.inner.route = best;
+    slot.inner.alternatives = carriers;
     slot.inner.run = {};
     slot.inner.rearm();
     slot.carried = true;

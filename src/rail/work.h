@@ -5,16 +5,20 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "common/status.h"
+#include "rail/path.h"
 #include "rail/stall_clock.h"
 
 namespace railyard {
 
 class Rail;
 struct Forwarding;
+struct Rerun;
 
 /// Handle of a peer's endpoint in one rail's address vector.
 using PeerAddress = std::uint64_t;
@@ -38,10 +42,10 @@ struct RemoteKey {
 struct Route {
     Rail* rail = nullptr;
     PeerAddress destination = no_address;
-    /// Set by whoever learns that the peer knows us; nullptr where it need not. Nothing is posted before.
-    const std::atomic<bool>* gate = nullptr;
-    std::vector<void*> descriptors;
-    std::vector<RemoteKey> keys;
+    Path* path = nullptr;  ///< nullptr: there is no fabric in between
+    bool gated = false;    ///< nothing may be posted before the path admits our sender
+    std::vector<void*> descriptors{};
+    std::vector<RemoteKey> keys{};
     /// Of a staged lane: the rails behind the staging memory. They see one local region, which is that
     /// memory; their keys are by the transfer's remote regions.
     std::vector<Route> carriers{};
@@ -107,6 +111,7 @@ class Work {
     /// Starts a round of `submissions` hand-overs over all chunks. With `tail`, one more part is armed, which
     /// the tail ends itself. Only while done(); before anything is handed over.
     void arm(std::uint32_t submissions, Tail tail) noexcept {
+        if (reruns_.load(std::memory_order_relaxed)) drop_reruns();
         tail_ = tail;
         first_error_.store(Status::ok, std::memory_order_relaxed);
         const auto parts = static_cast<std::uint32_t>(chunks.size()) + submissions + (tail ? 1 : 0);
@@ -140,6 +145,10 @@ class Work {
 
     /// Nothing of the round is outstanding (true before the first round, too).
     [[nodiscard]] bool done() const noexcept { return remaining_.load(std::memory_order_acquire) == 0; }
+    /// Parts that have not ended, at some moment of late.
+    [[nodiscard]] std::uint32_t parts_left() const noexcept {
+        return remaining_.load(std::memory_order_relaxed);
+    }
     /// Of the finished round, or the first error so far.
     [[nodiscard]] Status status() const noexcept { return first_error_.load(std::memory_order_relaxed); }
 
@@ -147,10 +156,24 @@ class Work {
     std::vector<Chunk> chunks;
     std::vector<Lane> lanes;  ///< together all chunks, each once
 
+    /// Arms one more part, which keeps the round from ending. Only by who holds a part of it that has not
+    /// ended.
+    void add_part() noexcept { remaining_.fetch_add(1, std::memory_order_relaxed); }
+    /// Chunks of the round that another rail was given. Kept until the next round, or the end.
+    void keep(std::unique_ptr<Rerun> rerun) noexcept;
+
+    Work() = default;
+    ~Work();
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
   private:
+    void drop_reruns() noexcept;
+
     Tail tail_ = nullptr;
     std::atomic<std::uint32_t> remaining_{0};
     std::atomic<Status> first_error_{Status::ok};
+    std::atomic<Rerun*> reruns_{nullptr};
 };
 
 /// One lane offered to one rail. Lives in the transfer; belongs to the rail from submit() until its
@@ -159,12 +182,15 @@ struct Submission {
     Submission* next = nullptr;  ///< hand-over list, then the rail's list of pending work
     Lane* lane = nullptr;
     const Route* route = nullptr;
+    /// All routes that may carry the lane, this one among them: where chunks go when their path fails.
+    std::span<const Route> alternatives{};
     Run run;             ///< taken and not yet posted; role holder only
     StallClock stalled;  ///< while the provider answers EAGAIN; role holder only
     /// What it may still post in this turn, or has overdrawn; bytes, role holder only.
     std::int64_t allowance = 0;
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
+    std::uint32_t attempts = 0;     ///< rails that its chunks were taken from
     /// The round ended while a peer may still read or write the local memory. To be read after the round.
     bool abandoned = false;
 
@@ -174,8 +200,19 @@ struct Submission {
         allowance = 0;
         outstanding = 0;
         in_turn = false;
+        attempts = 0;
         abandoned = false;
     }
+};
+
+/// What a rail could not carry, offered to another one.
+struct Rerun {
+    /// Chunks that the rail had taken; empty: what is left of its lane.
+    Rerun(const Submission& failed, Run chunks, const Route& instead);
+
+    std::optional<Lane> lane;  ///< of the chunks
+    Submission submission;
+    Rerun* next = nullptr;
 };
 
 /// A control message on its way out, in fragments. Lives with its sender until `done`.
@@ -189,6 +226,7 @@ struct OutMessage {
 
     OutMessage* next = nullptr;
     PeerAddress destination = no_address;
+    std::uint64_t patience_ns = 0;  ///< with a peer that takes nothing; 0: the rail's
     Fill fill = nullptr;
     Advance advance = nullptr;
     Done done = nullptr;

@@ -134,13 +134,13 @@ struct TwoRails {
         : a("a", device_of(family, nic), inbox_a, config),
           b("b", device_of(family, other_nic), inbox_b, config) {
         b_at_a = a.insert_peer(b.address());
-        b.insert_peer(a.address());
+        b.insert_peer(a.sender().address);
     }
 
     /// One WRITE or READ by `a` in chunks of `chunk` bytes.
     Status move(Work::Kind kind, const RegisteredMemory& local, std::uint64_t from,
                 const RegisteredMemory& remote, std::uint64_t to, std::uint64_t length, std::uint32_t chunk) {
-        Route route{&a, b_at_a, nullptr, {local.descriptor}, {{remote.key, remote.address_base}}};
+        Route route{&a, b_at_a, nullptr, false, {local.descriptor}, {{remote.key, remote.address_base}}};
         Work work;
         work.kind = kind;
         for (std::uint64_t done = 0; done < length; done += chunk)

@@ -161,7 +161,8 @@ TEST_F(HostileTest, AHelloInAnothersNameIsRefused) {
 TEST_F(HostileTest, AHelloOfAnotherProviderIsRefused) {
     ConnectionInfo other = stranger_.info();
     other.provider = "efa";
-    stranger_.say(MessageKind::hello, "mallory", stranger_.nonce, encode(Introduction{other, {{0, 0}}}));
+    stranger_.say(MessageKind::hello, "mallory", stranger_.nonce,
+                  encode(Introduction{other, introduced({{0, 0}})}));
     expect_unanswered();
 }
 
@@ -176,7 +177,7 @@ TEST_F(HostileTest, AnotherInstancesNumberIsRefused) {
     Stranger second(*victim_, direct);
     ConnectionInfo liar = second.info();
     liar.agent = "gamma";  // with mallory's number
-    second.say(MessageKind::hello, "gamma", liar.nonce, encode(Introduction{liar, {{0, 0}}}));
+    second.say(MessageKind::hello, "gamma", liar.nonce, encode(Introduction{liar, introduced({{0, 0}})}));
     second.nonce = 0x7777;
     EXPECT_TRUE(second.answers().empty());
 }
@@ -186,7 +187,7 @@ TEST_F(HostileTest, AProperHelloIsAnsweredWithItsPairs) {
     const std::vector<Acknowledgement> answers = stranger_.answers();
     ASSERT_EQ(answers.size(), 1u);
     EXPECT_EQ(answers[0].introduced_nonce, stranger_.nonce);
-    EXPECT_EQ(answers[0].pairs, (std::vector<RailPair>{{0, 1}, {1, 0}}));
+    EXPECT_EQ(answers[0].pairs, introduced({{0, 1}, {1, 0}}));
 }
 
 /// Who knows an instance's number could else take its place, or make it grow rails.
@@ -195,12 +196,15 @@ TEST_F(HostileTest, AnInstanceKeepsTheRailsOfItsFirstHello) {
     small.agent = "small";
     small.nonce = 0x8888;
     small.rails.resize(1);
-    stranger_.say(MessageKind::hello, "small", small.nonce, encode(Introduction{small, {{0, 0}}}));
+    stranger_.say(MessageKind::hello, "small", small.nonce,
+                  encode(Introduction{small, introduced({{0, 0}})}));
     EXPECT_EQ(stranger_.answers().size(), 1u);
     small.rails = stranger_.info().rails;
-    stranger_.say(MessageKind::hello, "small", small.nonce, encode(Introduction{small, {{1, 0}}}));
+    stranger_.say(MessageKind::hello, "small", small.nonce,
+                  encode(Introduction{small, introduced({{1, 0}})}));
     small.rails = {stranger_.info().rails.back()};
-    stranger_.say(MessageKind::hello, "small", small.nonce, encode(Introduction{small, {{0, 0}}}));
+    stranger_.say(MessageKind::hello, "small", small.nonce,
+                  encode(Introduction{small, introduced({{0, 0}})}));
     expect_unanswered();
 }
 
@@ -209,7 +213,7 @@ TEST_F(HostileTest, FuzzedMessagesAreNeitherAnsweredNorHarmful) {
     std::mt19937 random(9);
     const std::string hello = stranger_.hello();
     // Behind the connection info, which a checksum covers, lie the count and one pair.
-    const std::size_t sealed = hello.size() - 6;
+    const std::size_t sealed = hello.size() - 14;
     for (int round = 0; round < 3000; ++round) {
         std::string text = hello;
         switch (round % 4) {
@@ -252,11 +256,12 @@ TEST(ForgedAnswers, DoNotOpenTheGate) {
     Transfer* transfer = pair.prepare();
     const Growth writes("writes", {"*", OneSided::nic_of_a});
     ASSERT_EQ(pair.a->post(*transfer), Status::in_progress);
-    const std::vector<RailPair> pairs{{0, 0}};
+    const std::vector<IntroducedPair> pairs = introduced({{0, 0}});
     stranger.say(MessageKind::hello_ack, "beta", beta.nonce, encode_acknowledgement(alpha.nonce + 1, pairs));
     stranger.say(MessageKind::hello_ack, "beta", beta.nonce + 1, encode_acknowledgement(alpha.nonce, pairs));
     stranger.say(MessageKind::hello_ack, "mallory", beta.nonce, encode_acknowledgement(alpha.nonce, pairs));
-    stranger.say(MessageKind::hello_ack, "beta", beta.nonce, encode_acknowledgement(alpha.nonce, {{3, 4}}));
+    stranger.say(MessageKind::hello_ack, "beta", beta.nonce,
+                 encode_acknowledgement(alpha.nonce, introduced({{3, 4}})));
     EXPECT_TRUE(stranger.answers().empty());  // so all of these have been read
     EXPECT_EQ(pair.a->poll(*transfer), Status::in_progress);
     EXPECT_EQ(writes.value(), 0u) << "written before beta said that it knows us";
@@ -271,47 +276,58 @@ class PeerTest : public testing::Test {
     static constexpr std::uint64_t start = 1000 * second;
     BareRails here_{direct};
     BareRails there_{direct};
+    /// The pairs that are to be announced now.
+    std::vector<RailPair> unannounced(std::uint64_t at) {
+        std::vector<RailPair> pairs;
+        for (const IntroducedPair& introduced : peer_.take_unannounced(at)) {
+            EXPECT_EQ(introduced.generation, here_.rails->rail(introduced.pair.local).sender_generation());
+            EXPECT_EQ(introduced.sender, here_.rails->rail(introduced.pair.local).sender().address);
+            pairs.push_back(introduced.pair);
+        }
+        return pairs;
+    }
     Peer peer_{{"there", 5, "efa-direct", there_.rails->addresses()}, here_.rails};
 };
 
 TEST_F(PeerTest, PairsAreAnnouncedOnceAndAgainAfterASecond) {
-    EXPECT_TRUE(peer_.take_unannounced(start).empty());
+    EXPECT_TRUE(unannounced(start).empty());
     peer_.resolve({0, 0});
     peer_.resolve({1, 1});
     peer_.resolve({1, 1});
     const std::vector<RailPair> both{{0, 0}, {1, 1}};
-    EXPECT_EQ(peer_.take_unannounced(start), both);
-    EXPECT_TRUE(peer_.take_unannounced(start + 1).empty());
-    EXPECT_TRUE(peer_.take_unannounced(start + second - 1).empty());
-    EXPECT_EQ(peer_.take_unannounced(start + second), both);
-    EXPECT_TRUE(peer_.take_unannounced(start + 2 * second - 1).empty());
-    EXPECT_EQ(peer_.take_unannounced(start + 2 * second), both);
+    EXPECT_EQ(unannounced(start), both);
+    EXPECT_TRUE(unannounced(start + 1).empty());
+    EXPECT_TRUE(unannounced(start + second - 1).empty());
+    EXPECT_EQ(unannounced(start + second), both);
+    EXPECT_TRUE(unannounced(start + 2 * second - 1).empty());
+    EXPECT_EQ(unannounced(start + 2 * second), both);
 }
 
 TEST_F(PeerTest, ANewPairIsAnnouncedAtOnceAndAKnownOneNeverAgain) {
     const PeerEndpoint& first = peer_.resolve({0, 0});
-    EXPECT_EQ(peer_.take_unannounced(start).size(), 1u);
+    EXPECT_EQ(unannounced(start).size(), 1u);
     peer_.resolve({0, 1});
-    EXPECT_EQ(peer_.take_unannounced(start + 1), (std::vector<RailPair>{{0, 1}}));
-    ASSERT_NE(peer_.gate(first), nullptr);
-    EXPECT_FALSE(peer_.gate(first)->load());
-    const std::vector<RailPair> known{{0, 0}};
+    EXPECT_EQ(unannounced(start + 1), (std::vector<RailPair>{{0, 1}}));
+    EXPECT_TRUE(peer_.needs_introduction());
+    EXPECT_FALSE(first.path.introduced());
+    const std::vector<IntroducedPair> known = introduced({{0, 0}});
     peer_.introduced(known);
     peer_.introduced(known);
-    EXPECT_TRUE(peer_.gate(first)->load());
+    EXPECT_TRUE(first.path.admits(1));
     EXPECT_TRUE(peer_.unacquainted());
-    EXPECT_EQ(peer_.take_unannounced(start + 5 * second), (std::vector<RailPair>{{0, 1}}));
-    const std::vector<RailPair> rest{{0, 1}, {7, 9}};  // the second was never resolved
+    EXPECT_EQ(unannounced(start + 5 * second), (std::vector<RailPair>{{0, 1}}));
+    const std::vector<IntroducedPair> rest = introduced({{0, 1}, {7, 9}});  // the second was never resolved
     peer_.introduced(rest);
     EXPECT_FALSE(peer_.unacquainted());
-    EXPECT_TRUE(peer_.take_unannounced(start + 9 * second).empty());
+    EXPECT_TRUE(unannounced(start + 9 * second).empty());
 }
 
 TEST_F(PeerTest, FabricEfaNeedsNoIntroduction) {
     const Fabric efa{"efa", 1, false};
     BareRails here(efa), there(efa);
     Peer peer({"there", 5, "efa", there.rails->addresses()}, here.rails);
-    EXPECT_EQ(peer.gate(peer.resolve({0, 0})), nullptr);
+    peer.resolve({0, 0});
+    EXPECT_FALSE(peer.needs_introduction());
     EXPECT_FALSE(peer.unacquainted());
     EXPECT_TRUE(peer.take_unannounced(start).empty());
 }

@@ -81,8 +81,8 @@ class MachinesTest : public testing::TestWithParam<Machines> {
 
 TEST_P(MachinesTest, WriteReadAndNotifyWithOneSideToldOfTheOther) {
     engine_->load_connection_info("beta", other_.connection_info());
-    EXPECT_EQ(cluster().counter("endpoints", {"other", "*"}), other_.rail_count());
-    EXPECT_EQ(cluster().counter("endpoints", {"host0", "*"}), engine_->rail_count());
+    EXPECT_EQ(cluster().counter("endpoints", {"other", "*"}), 2 * other_.rail_count());
+    EXPECT_EQ(cluster().counter("endpoints", {"host0", "*"}), 2 * engine_->rail_count());
     const PublishedBuffer far = other_.make_buffer(size, 1);
     Buffer near(*engine_, size);
     ASSERT_EQ(run(Operation::read, near, far, std::nullopt), Status::ok);

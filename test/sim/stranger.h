@@ -18,6 +18,14 @@ inline Params parse_params(const ParamMap& map) {
     return Params::parse(map, [](const char*) -> const char* { return nullptr; });
 }
 
+/// Pairs as a HELLO names them whose sender has no other endpoint than its rails'.
+inline std::vector<IntroducedPair> introduced(const std::vector<RailPair>& pairs) {
+    std::vector<IntroducedPair> result;
+    for (const RailPair pair : pairs)
+        result.push_back({pair, 1, ""});
+    return result;
+}
+
 /// Bare rails of `fabric`, with a place for what arrives on them.
 struct BareRails {
     explicit BareRails(const Fabric& fabric, ParamMap extra = {}) {
@@ -43,7 +51,7 @@ class Stranger : public BareRails {
         return {"mallory", nonce, rails->provider(), rails->addresses()};
     }
     [[nodiscard]] std::string hello(const std::vector<RailPair>& pairs = {{0, 0}}) const {
-        return encode(Introduction{info(), pairs});
+        return encode(Introduction{info(), introduced(pairs)});
     }
 
     /// A control message with this header, and its end.
@@ -64,8 +72,8 @@ class Stranger : public BareRails {
     /// What the engine has answered so far, this class's own HELLO left out: sends one, with a pair that
     /// nobody else should name, and waits for its answer, which comes after those to everything before.
     std::vector<Acknowledgement> answers() {
-        const std::vector<RailPair> mark{{1, 0}};
-        say(MessageKind::hello, "mallory", nonce, hello(mark));
+        const std::vector<IntroducedPair> mark = introduced({{1, 0}});
+        say(MessageKind::hello, "mallory", nonce, hello({{1, 0}}));
         std::vector<Acknowledgement> others;
         bool marked = false;
         EXPECT_TRUE(until([&] {

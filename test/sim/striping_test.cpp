@@ -99,7 +99,7 @@ std::uint64_t sum(const BytesByNic& bytes) {
 std::unique_ptr<EnginePair> placed_pair() {
     // What extra says wins over the suite's "every rail for any memory".
     return std::make_unique<EnginePair>(Fabric{"efa-direct", 32, false}, Fabric{"efa-direct", 32, false},
-                                        ParamMap{{"max_bw_per_dram_seg", "0"}});
+                                        ParamMap{{"max_bw_per_dram_seg", "0"}, {"keepalive_ms", "0"}});
 }
 
 TEST(Striping, EveryNicOfALaneCarriesSomethingOfALargeTransfer) {
@@ -116,7 +116,8 @@ TEST(Striping, ASmallTransferIsCarriedByOneNic) {
 }
 
 TEST(Striping, NothingTravelsTwice) {
-    EnginePair pair(Fabric{"efa-direct", 32, false});
+    const Fabric fabric{"efa-direct", 32, false};
+    EnginePair pair(fabric, fabric, {{"keepalive_ms", "0"}});
     for (const char* weather : {"out_of_order=0", "out_of_order=1", "eagain_probability=0.5"}) {
         const Disturbance set(weather), slow("rate_gbps=1");
         const Growth errors("errors");

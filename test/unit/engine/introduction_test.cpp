@@ -12,7 +12,7 @@ namespace {
 
 Introduction sample() {
     return {{"alpha", 0x1122334455667788, "efa-direct", {"address 0", "address 1", "address 2"}},
-            {{0, 0}, {1, 7}, {2, 31}}};
+            {{{0, 0}, 1, "sender 0"}, {{1, 7}, 3, ""}, {{2, 31}, UINT32_MAX, "sender 2"}}};
 }
 
 void expect_refused(std::string_view bytes) {
@@ -35,14 +35,24 @@ TEST(Introduction, SurvivesTheTrip) {
     const Acknowledgement answer =
         decode_acknowledgement(encode_acknowledgement(sent.sender.nonce, sent.pairs));
     EXPECT_EQ(answer.introduced_nonce, sent.sender.nonce);
-    EXPECT_EQ(answer.pairs, sent.pairs);
+    ASSERT_EQ(answer.pairs.size(), sent.pairs.size());
+    for (std::size_t i = 0; i < sent.pairs.size(); ++i) {
+        EXPECT_EQ(answer.pairs[i].pair, sent.pairs[i].pair);
+        EXPECT_EQ(answer.pairs[i].generation, sent.pairs[i].generation);
+    }
+}
+
+TEST(Introduction, AGenerationOfZeroIsRefused) {
+    Introduction hello = sample();
+    hello.pairs[1].generation = 0;
+    expect_refused(encode(hello));
 }
 
 TEST(Introduction, APairOfARailThatTheSenderLacksIsRefused) {
     Introduction hello = sample();
-    hello.pairs.push_back({3, 0});
+    hello.pairs.push_back({{3, 0}});
     expect_refused(encode(hello));
-    hello.pairs.back() = {UINT16_MAX, 0};
+    hello.pairs.back().pair = {UINT16_MAX, 0};
     expect_refused(encode(hello));
 }
 
@@ -51,9 +61,9 @@ TEST(Introduction, NoPairsOrTooManyAreRefused) {
     hello.pairs.clear();
     expect_refused(encode(hello));
     EXPECT_THROW(static_cast<void>(decode_acknowledgement(encode_acknowledgement(1, {}))), Error);
-    hello.pairs.assign(4096, RailPair{0, 0});
+    hello.pairs.assign(4096, IntroducedPair{});
     EXPECT_EQ(decode_introduction(encode(hello)).pairs.size(), 4096u);
-    hello.pairs.push_back({0, 0});
+    hello.pairs.push_back({});
     expect_refused(encode(hello));
 }
 
@@ -85,8 +95,8 @@ TEST(Introduction, NoBytesCrashIt) {
             const Introduction got = decode_introduction(bytes);
             ++understood;
             ASSERT_FALSE(got.pairs.empty());
-            for (const RailPair pair : got.pairs)
-                ASSERT_LT(pair.local, got.sender.rails.size());
+            for (const IntroducedPair& introduced : got.pairs)
+                ASSERT_LT(introduced.pair.local, got.sender.rails.size());
         } catch (const Error&) {
         }
         try {

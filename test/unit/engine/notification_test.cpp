@@ -64,6 +64,21 @@ TEST_F(NotificationInboxTest, FragmentsComeTogetherInAnyOrder) {
     EXPECT_TRUE(taken(inbox_).empty());
 }
 
+/// As when its sender was replaced while it was under way.
+TEST_F(NotificationInboxTest, AMessageThatWasDeliveredIsNotTakenAgain) {
+    const std::string text(1000, 'x');
+    for (const Bytes& part : cut(text, 5))
+        inbox_.on_control(part);
+    EXPECT_EQ(taken(inbox_).size(), 1u);
+    for (const Bytes& part : cut(text, 5))
+        inbox_.on_control(part);
+    inbox_.on_control(cut("short", 6).front());
+    inbox_.on_control(cut("short", 6).front());
+    inbox_.on_control(cut("short", 7).front());
+    inbox_.on_control(cut("short", 6, 10).front());
+    EXPECT_EQ(taken(inbox_).size(), 3u);
+}
+
 TEST_F(NotificationInboxTest, MessagesOfSeveralSendersMix) {
     const std::string a(1000, 'a'), b(1500, 'b'), c(700, 'c');
     std::vector<Bytes> all;

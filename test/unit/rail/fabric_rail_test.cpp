@@ -13,9 +13,13 @@
 namespace railyard {
 
 struct FabricRailProbe {
-    static fid_ep* endpoint(FabricRail& rail) { return reinterpret_cast<fid_ep*>(rail.endpoint_.handle()); }
+    /// Where operations and messages leave from.
+    static fid_ep* endpoint(FabricRail& rail) {
+        RoleGuard guard(rail.role_);
+        return reinterpret_cast<fid_ep*>(rail.sending()->handle());
+    }
     static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
-    static std::size_t depth(FabricRail& rail) { return rail.fabric_->operations.size(); }
+    static std::size_t depth(FabricRail& rail) { return rail.depth_; }
 };
 
 namespace {
@@ -130,9 +134,9 @@ class FabricRailTest : public testing::Test {
 
     /// `count` chunks of 64 bytes towards `destination`, offered to the rail.
     struct Offer {
-        Offer(FabricRail& rail, std::size_t count, PeerAddress destination,
-              const std::atomic<bool>* gate = nullptr, std::uint32_t length = 64)
-            : route{&rail, destination, gate, {nullptr}, {{}}} {
+        Offer(FabricRail& rail, std::size_t count, PeerAddress destination, Path* gate = nullptr,
+              std::uint32_t length = 64)
+            : route{&rail, destination, gate, gate != nullptr, {nullptr}, {{}}} {
             work.chunks.assign(count, Chunk{0, 0, length, 0, 0});
             work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(count));
             submission.lane = &work.lanes.front();
@@ -278,7 +282,7 @@ TEST_F(FabricRailTest, AStripedTransferDoesNotRunAheadOnOneRail) {
     work.chunks.assign(1000, Chunk{0, 0, 64, 0, 0});
     work.lanes.emplace_back(work, 0, 1000);
     work.lanes.front().striped = true;
-    const Route route{&rail_, 1, nullptr, {nullptr}, {{}}};
+    const Route route{&rail_, 1, nullptr, false, {nullptr}, {{}}};
     Submission submission;
     submission.lane = &work.lanes.front();
     submission.route = &route;
@@ -299,7 +303,7 @@ TEST_F(FabricRailTest, ARailTakesItsShareOfALaneAndMoreOnlyForWhatHasEnded) {
     Lane& lane = work.lanes.emplace_back(work, 0, 10);
     lane.striped = true;
     lane.share = 3;
-    const Route route{&rail_, 2, nullptr, {nullptr}, {{}}};
+    const Route route{&rail_, 2, nullptr, false, {nullptr}, {{}}};
     Submission submission;
     submission.lane = &lane;
     submission.route = &route;
@@ -338,12 +342,12 @@ TEST_F(FabricRailTest, TransfersTakeTurnsByBytesWhateverTheirChunks) {
 }
 
 TEST_F(FabricRailTest, NothingIsPostedBeforeTheGateOpens) {
-    std::atomic<bool> gate{false};
+    Path gate;
     Offer gated(rail_, 4, 1, &gate);
     Offer other(rail_, 2, 2);
     EXPECT_EQ(script.posted.size(), 2u);
     EXPECT_TRUE(rail_.has_work());
-    gate.store(true);
+    gate.admit(rail_.sender_generation());
     rail_.progress();
     EXPECT_EQ(script.posted.size(), 6u);
     complete_all();
@@ -353,7 +357,7 @@ TEST_F(FabricRailTest, NothingIsPostedBeforeTheGateOpens) {
 }
 
 TEST_F(FabricRailTest, AGateThatNeverOpensEndsTheTransfer) {
-    std::atomic<bool> gate{false};
+    Path gate;
     Offer offer(rail_, 4, 1, &gate);
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!offer.work.done() && std::chrono::steady_clock::now() < limit)

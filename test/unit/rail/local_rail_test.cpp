@@ -18,7 +18,7 @@ TEST(LocalRail, CopiesABoundedPieceARound) {
     LocalRail rail;
     work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(chunks));
     work.lanes.front().run_length = 1;
-    const Route route{&rail, 0, nullptr, {}, {}};
+    const Route route{&rail, 0, nullptr, false, {}, {}};
     Submission submission;
     submission.lane = &work.lanes.front();
     submission.route = &route;

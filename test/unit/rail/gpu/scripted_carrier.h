@@ -71,10 +71,10 @@ class ScriptedCarrier final : public Rail {
         while (!pending_.empty()) {
             Submission& submission = *pending_.pop_front();
             Work& work = *submission.lane->work;
-            const std::atomic<bool>* gate = submission.route->gate;
+            const Route& route = *submission.route;
             if (work.status() != Status::ok) {
                 fail_rest(submission, work.status());
-            } else if (gate && !gate->load(std::memory_order_acquire)) {
+            } else if (route.gated && !route.path->admits(sender_generation())) {
                 kept.push_back(submission);
                 continue;
             } else {

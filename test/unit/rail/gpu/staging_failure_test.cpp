@@ -122,10 +122,11 @@ TEST_F(StagingRailFailure, AStoppedTransferWithoutASlotEndsAtOnce) {
 
 TEST_F(StagingRailFailure, AStopReachesWhatWaitsWithACarrier) {
     open(2, 4096);
-    const std::atomic<bool> gate{false};
+    Path gate;
     for (const Work::Kind kind : both_kinds) {
         const auto moved = transfer(kind, {{9000}});
-        moved->route.carriers[0].gate = &gate;
+        moved->route.carriers[0].path = &gate;
+        moved->route.carriers[0].gated = true;
         moved->post(*staging);
         ASSERT_TRUE(drive([&] { return rails[0]->has_work(); }, [&] { progress(); }));
         moved->work.stop(Status::canceled);

@@ -35,6 +35,7 @@ class OnStagingRail : public OnFakeDriver {
                 {rail.get(),
                  0,
                  nullptr,
+                 false,
                  {&ScriptedCarrier::ring_descriptor},
                  {{key, StagedTransfer::first_base}, {key, StagedTransfer::second_base}}});
         }

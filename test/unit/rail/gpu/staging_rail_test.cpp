@@ -146,17 +146,18 @@ TEST_F(StagingRailData, SubmissionsTakeTurnsBySlot) {
 /// One whose peer takes nothing does not stop the others, and has the slots that it may have.
 TEST_F(StagingRailData, AClosedGateHoldsOneSlot) {
     open(2, 4096);
-    std::atomic<bool> gate{false};
+    Path gate;
     for (const Work::Kind kind : both_kinds) {
-        gate = false;
+        gate.admit(0);
         const auto blocked = transfer(kind, {{40'000}}), free = transfer(kind, {{40'000}});
-        blocked->route.carriers[0].gate = &gate;
+        blocked->route.carriers[0].path = &gate;
+        blocked->route.carriers[0].gated = true;
         blocked->post(*staging);
         free->post(*staging);
         EXPECT_EQ(end(*free), Status::ok);
         EXPECT_TRUE(free->arrived());
         EXPECT_FALSE(blocked->work.done());
-        gate = true;
+        gate.admit(1);
         EXPECT_EQ(end(*blocked), Status::ok);
         EXPECT_TRUE(blocked->arrived());
     }
@@ -181,13 +182,14 @@ TEST_F(StagingRailData, ManySlotsLeaveOneToOthers) {
 
 TEST_F(StagingRailData, TheLeastLoadedCarrierThatMayPostGetsTheSlot) {
     open(8, 4096, 3);
-    std::atomic<bool> closed{false};
+    Path closed;
     for (const auto& rail : rails)
         rail->hold = true;
     const auto loads = transfer(Work::Kind::read, {{2 * 4096}}),
                moved = transfer(Work::Kind::read, {{4 * 4096}});
     loads->route.carriers.resize(1);
-    moved->route.carriers[2].gate = &closed;
+    moved->route.carriers[2].path = &closed;
+    moved->route.carriers[2].gated = true;
     loads->post(*staging);
     EXPECT_EQ(rails[0]->posted, 2U);
     moved->post(*staging);

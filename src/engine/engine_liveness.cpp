@@ -1,0 +1,169 @@
+// Whether peers are still there: paths that fail and come back, transfers that do not get on.
+#include <algorithm>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "engine/engine_impl.h"
+
+namespace railyard {
+namespace {
+
+/// Between two looks while there is something to see, and else.
+constexpr std::uint64_t watch_ns = 50'000'000;
+constexpr std::uint64_t calm_watch_ns = 250'000'000;
+constexpr std::uint64_t ping_patience_ns = 250'000'000;
+/// Paths that one message is tried on.
+constexpr std::uint32_t most_attempts = 8;
+
+}  // namespace
+
+bool Engine::Impl::undelivered(OutNotification& message) noexcept {
+    if (message.path->fail()) next_watch_.store(0, std::memory_order_relaxed);
+    if (++message.attempts > most_attempts || message.peer->gone()) return false;
+    undelivered_.push(message);
+    wake();
+    return true;
+}
+
+void Engine::Impl::send_undelivered() noexcept {
+    for (OutMessage* next = undelivered_.take_all(); next;) {
+        auto& message = static_cast<OutNotification&>(*next);
+        next = message.next;
+        bool another = false;
+        try {
+            another = message.peer->choose_control_route();
+        } catch (const std::exception& error) {
+            RAILYARD_LOG(warn, message.peer->agent().c_str(), "no other path: %s", error.what());
+        }
+        if (another) {
+            const ControlRoute route = message.peer->control_route();
+            message.path = route.path;
+            message.restart(route.address);
+            route.rail->send(message);
+        } else {
+            message.attempts = most_attempts;
+            message.done(message, Status::remote_disconnect);
+        }
+    }
+}
+
+void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint) {
+    std::unique_ptr<OwnMessage> message;
+    {
+        const MutexLock lock(spare_pings_mutex_);
+        if (!spare_pings_.empty()) {
+            message = std::move(spare_pings_.back());
+            spare_pings_.pop_back();
+        }
+    }
+    if (!message) message = std::make_unique<OwnMessage>();
+    message->keep = peer;
+    message->peer = peer.get();
+    message->engine = this;
+    message->kind = MessageKind::ping;
+    message->patience_ns = ping_patience_ns;
+    message->probed = &endpoint;
+    message->done = on_own_message;
+    send_over(endpoint.route, std::move(message));
+}
+
+/// With the role of the rail held.
+void Engine::Impl::on_ping(OwnMessage& message, Status status) noexcept {
+    if (status == Status::canceled) return;
+    const bool failed = message.path->failed();
+    message.peer->probed(*message.probed, status == Status::ok, now_ns());
+    if (message.path->failed() == failed) return;
+    RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",
+                 failed ? "answers again" : "does not answer", message.probed->route.rail->name().c_str());
+    next_watch_.store(0, std::memory_order_relaxed);
+    wake();
+}
+
+void Engine::Impl::watch() noexcept {
+    const std::uint64_t now = now_ns();
+    if (now < next_watch_.load(std::memory_order_relaxed)) return;
+    if (watching_.exchange(true, std::memory_order_acquire)) return;
+    free_sent_messages();  // where only the progress thread drives
+    std::uint64_t next = now + calm_watch_ns;
+    next_watch_.store(next, std::memory_order_relaxed);  // what happens from here on brings it forward
+    try {
+        if (look_at_transfers(now)) next = now + watch_ns;
+        peers_.list(watched_peers_);
+        for (const std::shared_ptr<Peer>& peer : watched_peers_)
+            next = std::min(next, look_after(peer, now));
+        watched_peers_.clear();
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, agent().c_str(), "peers could not be looked after: %s", error.what());
+    }
+    std::uint64_t expected = now + calm_watch_ns;
+    next_watch_.compare_exchange_strong(expected, next, std::memory_order_relaxed);
+    watching_.store(false, std::memory_order_release);
+}
+
+/// True while any is in flight.
+bool Engine::Impl::look_at_transfers(std::uint64_t now) {
+    const std::uint64_t limit = config_.params.xfer_timeout_ms * 1'000'000;
+    bool any = false;
+    transfers_.for_each_in_flight([&](Transfer& transfer) {
+        any = true;
+        auto& watched = transfer.peer->watched;
+        const std::uint32_t left = transfer.parts_left();
+        const std::uint64_t posted = transfer.posted_at.load(std::memory_order_relaxed);
+        if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight)
+            watched.moved_at = now;
+        watched.in_flight = true;
+        transfer.seen_left = left;
+        transfer.seen_posted = posted;
+        if (limit && now > posted && now - posted > limit && transfer.status() == Status::ok) {
+            RAILYARD_LOG(warn, transfer.peer->agent().c_str(),
+                         "a transfer has taken more than xfer_timeout_ms = %llu",
+                         static_cast<unsigned long long>(config_.params.xfer_timeout_ms));
+            transfer.end_early(Status::canceled);
+            transfer.interrupt();
+        }
+    });
+    return any;
+}
+
+std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now) {
+    const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
+    const std::uint64_t keepalive = config_.params.keepalive_ms * 1'000'000;
+    const bool in_flight = std::exchange(peer->watched.in_flight, false);
+    peer->watched.was_in_flight = in_flight;
+    const bool silent = in_flight && now - peer->watched.moved_at > patience;
+    if (silent) {
+        RAILYARD_LOG(warn, peer->agent().c_str(), "nothing has got on for %llu ms: given up",
+                     static_cast<unsigned long long>(config_.params.peer_timeout_ms));
+        peer->resolve_all();
+        peer->fail_all();
+    }
+    to_probe_.clear();
+    if (peer->has_failures()) peer->resolve_all();  // all are looked at before it is called gone
+    const Peer::Health health = peer->look_at_paths(now, to_probe_);
+    for (PeerEndpoint* endpoint : to_probe_)
+        ping(peer, *endpoint);
+    if (health.paths == 0) return UINT64_MAX;
+    if (health.dead == health.paths) {
+        if (peer->move_to(PeerState::gone)) end_transfers_to(*peer, silent);
+    } else if (health.failed) {
+        peer->move_to(PeerState::suspect);
+    } else if (in_flight && now - peer->watched.moved_at > patience / 4) {
+        peer->move_to(PeerState::suspect);
+    } else if (!peer->gone()) {
+        peer->move_to(peer->unacquainted() ? PeerState::connecting : PeerState::ready);
+    }
+    if (keepalive && !in_flight) {
+        if (PeerEndpoint* const endpoint = peer->due_keepalive(now, keepalive)) ping(peer, *endpoint);
+    }
+    return health.failed ? now + watch_ns : UINT64_MAX;
+}
+
+void Engine::Impl::end_transfers_to(Peer& peer, bool interrupt) {
+    transfers_.stop_transfers_to(peer, Status::remote_disconnect);
+    if (!interrupt) return;
+    transfers_.for_each_in_flight([&](Transfer& transfer) {
+        if (transfer.peer.get() == &peer) transfer.interrupt();
+    });
+}
+
+}  // namespace railyard

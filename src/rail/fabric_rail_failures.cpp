@@ -1,0 +1,178 @@
+// What becomes of operations that failed or were interrupted, and how a sender is replaced.
+#include <algorithm>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "rail/fabric_rail.h"
+
+namespace railyard {
+namespace {
+
+constexpr std::uint64_t reopen_pause_ns = 100'000'000;
+
+}  // namespace
+
+void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
+    free_operations_ = nullptr;
+    for (Operation& operation : *operations) {
+        operation.handler = on_complete;
+        operation.rail = this;
+        operation.next = free_operations_;
+        free_operations_ = &operation;
+    }
+    if (fabric_->operations.size() == kept_generations)
+        fabric_->operations.erase(fabric_->operations.begin());
+    fabric_->operations.push_back(std::move(operations));
+}
+
+void FabricRail::free_operation(Operation& operation) noexcept {
+    operation.next = free_operations_;
+    free_operations_ = &operation;
+    --outstanding_;
+    outstanding_bytes_ -= operation.length;
+    --operation.submission->outstanding;
+}
+
+void FabricRail::chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept {
+    Path* const path = submission.route->path;
+    if (status != Status::remote_disconnect || !path) {
+        submission.lane->work->part_done(status);
+        return;
+    }
+    if (!closing_) {
+        note_failure(*path);
+        // Before the transfer hears of it, nothing may be left that could still write.
+        renewal_needed_ = renewal_needed_ || fabric_->domain.caps().late_after_error;
+    }
+    give_back(submission, chunk);
+}
+
+void FabricRail::give_back(Submission& submission, std::uint32_t chunk) noexcept {
+    try {
+        returned_.push_back({&submission, chunk, now_ns()});
+    } catch (const std::bad_alloc&) {
+        submission.lane->work->part_done(Status::backend);
+    }
+}
+
+void FabricRail::note_failure(Path& path) noexcept {
+    if (!path.fail()) return;
+    RAILYARD_LOG(warn, name().c_str(), "nobody answers on one of its paths: it is left alone for now");
+    if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
+}
+
+bool FabricRail::settle_failures() noexcept {
+    const bool asked = renewal_requested_.load(std::memory_order_relaxed);
+    const bool closed = !sending();
+    if (!asked && !renewal_needed_ && !closed && returned_.empty()) return false;
+    if (asked || renewal_needed_ || (closed && now_ns() >= reopen_at_)) renew();
+    return place_returned();
+}
+
+void FabricRail::request_renewal() noexcept {
+    renewal_requested_.store(true, std::memory_order_release);
+}
+
+void FabricRail::renew() noexcept {
+    renewal_needed_ = false;
+    renewal_requested_.store(false, std::memory_order_relaxed);
+    if (!fabric_->domain.caps().separate_sender) return;
+    try {
+        auto operations = std::make_unique<Operations>(depth_);
+        std::shared_ptr<void> sends = control_->begin_renewal();
+        closing_ = true;
+        fabric_->sender.reset();
+        // What had ended before counts; what the closing flushes has only been interrupted.
+        for (std::size_t left = 2 * depth_; left > 0;) {
+            const std::size_t ended = fabric_->queue.drain(completions_per_round);
+            if (ended < completions_per_round) break;
+            left -= std::min(left, ended);
+        }
+        closing_ = false;
+        for (Operation& operation : *fabric_->operations.back()) {
+            if (!operation.posted) continue;
+            operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
+            free_operation(operation);
+            give_back(*operation.submission, operation.chunk);
+        }
+        use(std::move(operations));
+        if (fabric_->old_sends.size() == kept_generations)
+            fabric_->old_sends.erase(fabric_->old_sends.begin());
+        fabric_->old_sends.push_back(std::move(sends));
+        control_->end_renewal(nullptr);
+        fabric_->sender.emplace(fabric_->domain, fabric_->queue, fabric_->addresses);
+        control_->send_from(&*fabric_->sender);
+        RAILYARD_LOG(info, name().c_str(), "sends from a new endpoint: %zu operations are carried out again",
+                     returned_.size());
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(error, name().c_str(), "no endpoint to send from, tried again later: %s", error.what());
+        reopen_at_ = now_ns() + reopen_pause_ns;
+    }
+    publish_sender();
+}
+
+void FabricRail::publish_sender() noexcept {
+    const fabric::Endpoint* sender = fabric_->sender ? &*fabric_->sender : nullptr;
+    const MutexLock lock(sender_mutex_);
+    try {
+        sender_.address = sender ? sender->name() : std::string();
+    } catch (const std::bad_alloc&) {
+        sender_.address.clear();
+    }
+    sender_.generation = sender_generation_.load(std::memory_order_relaxed) + (renewals_++ ? 1 : 0);
+    sender_generation_.store(sender_.generation, std::memory_order_release);
+    if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
+}
+
+Rail::Sender FabricRail::sender() const {
+    const MutexLock lock(sender_mutex_);
+    return sender_;
+}
+
+/// Chunks whose path has failed go elsewhere, the others out again.
+bool FabricRail::place_returned() noexcept {
+    bool worked = false;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < returned_.size(); ++i) {
+        const Returned returned = returned_[i];
+        Work& work = *returned.submission->lane->work;
+        worked = true;
+        if (work.status() != Status::ok) {
+            work.part_done(work.status());
+        } else if (returned.submission->route->path->failed()) {
+            if (!hand_on(*returned.submission, {returned.chunk, returned.chunk + 1}))
+                work.part_done(Status::remote_disconnect);
+        } else if (!post_again(returned)) {
+            returned_[kept++] = returned;
+        }
+    }
+    returned_.resize(kept);
+    return worked;
+}
+
+/// False: it has to wait.
+bool FabricRail::post_again(const Returned& returned) noexcept {
+    Submission& submission = *returned.submission;
+    Work& work = *submission.lane->work;
+    const Route& route = *submission.route;
+    if (now_ns() - returned.since >= config_.give_up_after_ns) {
+        work.part_done(Status::remote_disconnect);
+        return true;
+    }
+    if (!sending() || !free_operations_ || (route.gated && !route.path->admits(sender_generation())))
+        return false;
+    switch (post_chunk(submission, returned.chunk, false)) {
+        case fabric::PostResult::ok:
+            return true;
+        case fabric::PostResult::again:
+            return false;
+        case fabric::PostResult::failed:
+            break;
+    }
+    const Status status = fabric::classify_failure(false, sending()->last_error(), 0);
+    if (status == Status::remote_disconnect) note_failure(*route.path);
+    work.part_done(status);
+    return true;
+}
+
+}  // namespace railyard

@@ -1,0 +1,35 @@
+// One of our rails towards one of a peer's: whether it may be used, as everybody who posts on it sees it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace railyard {
+
+/// Lives as long as its peer, and so longer than any route over it. Any thread.
+class Path {
+  public:
+    /// The peer has said that it knows the endpoint which our rail sends from: the one of that generation.
+    void admit(std::uint32_t generation) noexcept {
+        // Release: pairs with the rail's look before it posts.
+        admitted_.store(generation, std::memory_order_release);
+    }
+    [[nodiscard]] bool admits(std::uint32_t generation) const noexcept {
+        return admitted_.load(std::memory_order_acquire) == generation;
+    }
+    /// The peer knows us, if perhaps not the latest endpoint.
+    [[nodiscard]] bool introduced() const noexcept { return admitted_.load(std::memory_order_acquire) != 0; }
+
+    /// An operation ended because nobody answered; others should go another way. True for the first to say
+    /// so.
+    bool fail() noexcept { return !failed_.exchange(true, std::memory_order_acq_rel); }
+    /// Something went through again. True when it had failed.
+    bool heal() noexcept { return failed_.exchange(false, std::memory_order_acq_rel); }
+    [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+
+  private:
+    std::atomic<std::uint32_t> admitted_{0};  ///< 0: no endpoint of ours
+    std::atomic<bool> failed_{false};
+};
+
+}  // namespace railyard

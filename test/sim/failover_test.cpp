@@ -1,0 +1,183 @@
+// Rails that fail: what was on them goes over the others, nothing lands late, and they come back.
+#include <cstring>
+#include <thread>
+
+#include "engine_pair.h"
+#include "simulated_machine.h"
+
+namespace railyard::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* nics_of_a = "rdmap79s0,rdmap80s0,rdmap81s0,rdmap82s0";
+constexpr const char* nics_of_b = "rdmap96s0,rdmap97s0,rdmap98s0,rdmap99s0";
+const simefa::NicPattern first_of_a{"*", "rdmap79s0"}, second_of_a{"*", "rdmap80s0"},
+    first_of_b{"*", "rdmap96s0"};
+
+/// alpha and beta on NICs of their own, and one WRITE between them.
+class Failover : public testing::TestWithParam<const char*> {
+  protected:
+    explicit Failover(int rails = 4, const ParamMap& more = {}) : fabric_{GetParam(), rails, false} {
+        calm();
+        a_ = engine("alpha", nics_of_a, more);
+        b_ = engine("beta", nics_of_b, more);
+        a_->load_connection_info("beta", b_->connection_info());
+        b_->load_connection_info("alpha", a_->connection_info());
+        source_ = std::make_unique<Buffer>(*a_, size);
+        target_ = std::make_unique<Buffer>(*b_, size);
+        fill_pattern(source_->bytes, 1);
+        remote_ =
+            a_->load_remote_memory("beta", b_->memory_metadata(*target_->region), target_->address(), size);
+    }
+    ~Failover() override { cluster().reset(); }
+
+    /// Nothing is wrong. NICs have a rate, so that each carries its share.
+    static void calm() {
+        cluster().reset();
+        cluster().set("rate_gbps=4");
+    }
+
+    std::unique_ptr<Engine> engine(const std::string& name, const char* nics, ParamMap params) {
+        params["devices"] = nics;
+        return make_engine(name, fabric_, std::move(params));
+    }
+    Transfer* prepare(std::size_t length = size, std::size_t at = 0,
+                      std::optional<std::string_view> notification = std::nullopt) {
+        const LocalDescriptor from = source_->local(at, length);
+        const RemoteDescriptor to{target_->address() + at, length, &remote_};
+        return a_->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", notification);
+    }
+    Status wait(Transfer& transfer) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        Status status = Status::in_progress;
+        while (status == Status::in_progress && std::chrono::steady_clock::now() < end) {
+            status = a_->poll(transfer);
+            b_->progress();
+        }
+        return status;
+    }
+    Status run(Transfer& transfer) {
+        const Status status = a_->post(transfer);
+        return status == Status::in_progress ? wait(transfer) : status;
+    }
+    void drive(milliseconds time) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        while (std::chrono::steady_clock::now() < end) {
+            a_->progress();
+            b_->progress();
+        }
+    }
+    /// Introductions and handshakes are over.
+    void warm_up() {
+        Transfer* transfer = prepare();
+        ASSERT_EQ(run(*transfer), Status::ok);
+        a_->release(transfer);
+        std::fill(target_->bytes.begin(), target_->bytes.end(), std::uint8_t{0});
+    }
+
+    static constexpr std::size_t size = 8 << 20;
+    const Fabric fabric_;
+    std::unique_ptr<Engine> a_, b_;
+    std::unique_ptr<Buffer> source_, target_;
+    std::shared_ptr<RemoteRegion> remote_;
+};
+
+TEST_P(Failover, AnErrorOfOneRailIsCarriedByTheOthers) {
+    warm_up();
+    Transfer* transfer = prepare();
+    for (const char* code : {"13", "1", "15"}) {
+        std::fill(target_->bytes.begin(), target_->bytes.end(), std::uint8_t{0});
+        cluster().set(std::string("error_code=") + code, first_of_a);
+        cluster().set("error_next=1", first_of_a);
+        EXPECT_EQ(run(*transfer), Status::ok) << code;
+        EXPECT_TRUE(target_->bytes == source_->bytes) << code;
+        calm();
+        drive(milliseconds(1500));  // it is found to be well again
+    }
+    a_->release(transfer);
+}
+
+TEST_P(Failover, ALinkThatGoesDownIsLeftAloneAndComesBack) {
+    warm_up();
+    Transfer* transfer = prepare();
+    cluster().set("link=down", first_of_a);
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_TRUE(target_->bytes == source_->bytes);
+    const Growth before("bytes_out", first_of_a);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 5; ++i)
+        EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(1000))
+        << "each waited for the dead rail";
+    cluster().set("link=up", first_of_a);
+    drive(milliseconds(1500));
+    for (int i = 0; i < 5; ++i)
+        EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_GT(before.value(), size / 2) << "the rail is not used again";
+    a_->release(transfer);
+}
+
+TEST_P(Failover, NothingLandsAfterATransferWentAnotherWay) {
+    warm_up();
+    Transfer* transfer = prepare();
+    cluster().set("late_ms=60");
+    cluster().set("late_next=2", first_of_a);
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_TRUE(target_->bytes == source_->bytes);
+    std::fill(target_->bytes.begin(), target_->bytes.end(), std::uint8_t{0x5a});
+    const std::vector<std::uint8_t> now = target_->bytes;
+    drive(milliseconds(200));
+    EXPECT_TRUE(target_->bytes == now) << "written after SUCCESS";
+    a_->release(transfer);
+}
+
+TEST_P(Failover, NothingLandsAfterATransferFailed) {
+    warm_up();
+    Transfer* transfer = prepare();
+    cluster().set("late_ms=60");
+    cluster().set("late_next=1000");
+    EXPECT_EQ(run(*transfer), Status::remote_disconnect);
+    const std::vector<std::uint8_t> now = target_->bytes;
+    drive(milliseconds(200));
+    EXPECT_TRUE(target_->bytes == now) << "written after the error";
+    a_->release(transfer);
+}
+
+TEST_P(Failover, ANotificationGoesAnotherWayToo) {
+    warm_up();
+    Transfer* transfer = prepare(size, 0, "arrived");
+    cluster().set("link=down", first_of_a);
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_TRUE(target_->bytes == source_->bytes);
+    std::vector<Notification> got;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (got.empty() && std::chrono::steady_clock::now() < end) {
+        a_->progress();
+        b_->take_notifications(got);
+    }
+    drive(milliseconds(300));
+    b_->take_notifications(got);
+    EXPECT_EQ(got.size(), 1u);
+    a_->release(transfer);
+}
+
+TEST_P(Failover, AllRailsGoneIsAnErrorAndAfterwardsAllIsWell) {
+    warm_up();
+    Transfer* transfer = prepare();
+    cluster().set("link=down", {"*", "rdmap79s0"});
+    cluster().set("link=down", {"*", "rdmap8?s0"});
+    EXPECT_EQ(run(*transfer), Status::remote_disconnect);
+    calm();
+    drive(milliseconds(1500));
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_TRUE(target_->bytes == source_->bytes);
+    a_->release(transfer);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa"), [](const auto& fabric) {
+    return std::string(fabric.param) == "efa" ? "efa" : "efa_direct";
+});
+
+}  // namespace
+}  // namespace railyard::test
