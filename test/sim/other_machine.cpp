@@ -108,6 +108,12 @@ OtherMachine::~OtherMachine() {
     close(from_);
 }
 
+void OtherMachine::send_signal(int signal) const {
+    kill(pid_, signal);
+    int status = 0;
+    if (signal == SIGSTOP) waitpid(pid_, &status, WUNTRACED);  // it may go on for a moment
+}
+
 Words OtherMachine::ask(const Words& request) {
     send_words(to_, request);
     Words answer = receive_words(from_);

@@ -34,6 +34,8 @@ class OtherMachine {
     OtherMachine(const OtherMachine&) = delete;
     OtherMachine& operator=(const OtherMachine&) = delete;
 
+    /// SIGKILL, SIGSTOP, SIGCONT.
+    void send_signal(int signal) const;
     [[nodiscard]] std::string connection_info() { return ask({"info"}).at(0); }
     [[nodiscard]] std::size_t rail_count() { return std::stoul(ask({"rails"}).at(0)); }
     /// A registered buffer, filled by fill_pattern(seed).

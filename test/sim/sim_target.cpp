@@ -94,7 +94,7 @@ std::unique_ptr<Engine> engine_of(int argc, char** argv) {
         params[text.substr(0, equals)] = text.substr(equals + 1);
     }
     EngineConfig config;
-    config.agent_name = "beta";
+    config.agent_name = params.contains("agent") ? params.extract("agent").mapped() : "beta";
     config.params = Params::parse(params, [](const char*) -> const char* { return nullptr; });
     config.progress_thread = std::string(argv[1]) == "thread";
     return std::make_unique<Engine>(std::move(config));

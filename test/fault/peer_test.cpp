@@ -1,0 +1,265 @@
+// Peers that die, hang and come back: each is a process of its own, over tcp and on the simulated EFA
+// machine.
+#include <signal.h>
+
+#include <thread>
+
+#include "common/crc32.h"
+#include "other_machine.h"
+#include "simulated_machine.h"
+#include "stranger.h"
+
+namespace railyard::test {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+struct Way {
+    const char* provider;
+    int rails;
+    bool progress_thread;
+};
+
+std::string way_name(const testing::TestParamInfo<Way>& info) {
+    std::string name = std::string(info.param.provider) + "_" + std::to_string(info.param.rails) + "rails_" +
+                       (info.param.progress_thread ? "thread" : "inline");
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
+
+/// Another process with a buffer, and handles of ours on it.
+struct Target {
+    Target(Engine& engine, Way way, const std::string& agent, std::size_t size)
+        : engine_(engine), name(agent) {
+        Fabric fabric{way.provider, way.rails, true};
+        Words params{"agent=" + agent};
+        for (const auto& [key, value] : fabric_params(fabric))
+            params.push_back(key + "=" + value);
+        process = std::make_unique<OtherMachine>(std::getenv("HWLOC_XMLFILE"), agent, params, true);
+        far = process->make_buffer(size, 7);
+        load();
+        near = std::make_unique<Buffer>(engine, size);
+        fill_pattern(near->bytes, 3);
+        remote = engine.load_remote_memory(name, far.metadata, far.address, far.size);
+    }
+    ~Target() {
+        for (Transfer* transfer : transfers)
+            engine_.release(transfer);
+        if (near->region) engine_.deregister_memory(near->region);
+    }
+    Target(const Target&) = delete;
+    Target& operator=(const Target&) = delete;
+
+    void load() { engine_.load_connection_info(name, process->connection_info()); }
+    Transfer* prepare(Operation operation, std::size_t length) {
+        const LocalDescriptor here = near->local(0, length);
+        const RemoteDescriptor there{far.address, length, &remote};
+        transfers.push_back(engine_.prepare(operation, {&here, 1}, {&there, 1}, name, std::nullopt));
+        return transfers.back();
+    }
+
+    Engine& engine_;
+    const std::string name;
+    std::unique_ptr<OtherMachine> process;
+    PublishedBuffer far;
+    std::unique_ptr<Buffer> near;
+    std::shared_ptr<RemoteRegion> remote;
+    std::vector<Transfer*> transfers;
+};
+
+class PeerFaults : public testing::TestWithParam<Way> {
+  protected:
+    static constexpr std::size_t size = std::size_t{4} << 20;
+
+    ~PeerFaults() override { cluster().reset(); }
+
+    void start(const ParamMap& params = {}) {
+        const Way way = GetParam();
+        engine_ = make_engine("alpha", {way.provider, way.rails, way.progress_thread}, params);
+    }
+    std::unique_ptr<Target> target(const std::string& agent) {
+        return std::make_unique<Target>(*engine_, GetParam(), agent, size);
+    }
+    Status wait(Transfer& transfer, milliseconds limit = std::chrono::seconds(20)) {
+        const auto end = Clock::now() + limit;
+        Status status = engine_->poll(transfer);
+        while (status == Status::in_progress && Clock::now() < end)
+            status = engine_->poll(transfer);
+        return status;
+    }
+    Status run(Transfer& transfer) {
+        const Status status = engine_->post(transfer);
+        return status == Status::in_progress ? wait(transfer) : status;
+    }
+    /// Until `over`, driving our engine where nobody else does; false past the limit.
+    bool until(const std::function<bool()>& over, milliseconds limit = std::chrono::seconds(20)) {
+        const auto end = Clock::now() + limit;
+        while (!over()) {
+            if (Clock::now() > end) return false;
+            if (GetParam().progress_thread) {
+                std::this_thread::yield();
+            } else {
+                engine_->progress();
+            }
+        }
+        return true;
+    }
+    PeerState state_of(const std::string& agent) {
+        for (const PeerReport& peer : engine_->peers()) {
+            if (peer.agent == agent) return peer.state;
+        }
+        ADD_FAILURE() << agent << " is not known";
+        return PeerState::unknown;
+    }
+
+    /// A black hole: nothing is refused, nothing is answered, by its process or its NICs.
+    void vanish(const Target& peer) {
+        cluster().set("timeout_ms=20000");
+        cluster().set("link=down");
+        peer.process->send_signal(SIGSTOP);
+    }
+    void return_again(const Target& peer) {
+        cluster().reset();
+        peer.process->send_signal(SIGCONT);
+    }
+
+    std::unique_ptr<Engine> engine_;
+};
+
+TEST_P(PeerFaults, AKilledPeerEndsItsTransfersInFlightAndNobodyElses) {
+    cluster().set("timeout_ms=50");
+    start();
+    const auto victim = target("beta"), healthy = target("gamma");
+    std::vector<Transfer*> flight;
+    for (int i = 0; i < 8; ++i)
+        flight.push_back(victim->prepare(i % 2 ? Operation::read : Operation::write, size));
+    Transfer* other = healthy->prepare(Operation::write, size);
+    ASSERT_EQ(run(*flight[0]), Status::ok);
+    ASSERT_EQ(run(*other), Status::ok);
+    for (Transfer* transfer : flight)
+        ASSERT_NE(engine_->post(*transfer), Status::remote_disconnect);
+    victim->process->send_signal(SIGKILL);
+    const auto killed = Clock::now();
+    // What is in flight ends, reposts as well, until one has seen that nobody is there.
+    for (Transfer* transfer : flight) {
+        Status status = wait(*transfer);
+        while (status == Status::ok && Clock::now() - killed < std::chrono::seconds(5))
+            status = run(*transfer);
+        EXPECT_EQ(status, Status::remote_disconnect);
+        EXPECT_EQ(run(*other), Status::ok);
+    }
+    const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - killed);
+    RecordProperty("death_to_error_ms", static_cast<int>(took.count()));
+    EXPECT_LT(took, milliseconds(1000)) << "200 ms are promised, on a machine with nothing else to do";
+    EXPECT_EQ(run(*other), Status::ok);
+}
+
+TEST_P(PeerFaults, AKilledIdlePeerIsFoundOut) {
+    cluster().set("timeout_ms=50");
+    start({{"keepalive_ms", "200"}});
+    const auto victim = target("beta");
+    Transfer* transfer = victim->prepare(Operation::write, 4096);
+    EXPECT_EQ(state_of("beta"), PeerState::unknown);
+    ASSERT_EQ(run(*transfer), Status::ok);
+    EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::ready; }));
+    victim->process->send_signal(SIGKILL);
+    const auto killed = Clock::now();
+    EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }));
+    EXPECT_LT(Clock::now() - killed, milliseconds(2500))
+        << "1 s is promised, on a machine with nothing else to do";
+    EXPECT_EQ(engine_->post(*transfer), Status::remote_disconnect);
+}
+
+TEST_P(PeerFaults, WithoutKeepaliveAnIdlePeerIsLeftInPeace) {
+    start({{"keepalive_ms", "0"}});
+    const auto peer = target("beta");
+    Transfer* transfer = peer->prepare(Operation::write, 4096);
+    ASSERT_EQ(run(*transfer), Status::ok);
+    peer->process->send_signal(SIGKILL);
+    EXPECT_FALSE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(600)));
+}
+
+TEST_P(PeerFaults, ANewInstanceUnderTheNameWorksAtOnceAndTheOldMetadataNoMore) {
+    cluster().set("timeout_ms=50");
+    start();
+    auto first = target("beta");
+    Transfer* old = first->prepare(Operation::write, size);
+    ASSERT_EQ(run(*old), Status::ok);
+    first->process->send_signal(SIGKILL);
+    const auto second = target("beta");
+    EXPECT_EQ(engine_->post(*old), Status::remote_disconnect);
+    expect_error(Status::remote_disconnect, "earlier instance",
+                 [&] { first->prepare(Operation::write, 64); });
+    Transfer* transfer = second->prepare(Operation::write, size);
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_EQ(crc32({reinterpret_cast<const char*>(second->near->bytes.data()), size}),
+              second->process->checksum(0));
+}
+
+TEST_P(PeerFaults, AVanishedPeerIsGivenUpAndTakenBack) {
+    start({{"peer_timeout_ms", "400"}});
+    const auto peer = target("beta");
+    Transfer* read = peer->prepare(Operation::read, size);
+    ASSERT_EQ(run(*read), Status::ok);
+    vanish(*peer);
+    const auto stopped = Clock::now();
+    EXPECT_EQ(run(*read), Status::remote_disconnect);
+    EXPECT_GE(Clock::now() - stopped, milliseconds(400));
+    EXPECT_LT(Clock::now() - stopped, milliseconds(4000));
+    std::fill(peer->near->bytes.begin(), peer->near->bytes.end(), std::uint8_t{0x5a});
+    const std::vector<std::uint8_t> now = peer->near->bytes;
+    return_again(*peer);
+    until([] { return false; }, milliseconds(200));
+    EXPECT_TRUE(peer->near->bytes == now) << "read into after the error";
+    Status again = Status::remote_disconnect;
+    EXPECT_TRUE(until([&] { return (again = run(*read)) != Status::remote_disconnect; }))
+        << "never taken back";
+    EXPECT_EQ(again, Status::ok);
+    EXPECT_EQ(crc32({reinterpret_cast<const char*>(peer->near->bytes.data()), size}),
+              peer->process->checksum(0));
+}
+
+TEST_P(PeerFaults, ATransferPastItsTimeEndsAndTouchesNothingAfterwards) {
+    start({{"xfer_timeout_ms", "300"}, {"connect_timeout_ms", "20000"}});
+    const auto peer = target("beta");
+    Transfer* read = peer->prepare(Operation::read, size);
+    ASSERT_EQ(run(*read), Status::ok);
+    vanish(*peer);
+    const auto posted = Clock::now();
+    EXPECT_EQ(run(*read), Status::canceled);
+    EXPECT_GE(Clock::now() - posted, milliseconds(300));
+    EXPECT_LT(Clock::now() - posted, milliseconds(3000));
+    std::fill(peer->near->bytes.begin(), peer->near->bytes.end(), std::uint8_t{0x5a});
+    const std::vector<std::uint8_t> now = peer->near->bytes;
+    return_again(*peer);
+    until([] { return false; }, milliseconds(300));
+    EXPECT_TRUE(peer->near->bytes == now) << "read into after the error";
+}
+
+TEST_P(PeerFaults, AReleasedTransferTouchesNothingAfterwards) {
+    start({{"connect_timeout_ms", "20000"}});
+    const auto peer = target("beta");
+    Transfer* read = peer->prepare(Operation::read, size);
+    ASSERT_EQ(run(*read), Status::ok);
+    vanish(*peer);
+    ASSERT_EQ(engine_->post(*read), Status::in_progress);
+    peer->transfers.clear();
+    const auto start = Clock::now();
+    engine_->release(read);
+    EXPECT_LT(Clock::now() - start, milliseconds(2000));
+    std::fill(peer->near->bytes.begin(), peer->near->bytes.end(), std::uint8_t{0x5a});
+    const std::vector<std::uint8_t> now = peer->near->bytes;
+    return_again(*peer);
+    until([] { return false; }, milliseconds(300));
+    EXPECT_TRUE(peer->near->bytes == now) << "read into after the release";
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults,
+                         testing::Values(Way{"tcp", 1, true}, Way{"tcp", 1, false}, Way{"tcp", 3, true},
+                                         Way{"efa-direct", 1, true}, Way{"efa-direct", 4, false},
+                                         Way{"efa", 2, true}),
+                         way_name);
+
+}  // namespace
+}  // namespace railyard::test
