@@ -13,16 +13,20 @@ namespace railyard {
 namespace {
 
 constexpr std::uint16_t magic = 0x5259;
-constexpr std::uint8_t version = 1;
 /// magic, version, type, nonce, id, total, offset, name length
 constexpr std::size_t fixed_header = 2 + 1 + 1 + 8 + 8 + 4 + 4 + 2;
-/// Unfinished messages may hold so much in all; and are dropped when nothing of them comes for so long.
-constexpr std::size_t max_partial_bytes = std::size_t{1} << 30;
-/// What an unfinished message costs besides its bytes.
-constexpr std::size_t partial_overhead = 256;
+/// What a message costs besides its bytes, unfinished or waiting to be taken.
+constexpr std::size_t message_overhead = 256;
 constexpr std::size_t max_letter = std::size_t{1} << 20;
 constexpr std::size_t max_letters = 4096;
+/// Unfinished messages of which nothing comes for so long are dropped where room is needed. Looking for them
+/// takes a while when there are many, and is done so often at most.
 constexpr std::uint64_t partial_limit_ns = 120'000'000'000;
+constexpr std::uint64_t sweep_pause_ns = 1'000'000'000;
+
+std::size_t cost(const std::string& agent, const std::string& message) noexcept {
+    return message_overhead + agent.size() + message.size();
+}
 
 template <class Integer>
 std::byte* put_number(std::byte* at, Integer value) noexcept {
@@ -63,7 +67,7 @@ std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buf
     const std::size_t length = std::min(room, self.message.size() - self.offset_);
     std::byte* at = buffer.data();
     at = put_number(at, magic);
-    at = put_number(at, version);
+    at = put_number(at, control_version);
     at = put_number(at, static_cast<std::uint8_t>(self.kind));
     at = put_number(at, self.nonce_);
     at = put_number(at, self.id_);
@@ -93,7 +97,8 @@ struct NotificationInbox::Fragment {
     /// False for anything but a whole, consistent fragment.
     bool parse(std::string_view bytes) {
         WireReader reader(bytes);
-        const bool ours = reader.number<std::uint16_t>() == magic && reader.number<std::uint8_t>() == version;
+        const bool ours =
+            reader.number<std::uint16_t>() == magic && reader.number<std::uint8_t>() == control_version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
             type > static_cast<std::uint8_t>(MessageKind::ping))
@@ -127,59 +132,75 @@ void NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
     }
 }
 
+std::size_t NotificationInbox::Partial::held() const noexcept {
+    return message_overhead + agent.size() + pieces.held();
+}
+
 bool NotificationInbox::accept(const Fragment& fragment) {
     if (fragment.kind == MessageKind::ping) return true;  // that it came is all
     const MutexLock lock(mutex_);
     if (delivered_.contains(fragment.key.first, fragment.key.second)) return true;
-    if (fragment.payload.size() == fragment.total) {
+    if (fragment.payload.size() == fragment.total)
         return deliver(fragment, std::string(fragment.agent), std::string(fragment.payload));
-    }
+    if (!add_piece(fragment)) return false;
+    const auto found = partial_.find(fragment.key);
+    if (!found->second.pieces.whole(fragment.total)) return true;
+    held_.unfinished -= found->second.held();
+    auto whole = partial_.extract(found);
+    return deliver(fragment, std::move(whole.mapped().agent), whole.mapped().pieces.take());
+}
+
+/// False, and nothing changed, unless the fragment is a new part of a message that it agrees with.
+bool NotificationInbox::add_piece(const Fragment& fragment) {
     auto found = partial_.find(fragment.key);
+    if (found != partial_.end()) {
+        const Partial& known = found->second;
+        if (known.total != fragment.total || known.kind != fragment.kind || known.agent != fragment.agent)
+            return false;
+    }
+    const std::size_t most =
+        message_overhead + fragment.agent.size() + FragmentPieces::piece_overhead + fragment.payload.size();
+    if (held_.unfinished + most > limits_.unfinished) {
+        if (!make_room(most)) return false;
+        found = partial_.find(fragment.key);  // it may have been the one that had to go
+    }
     if (found == partial_.end()) {
-        if (!make_room(partial_overhead)) return false;
-        found =
-            partial_.emplace(fragment.key, Partial{std::string(fragment.agent), {}, fragment.total, {}, 0})
-                .first;
-        partial_bytes_ += partial_overhead;
+        Partial fresh{fragment.kind, std::string(fragment.agent), fragment.total, {}, 0};
+        found = partial_.emplace(fragment.key, std::move(fresh)).first;
+        held_.unfinished += found->second.held();
     }
     Partial& partial = found->second;
-    if (partial.total != fragment.total || partial.agent != fragment.agent) return false;
-    partial.last_seen = now_ns();
-    const auto end = static_cast<std::uint32_t>(fragment.offset + fragment.payload.size());
-    if (end > partial.message.size()) {
-        const std::size_t growth = end - partial.message.size();
-        if (!make_room(growth)) return false;
-        partial.message.resize(end);
-        partial_bytes_ += growth;
-    }
-    if (!partial.received.add(fragment.offset, end)) return false;
-    std::memcpy(partial.message.data() + fragment.offset, fragment.payload.data(), fragment.payload.size());
-    if (!partial.received.whole(partial.total)) return true;
-    partial_bytes_ -= partial.message.size() + partial_overhead;
-    const bool kept = deliver(fragment, std::move(partial.agent), std::move(partial.message));
-    partial_.erase(found);
-    return kept;
+    const std::size_t before = partial.held();
+    const bool added = partial.pieces.add(fragment.offset, fragment.payload);
+    if (added) partial.last_seen = now_ns();
+    held_.unfinished += partial.held() - before;
+    return added;
 }
 
 bool NotificationInbox::make_room(std::size_t bytes) {
-    if (partial_bytes_ + bytes <= max_partial_bytes) return true;
     const std::uint64_t now = now_ns();
+    if (now - swept_at_ < sweep_pause_ns) return false;
+    swept_at_ = now;
     for (auto entry = partial_.begin(); entry != partial_.end();) {
         const bool stale = now - entry->second.last_seen > partial_limit_ns;
-        if (stale) partial_bytes_ -= entry->second.message.size() + partial_overhead;
+        if (stale) held_.unfinished -= entry->second.held();
         entry = stale ? partial_.erase(entry) : std::next(entry);
     }
-    return partial_bytes_ + bytes <= max_partial_bytes;
+    return held_.unfinished + bytes <= limits_.unfinished;
 }
 
 bool NotificationInbox::deliver(const Fragment& fragment, std::string agent, std::string message) {
-    if (fragment.kind != MessageKind::notify && letters_.size() >= max_letters) return false;
-    delivered_.add(fragment.key.first, fragment.key.second);
+    const std::size_t bytes = cost(agent, message);
     if (fragment.kind == MessageKind::notify) {
+        if (held_.notifications + bytes > limits_.notifications) return false;
+        delivered_.add(fragment.key.first, fragment.key.second);
         push(std::move(agent), std::move(message));
         return true;
     }
+    if (letters_.size() >= max_letters || held_.letters + bytes > limits_.letters) return false;
+    delivered_.add(fragment.key.first, fragment.key.second);
     letters_.push_back({fragment.kind, std::move(agent), fragment.key.first, std::move(message)});
+    held_.letters += bytes;
     letter_count_.store(letters_.size(), std::memory_order_release);
     return true;
 }
@@ -188,11 +209,19 @@ void NotificationInbox::take_letters(std::vector<Letter>& out) {
     const MutexLock lock(mutex_);
     out.swap(letters_);
     letters_.clear();
+    held_.letters = 0;
     letter_count_.store(0, std::memory_order_release);
 }
 
+InboxLimits NotificationInbox::held() const {
+    const MutexLock lock(mutex_);
+    return held_;
+}
+
 void NotificationInbox::push(std::string agent, std::string message) {
+    const std::size_t bytes = cost(agent, message);
     ready_.push_back({std::move(agent), std::move(message)});
+    held_.notifications += bytes;
     ready_count_.store(ready_.size(), std::memory_order_release);
 }
 
@@ -206,6 +235,7 @@ void NotificationInbox::take(std::vector<Notification>& out) {
     for (Notification& notification : ready_)
         out.push_back(std::move(notification));
     ready_.clear();
+    held_.notifications = 0;
     ready_count_.store(0, std::memory_order_release);
 }
 

@@ -12,8 +12,8 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
-#include "engine/byte_ranges.h"
 #include "engine/engine.h"
+#include "engine/fragment_pieces.h"
 #include "engine/recent_messages.h"
 #include "rail/rail.h"
 #include "rail/work.h"
@@ -22,6 +22,9 @@ namespace railyard {
 
 /// Longest notification (bytes).
 inline constexpr std::size_t max_notification = std::size_t{16} << 20;
+
+/// Of the header of control messages; another one is refused.
+inline constexpr std::uint8_t control_version = 1;
 
 enum class MessageKind : std::uint8_t {
     notify = 1,
@@ -83,10 +86,19 @@ struct Letter {
     std::string text;
 };
 
+/// What an inbox holds at most, in bytes; past it further messages are refused. What a message costs besides
+/// its bytes is counted, too.
+struct InboxLimits {
+    std::size_t unfinished = std::size_t{1} << 30;
+    std::size_t notifications = std::size_t{1} << 30;  ///< that nobody has taken yet
+    std::size_t letters = std::size_t{64} << 20;
+};
+
 /// Puts arriving fragments together, in whatever order they come, and keeps whole messages until they are
 /// taken. Hostile input is refused with a line in the log. Any thread.
 class NotificationInbox final : public ControlSink {
   public:
+    explicit NotificationInbox(InboxLimits limits = {}) : limits_(limits) {}
     void on_control(std::span<const std::byte> fragment) noexcept override;
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
@@ -97,28 +109,38 @@ class NotificationInbox final : public ControlSink {
         return letter_count_.load(std::memory_order_acquire) != 0;
     }
     [[nodiscard]] bool empty() const noexcept { return ready_count_.load(std::memory_order_acquire) == 0; }
+    /// What it holds now, as the limits count it.
+    [[nodiscard]] InboxLimits held() const;
 
   private:
     using Key = std::pair<std::uint64_t, std::uint64_t>;  // sender's instance, message id
     struct Partial {
+        MessageKind kind = MessageKind::notify;
         std::string agent;
-        std::string message;
         std::uint32_t total = 0;
-        ByteRanges received;
-        std::uint64_t last_seen = 0;
+        FragmentPieces pieces;
+        std::uint64_t last_seen = 0;  // ns
+        [[nodiscard]] std::size_t held() const noexcept;
     };
     struct Fragment;
 
     bool accept(const Fragment& fragment);
+    bool add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool deliver(const Fragment& fragment, std::string agent, std::string message)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-    Mutex mutex_;
+    const InboxLimits limits_;
+    mutable Mutex mutex_;
+    InboxLimits held_ ABSL_GUARDED_BY(mutex_){0, 0, 0};
     std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
+<<<<<<< HEAD
     RecentMessages delivered_ ABSL_GUARDED_BY(mutex_);
     std::size_t partial_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+=======
+    std::uint64_t swept_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
+>>>>>>> 468086d (An inbox holds what has come, counted as it costs, and not what strangers announce)
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> ready_count_{0};
     std::vector<Letter> letters_ ABSL_GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "common/log.h"
+#include "common/wire.h"
 #include "rail/control_channel.h"
 
 namespace railyard {
@@ -134,6 +135,87 @@ TEST_F(NotificationInboxTest, HostileFragmentsChangeNothing) {
     EXPECT_EQ(got[0].message, text);
 }
 
+/// The fragment at `offset` of a message that is announced as `total` bytes long.
+Bytes lone_fragment(std::uint64_t id, std::uint32_t total, std::uint32_t offset, std::size_t payload = 1) {
+    std::string bytes;
+    WireWriter writer(bytes);
+    writer.number(std::uint16_t{0x5259});
+    writer.number(control_version);
+    writer.number(static_cast<std::uint8_t>(MessageKind::notify));
+    writer.number(std::uint64_t{66});
+    writer.number(id);
+    writer.number(total);
+    writer.number(offset);
+    writer.number(std::uint16_t{7});
+    bytes += "mallory" + std::string(payload, 'x');
+    const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
+    return {data, data + bytes.size()};
+}
+
+/// A few bytes announce 16 MiB, and their last byte comes first.
+TEST_F(NotificationInboxTest, WhatIsAnnouncedTakesNoRoomBeforeItComes) {
+    constexpr std::uint32_t total = max_notification;
+    for (std::uint64_t id = 0; id < 1000; ++id)
+        inbox_.on_control(lone_fragment(id, total, total - 1));
+    EXPECT_LT(inbox_.held().unfinished, 1000u * 1024);
+    EXPECT_GT(inbox_.held().unfinished, 1000u) << "nothing was taken";
+    for (const Bytes& part : cut(std::string(5000, 'h')))
+        inbox_.on_control(part);
+    EXPECT_EQ(taken(inbox_).size(), 1u) << "others' messages have no room";
+}
+
+/// Every second byte: each is a piece of its own, which costs more than its byte.
+TEST_F(NotificationInboxTest, ScatteredFragmentsAreCountedWithWhatTheyCost) {
+    for (std::uint32_t i = 0; i < 1000; ++i)
+        inbox_.on_control(lone_fragment(1, 2000, 2 * i));
+    EXPECT_GE(inbox_.held().unfinished, 1000u * FragmentPieces::piece_overhead);
+    for (std::uint32_t i = 0; i < 1000; ++i)
+        inbox_.on_control(lone_fragment(1, 2000, 2 * i + 1));
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
+    const auto got = taken(inbox_);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(got[0].message, std::string(2000, 'x'));
+}
+
+TEST_F(NotificationInboxTest, KeepsNoMoreThanItsLimits) {
+    NotificationInbox small({10'000, 10'000, 10'000});
+    for (std::uint64_t id = 1; id <= 1000; ++id) {
+        small.on_control(lone_fragment(id, 5000, 0, 100));
+        EXPECT_LE(small.held().unfinished, 10'000u);
+    }
+    EXPECT_GT(small.held().unfinished, 9'000u) << "it keeps less than it may";
+    for (std::uint64_t id = 2000; id <= 3000; ++id)
+        small.on_control(lone_fragment(id, 100, 0, 100));
+    EXPECT_LE(small.held().notifications, 10'000u);
+    const std::size_t kept = taken(small).size();
+    EXPECT_GT(kept, 10u);
+    EXPECT_EQ(small.held().notifications, 0u);
+    small.on_control(lone_fragment(4000, 100, 0, 100));
+    EXPECT_EQ(taken(small).size(), 1u) << "there is room again and it is not used";
+    for (std::uint64_t id = 5000; id <= 6000; ++id) {
+        Bytes hello = lone_fragment(id, 100, 0, 100);
+        hello[3] = static_cast<std::byte>(MessageKind::hello);
+        small.on_control(hello);
+    }
+    EXPECT_LE(small.held().letters, 10'000u);
+    std::vector<Letter> letters;
+    small.take_letters(letters);
+    EXPECT_GT(letters.size(), 10u);
+    EXPECT_EQ(small.held().letters, 0u);
+}
+
+/// Which kind of message it is, its first fragment says.
+TEST_F(NotificationInboxTest, FragmentsOfAnotherKindAreRefused) {
+    Bytes rest = lone_fragment(1, 200, 100, 100);
+    inbox_.on_control(lone_fragment(1, 200, 0, 100));
+    rest[3] = static_cast<std::byte>(MessageKind::hello);
+    inbox_.on_control(rest);
+    EXPECT_FALSE(inbox_.has_letters());
+    EXPECT_TRUE(inbox_.empty());
+    inbox_.on_control(lone_fragment(1, 200, 100, 100));
+    EXPECT_EQ(taken(inbox_).size(), 1u);
+}
+
 TEST_F(NotificationInboxTest, AFragmentThatComesTwiceCountsOnce) {
     const std::string text(900, 'd');
     const auto parts = cut(text, 5);
@@ -148,19 +230,28 @@ TEST_F(NotificationInboxTest, AFragmentThatComesTwiceCountsOnce) {
     EXPECT_EQ(got[0].message, text);
 }
 
-TEST(ByteRanges, OverlapsAreRefusedAndGapsSeen) {
-    ByteRanges ranges;
-    EXPECT_TRUE(ranges.add(10, 20));
-    EXPECT_TRUE(ranges.add(30, 40));
-    EXPECT_FALSE(ranges.add(15, 18));
-    EXPECT_FALSE(ranges.add(5, 11));
-    EXPECT_FALSE(ranges.add(19, 31));
-    EXPECT_FALSE(ranges.whole(40));
-    EXPECT_TRUE(ranges.add(20, 30));
-    EXPECT_FALSE(ranges.whole(40));
-    EXPECT_TRUE(ranges.add(0, 10));
-    EXPECT_TRUE(ranges.whole(40));
-    EXPECT_FALSE(ranges.whole(41));
+TEST(FragmentPieces, OverlapsAreRefusedAndGapsSeen) {
+    const std::string text = "0123456789abcdefghijABCDEFGHIJ!?.,;:-_+*";
+    FragmentPieces pieces;
+    auto add = [&](std::uint32_t begin, std::uint32_t end) {
+        return pieces.add(begin, std::string_view(text).substr(begin, end - begin));
+    };
+    EXPECT_TRUE(add(10, 20));
+    EXPECT_TRUE(add(30, 40));
+    const std::size_t held = pieces.held();
+    EXPECT_FALSE(add(15, 18));
+    EXPECT_FALSE(add(10, 20));
+    EXPECT_FALSE(add(5, 11));
+    EXPECT_FALSE(add(19, 31));
+    EXPECT_FALSE(add(0, 40));
+    EXPECT_EQ(pieces.held(), held) << "a refused fragment costs something";
+    EXPECT_FALSE(pieces.whole(40));
+    EXPECT_TRUE(add(20, 30));
+    EXPECT_FALSE(pieces.whole(40));
+    EXPECT_TRUE(add(0, 10));
+    EXPECT_TRUE(pieces.whole(40));
+    EXPECT_FALSE(pieces.whole(41));
+    EXPECT_EQ(pieces.take(), text);
 }
 
 }  // namespace
