@@ -135,12 +135,8 @@ class NotificationInbox final : public ControlSink {
     mutable Mutex mutex_;
     InboxLimits held_ ABSL_GUARDED_BY(mutex_){0, 0, 0};
     std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
-<<<<<<< HEAD
     RecentMessages delivered_ ABSL_GUARDED_BY(mutex_);
-    std::size_t partial_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-=======
     std::uint64_t swept_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
->>>>>>> 468086d (An inbox holds what has come, counted as it costs, and not what strangers announce)
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> ready_count_{0};
     std::vector<Letter> letters_ ABSL_GUARDED_BY(mutex_);

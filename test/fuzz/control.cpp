@@ -1,0 +1,311 @@
+// Sequences of control messages: several senders, honest and hostile, into one inbox, compared with a model
+// that is too simple to be wrong.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/allocator_interface.h>
+#define RAILYARD_COUNTS_HEAP
+#endif
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/wire.h"
+#include "engine/introduction.h"
+#include "engine/notification.h"
+#include "engine/request.h"
+#include "targets.h"
+
+namespace railyard::fuzz {
+namespace {
+
+std::size_t heap_in_use() {
+#ifdef RAILYARD_COUNTS_HEAP
+    return __sanitizer_get_current_allocated_bytes();
+#else
+    return 0;
+#endif
+}
+
+std::span<const std::byte> as_bytes(std::string_view text) {
+    return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+struct Header {
+    std::uint8_t version = control_version;
+    std::uint8_t kind = 1;
+    std::uint64_t nonce = 0;
+    std::uint64_t id = 0;
+    std::uint32_t total = 0;
+    std::uint32_t offset = 0;
+    std::string name;
+};
+
+std::string fragment_of(const Header& header, std::string_view payload) {
+    std::string bytes = "YR";
+    WireWriter writer(bytes);
+    writer.number(header.version);
+    writer.number(header.kind);
+    writer.number(header.nonce);
+    writer.number(header.id);
+    writer.number(header.total);
+    writer.number(header.offset);
+    writer.number(static_cast<std::uint16_t>(header.name.size()));
+    return bytes + header.name + std::string(payload);
+}
+
+/// What must come of fragments, byte for byte.
+class Model {
+  public:
+    void fragment(std::string_view bytes) {
+        Feed feed(bytes);
+        if (bytes.size() < 30 || feed.take(2) != "YR") return;
+        const bool known = feed.number<std::uint8_t>() == control_version;
+        const auto kind = feed.number<std::uint8_t>();
+        const auto nonce = feed.number<std::uint64_t>(), id = feed.number<std::uint64_t>();
+        const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
+        const auto name_size = feed.number<std::uint16_t>();
+        if (!known || kind < 1 || kind > 5 || name_size < 1 || name_size > 1024) return;
+        const std::string name(feed.take(name_size));
+        const std::string payload(feed.rest());
+        const std::uint32_t most = kind == 1 ? 16u << 20 : 1u << 20;
+        if (name.size() != name_size || total > most || offset > total) return;
+        if (payload.size() > total - offset || (payload.empty() && total != 0)) return;
+        if (payload.size() == total) return deliver(kind, name, payload);
+        Unfinished& message =
+            unfinished_.try_emplace({nonce, id}, Unfinished{kind, name, total, {}}).first->second;
+        if (message.kind != kind || message.name != name || message.total != total) return;
+        for (std::uint32_t i = 0; i < payload.size(); ++i)
+            if (message.bytes.contains(offset + i)) return;
+        for (std::uint32_t i = 0; i < payload.size(); ++i)
+            message.bytes[offset + i] = payload[i];
+        if (message.bytes.size() != total) return;
+        std::string text;
+        for (const auto& [at, byte] : message.bytes)
+            text += byte;
+        unfinished_.erase({nonce, id});
+        deliver(kind, name, text);
+    }
+    struct Whole {
+        std::uint8_t kind = 0;
+        std::string name, text;
+    };
+    std::vector<Whole> notifications, letters;
+
+  private:
+    struct Unfinished {
+        std::uint8_t kind = 0;
+        std::string name;
+        std::uint32_t total = 0;
+        std::map<std::uint32_t, char> bytes;
+    };
+    void deliver(std::uint8_t kind, const std::string& name, const std::string& text) {
+        (kind == 1 ? notifications : letters).push_back({kind, name, text});
+    }
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Unfinished> unfinished_;
+};
+
+/// What an engine does with a letter before it looks who sent it.
+void read_letter(const Letter& letter) {
+    unless_refused([&] {
+        switch (letter.kind) {
+            case MessageKind::hello:
+                return static_cast<void>(decode_introduction(letter.text)), 0;
+            case MessageKind::hello_ack:
+                return static_cast<void>(decode_acknowledgement(letter.text)), 0;
+            case MessageKind::request:
+                return static_cast<void>(decode_request(letter.text)), 0;
+            case MessageKind::answer:
+                return static_cast<void>(decode_answer(letter.text)), 0;
+            case MessageKind::notify:
+                break;
+        }
+        require(false, "a notification is no letter");
+        return 0;
+    });
+}
+
+/// One inbox and, unless its limits are so tight that it may refuse what is sound, its model.
+class Course {
+  public:
+    Course(InboxLimits limits, bool compare)
+        : limits_(limits), compare_(compare), heap_before_(heap_in_use()), inbox_(limits) {}
+
+    void fragment(const std::string& bytes) {
+        inbox_.on_control(as_bytes(bytes));
+        if (compare_) model_.fragment(bytes);
+        last_ = bytes;
+        check_bounds();
+    }
+    void take_notifications() {
+        std::vector<Notification> got;
+        inbox_.take(got);
+        took_ = took_ || !got.empty();
+        for (const Notification& one : got)
+            require(one.message.size() <= max_notification && !one.agent.empty(),
+                    "messages keep their limits");
+        if (!compare_) return;
+        require(got.size() == model_.notifications.size(),
+                "whole notifications, each as often as it was sent");
+        for (std::size_t i = 0; i < got.size(); ++i)
+            require(got[i].agent == model_.notifications[i].name &&
+                        got[i].message == model_.notifications[i].text,
+                    "a notification is what was sent");
+        model_.notifications.clear();
+    }
+    void take_letters() {
+        std::vector<Letter> got;
+        inbox_.take_letters(got);
+        took_ = took_ || !got.empty();
+        for (const Letter& letter : got)
+            read_letter(letter);
+        if (!compare_) return;
+        require(got.size() == std::min<std::size_t>(model_.letters.size(), 4096), "whole letters");
+        for (std::size_t i = 0; i < got.size(); ++i) {
+            const Model::Whole& sent = model_.letters[i];
+            require(static_cast<std::uint8_t>(got[i].kind) == sent.kind && got[i].agent == sent.name &&
+                        got[i].text == sent.text,
+                    "a letter is what was sent");
+        }
+        model_.letters.clear();
+    }
+    [[nodiscard]] const std::string& last() const noexcept { return last_; }
+    [[nodiscard]] bool took() const noexcept { return took_; }
+
+  private:
+    void check_bounds() const {
+        const InboxLimits held = inbox_.held();
+        require(held.unfinished <= limits_.unfinished && held.notifications <= limits_.notifications &&
+                    held.letters <= limits_.letters,
+                "an inbox keeps its limits");
+        if (compare_ || heap_in_use() <= heap_before_) return;
+        // Strings and lists grow by doubling.
+        const std::size_t counted = held.unfinished + held.notifications + held.letters;
+        require(heap_in_use() - heap_before_ <= 2 * counted + 65'536,
+                "what an inbox holds is what it counts");
+    }
+
+    const InboxLimits limits_;
+    const bool compare_;
+    const std::size_t heap_before_;
+    NotificationInbox inbox_;
+    Model model_;
+    std::string last_;
+    bool took_ = false;
+};
+
+/// Two instances of one agent, and others.
+Header sender(std::uint8_t which) {
+    static constexpr const char* names[] = {"alpha", "alpha", "b", "mallory"};
+    Header header;
+    header.nonce = which & 3;
+    header.name = names[which & 3];
+    return header;
+}
+
+/// A whole message, cut by the real encoder, its fragments in one of a few orders.
+void honest_message(Feed& feed, Course& course) {
+    const Header from = sender(feed.number<std::uint8_t>());
+    OutNotification out;
+    out.kind = static_cast<MessageKind>(1 + feed.number<std::uint8_t>() % 5);
+    const auto id = feed.number<std::uint8_t>();
+    const auto order = feed.number<std::uint8_t>();
+    const std::size_t size = 40 + from.name.size() + feed.number<std::uint8_t>();
+    const std::size_t length = feed.number<std::uint16_t>() % 2000;
+    out.message = std::string(feed.take(length));
+    out.message.resize(length, 'z');
+    out.start(from.name, from.nonce, id, 0);
+    std::vector<std::string> fragments;
+    for (bool more = true; more; more = out.advance(out)) {
+        std::string buffer(size, '\0');
+        buffer.resize(out.fill(out, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}));
+        fragments.push_back(std::move(buffer));
+    }
+    if (order & 1) std::reverse(fragments.begin(), fragments.end());
+    if (order & 2)
+        std::rotate(fragments.begin(), fragments.begin() + order % fragments.size(), fragments.end());
+    if (order & 4) fragments.pop_back();
+    for (const std::string& fragment : fragments)
+        course.fragment(fragment);
+}
+
+void crafted_fragment(Feed& feed, Course& course) {
+    const auto lies = feed.number<std::uint8_t>();
+    Header header = sender(feed.number<std::uint8_t>());
+    header.kind = lies & 1 ? feed.number<std::uint8_t>() : 1;
+    if (lies & 2) header.version = feed.number<std::uint8_t>();
+    if (lies & 4) header.name = feed.take(feed.number<std::uint8_t>());
+    header.id = feed.number<std::uint8_t>();
+    header.total = lies & 8 ? feed.number<std::uint32_t>() : feed.number<std::uint8_t>();
+    header.offset = lies & 16 ? feed.number<std::uint32_t>() : feed.number<std::uint8_t>();
+    course.fragment(fragment_of(header, feed.take(feed.number<std::uint8_t>())));
+}
+
+/// Single bytes with gaps between them: the most pieces for the least input.
+void scattered_fragments(Feed& feed, Course& course) {
+    Header header = sender(feed.number<std::uint8_t>());
+    header.id = feed.number<std::uint8_t>();
+    header.total = feed.number<std::uint32_t>() % (17u << 20);
+    const std::uint32_t stride = 1 + feed.number<std::uint8_t>() % 4;
+    const unsigned count = feed.number<std::uint8_t>();
+    header.offset = feed.number<std::uint16_t>();
+    for (unsigned i = 0; i < count; ++i, header.offset += stride)
+        course.fragment(fragment_of(header, "x"));
+}
+
+void damaged_fragment(Feed& feed, Course& course) {
+    std::string bytes = course.last();
+    if (bytes.empty()) return;
+    bytes[feed.number<std::uint16_t>() % bytes.size()] ^= static_cast<char>(feed.number<std::uint8_t>());
+    const auto cut = feed.number<std::uint8_t>();
+    if (cut & 1) bytes.resize(bytes.size() - std::min<std::size_t>(bytes.size(), cut));
+    course.fragment(bytes);
+}
+
+}  // namespace
+
+bool fuzz_fragments(std::string_view input) {
+    Course course({}, true);
+    Feed feed(input);
+    while (!feed.empty())
+        course.fragment(std::string(feed.take(feed.number<std::uint16_t>())));
+    course.take_notifications();
+    course.take_letters();
+    return course.took();
+}
+
+bool fuzz_control(std::string_view input) {
+    Feed feed(input);
+    const bool tight = feed.number<std::uint8_t>() & 1;
+    Course course(tight ? InboxLimits{20'000, 20'000, 20'000} : InboxLimits{}, !tight);
+    for (int steps = 0; !feed.empty() && steps < 64; ++steps) {
+        switch (feed.number<std::uint8_t>() % 8) {
+            case 0:
+            case 1:
+                honest_message(feed, course);
+                break;
+            case 2:
+            case 3:
+                crafted_fragment(feed, course);
+                break;
+            case 4:
+                scattered_fragments(feed, course);
+                break;
+            case 5:
+                damaged_fragment(feed, course);
+                break;
+            case 6:
+                course.fragment(std::string(course.last()));
+                break;
+            default:
+                course.take_notifications();
+                course.take_letters();
+        }
+    }
+    course.take_notifications();
+    course.take_letters();
+    return course.took();
+}
+
+}  // namespace railyard::fuzz

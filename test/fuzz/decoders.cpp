@@ -1,0 +1,146 @@
+// The decoders, each on its own. Every format has one way to say a thing, so what was taken must come out of
+// the encoder as it was.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/crc32.h"
+#include "common/wire.h"
+#include "engine/envelope.h"
+#include "engine/introduction.h"
+#include "engine/metadata.h"
+#include "engine/request.h"
+#include "host/metadata_exchange.h"
+#include "host/peer_blob.h"
+#include "targets.h"
+
+namespace railyard::fuzz {
+namespace {
+
+constexpr const char* round_trip = "what a decoder took, its encoder makes again";
+
+/// The first bit of an input says whether the envelope, whose checksum no mutation survives, is put around
+/// the rest here.
+std::string enveloped(EnvelopeKind kind, std::string_view input) {
+    Feed feed(input);
+    const bool bare = feed.number<std::uint8_t>() & 1;
+    const std::string_view rest = feed.rest();
+    return bare ? seal(kind, rest) : std::string(rest);
+}
+
+}  // namespace
+
+bool fuzz_connection(std::string_view input) {
+    const std::string bytes = enveloped(EnvelopeKind::connection, input);
+    const auto info = unless_refused([&] { return decode_connection(bytes); });
+    if (!info) return false;
+    require(encode(*info) == bytes, round_trip);
+    require(!info->agent.empty() && info->agent.size() <= max_agent_name,
+            "an agent's name has 1 to 1024 bytes");
+    require(!info->rails.empty(), "a peer has rails");
+    return true;
+}
+
+bool fuzz_memory(std::string_view input) {
+    const std::string bytes = enveloped(EnvelopeKind::memory, input);
+    const auto info = unless_refused([&] { return decode_memory(bytes); });
+    if (!info) return false;
+    require(encode(*info) == bytes, round_trip);
+    require(info->length <= UINT64_MAX - info->address, "a range does not wrap");
+    require(info->rails.size() == info->keys.size(), "each rail has a key");
+    for (std::size_t i = 1; i < info->rails.size(); ++i)
+        require(info->rails[i - 1] < info->rails[i], "rails grow");
+    return true;
+}
+
+bool fuzz_introduction(std::string_view input) {
+    Feed feed(input);
+    std::string bytes;
+    if (feed.number<std::uint8_t>() & 1) {
+        WireWriter writer(bytes);
+        writer.bytes(seal(EnvelopeKind::connection, feed.take(feed.number<std::uint16_t>())));
+    }
+    bytes += feed.rest();
+    const auto introduction = unless_refused([&] { return decode_introduction(bytes); });
+    if (!introduction) return false;
+    require(encode(*introduction) == bytes, round_trip);
+    for (const RailPair pair : introduction->pairs)
+        require(pair.local < introduction->sender.rails.size(), "pairs name rails of their sender");
+    return true;
+}
+
+bool fuzz_acknowledgement(std::string_view input) {
+    const auto decoded = unless_refused([&] { return decode_acknowledgement(input); });
+    if (!decoded) return false;
+    require(encode_acknowledgement(decoded->introduced_nonce, decoded->pairs) == input, round_trip);
+    return true;
+}
+
+bool fuzz_request(std::string_view input) {
+    const auto request = unless_refused([&] { return decode_request(input); });
+    if (!request) return false;
+    require(encode(*request) == input, round_trip);
+    for (const RequestPiece& piece : request->pieces) {
+        require(piece.token < request->tokens.size() && piece.memory < request->memories.size(),
+                "indices are in range");
+        require(piece.length != 0 && piece.length <= UINT64_MAX - piece.theirs &&
+                    piece.length <= UINT64_MAX - piece.ours,
+                "pieces do not wrap");
+    }
+    for (const RequestMemory& memory : request->memories)
+        require(!memory.rails.empty() && memory.rails.size() == memory.keys.size(), "memories have keys");
+    return true;
+}
+
+bool fuzz_answer(std::string_view input) {
+    const auto answer = unless_refused([&] { return decode_answer(input); });
+    if (!answer) return false;
+    require(encode(*answer) == input, round_trip);
+    require(answer->status != Status::in_progress && answer->status != Status::not_posted,
+            "an answer is an end");
+    return true;
+}
+
+bool fuzz_peer_blob(std::string_view input) {
+    Feed feed(input);
+    const bool bare = feed.number<std::uint8_t>() & 1;
+    std::string blob(feed.rest());
+    if (bare) {
+        std::string whole = "RYPEER";
+        WireWriter writer(whole);
+        writer.number(std::uint16_t{1});
+        writer.number(std::uint64_t{blob.size()});
+        whole += blob;
+        writer.number(crc32(whole));
+        blob = whole;
+    }
+    const auto description = unless_refused([&] { return host::decode(blob); });
+    if (!description) return false;
+    require(host::encode(*description) == blob, round_trip);
+    return true;
+}
+
+/// What arrives on the socket over which two hosts exchange their metadata, and then its end.
+bool fuzz_frame(std::string_view input) {
+    constexpr std::size_t most = std::size_t{1} << 16;
+    constexpr auto limit = std::chrono::seconds(5);
+    if (input.size() > most) return false;  // what the socket takes without a reader
+    int ends[2];
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a socket pair is to be had");
+    host::Channel reader(ends[0]);
+    require(write(ends[1], input.data(), input.size()) == static_cast<ssize_t>(input.size()),
+            "the socket takes the input");
+    close(ends[1]);
+    bool taken = false;
+    try {
+        for (;;) {
+            require(reader.receive(limit, most).size() <= most, "the limit holds");
+            taken = true;
+        }
+    } catch (const Error& error) {
+        require(error.status() == Status::mismatch || error.status() == Status::remote_disconnect,
+                "a bad frame or the end, and no wait for more");
+    }
+    return taken;
+}
+
+}  // namespace railyard::fuzz

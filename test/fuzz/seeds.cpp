@@ -1,0 +1,150 @@
+// Inputs for the start, made by the real encoders: what corpus/ holds.
+#include "common/wire.h"
+#include "engine/introduction.h"
+#include "engine/metadata.h"
+#include "engine/notification.h"
+#include "engine/request.h"
+#include "host/peer_blob.h"
+#include "targets.h"
+
+namespace railyard::fuzz {
+namespace {
+
+using Inputs = std::map<std::string, std::string>;
+
+/// What is in front of an envelope's payload.
+constexpr std::size_t envelope_header = 4 + 1 + 1 + 4 + 4;
+
+ConnectionInfo connection(std::size_t rails) {
+    ConnectionInfo info{"alpha", 0x1122334455667788, "efa-direct", {}};
+    for (std::size_t i = 0; i < rails; ++i)
+        info.rails.push_back("address-" + std::to_string(i) + std::string(i, '\xfe'));
+    return info;
+}
+
+MemoryInfo memory() {
+    MemoryInfo info;
+    info.nonce = 0x1122334455667788;
+    info.provider = "tcp";
+    info.address = 0x7f0000001000;
+    info.length = 1 << 20;
+    info.rails = {0, 2};
+    info.keys = {{0xdeadbeef, 0}, {0xfeedface, 0x7f0000001000}};
+    return info;
+}
+
+MemoryInfo staged_memory() {
+    MemoryInfo info = memory();
+    info.rails.clear();
+    info.keys.clear();
+    info.staged = true;
+    info.token = 77;
+    return info;
+}
+
+/// As it is, and as payload that gets its envelope from the target.
+Inputs enveloped(const std::string& name, const std::string& sealed) {
+    return {{name + "-whole", '\0' + sealed}, {name + "-payload", '\1' + sealed.substr(envelope_header)}};
+}
+
+Inputs introductions() {
+    const std::vector<RailPair> pairs{{0, 0}, {1, 3}};
+    const Introduction introduction{connection(2), pairs};
+    const std::string sealed = encode(introduction.sender), whole = encode(introduction);
+    std::string parts = "\1";
+    WireWriter writer(parts);
+    writer.number(static_cast<std::uint16_t>(sealed.size() - envelope_header));
+    parts += sealed.substr(envelope_header) + whole.substr(4 + sealed.size());
+    return {{"whole", '\0' + whole}, {"parts", parts}};
+}
+
+Request request(RequestKind kind) {
+    Request made;
+    made.id = 9;
+    made.kind = kind;
+    made.tokens = {7, 8};
+    if (kind == RequestKind::flush) return made;
+    made.memories = {{{0, 3}, {{11, 0}, {12, 0x1000}}}};
+    made.pieces = {{0x1000, 0x2000, 100, 1, 0}, {0x5000, 0x6000, 1, 0, 0}};
+    return made;
+}
+
+Inputs peer_blobs() {
+    const std::string whole =
+        host::encode({"alpha", "RAILYARD", "info", {{0x1000, 64, 0, "m"}, {0, 0, 2, ""}}});
+    constexpr std::size_t before = 6 + 2 + 8, behind = 4;
+    return {{"whole", '\0' + whole}, {"body", '\1' + whole.substr(before, whole.size() - before - behind)}};
+}
+
+std::string frame(const std::string& message) {
+    std::string bytes = "RYX1";
+    WireWriter writer(bytes);
+    writer.number(std::uint64_t{message.size()});
+    return bytes + message;
+}
+
+/// Each fragment with its length in front, as the target takes them.
+std::string fragments(MessageKind kind, const std::string& text, std::size_t size, std::uint64_t id) {
+    const std::string agent = "alpha";
+    OutNotification out;
+    out.kind = kind;
+    out.message = text;
+    out.start(agent, 5, id, 0);
+    std::string all;
+    WireWriter writer(all);
+    for (bool more = true; more; more = out.advance(out)) {
+        std::string buffer(size, '\0');
+        buffer.resize(out.fill(out, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}));
+        writer.number(static_cast<std::uint16_t>(buffer.size()));
+        all += buffer;
+    }
+    return all;
+}
+
+/// Programs of the target: steps with their operands, see control.cpp.
+Inputs courses() {
+    using namespace std::string_literals;
+    const std::string honest = "\0\1\0\3\1\20\144\0hello, this is a notification of one hundred bytes"s;
+    const std::string letter = "\0\0\3\4\2\40\60\0an answer that is none"s;
+    const std::string crafted = "\2\0\2\7\12\0\5abcde"s, rest = "\2\0\2\7\12\5\5fghij"s;
+    const std::string scattered = "\4\3\1\0\4\0\0\1\200\0\0"s;
+    const std::string damaged = "\5\3\0\377\0"s, again = "\6"s, take = "\7"s;
+    return {{"honest", '\0' + honest + letter + take},
+            {"crafted", '\0' + crafted + again + rest + take + crafted + damaged},
+            {"tight", '\1' + scattered + honest + crafted + scattered}};
+}
+
+}  // namespace
+
+Inputs seeds(const std::string& target) {
+    const std::vector<RailPair> pairs{{0, 0}, {1, 3}};
+    if (target == "connection") return enveloped("two-rails", encode(connection(2)));
+    if (target == "introduction") return introductions();
+    if (target == "acknowledgement") return {{"two-pairs", encode_acknowledgement(5, pairs)}};
+    if (target == "answer")
+        return {{"ok", encode(Answer{9, Status::ok})}, {"error", encode(Answer{10, Status::not_allowed})}};
+    if (target == "peer_blob") return peer_blobs();
+    if (target == "frame")
+        return {{"two", frame("hello") + frame("")}, {"short", frame("hello").substr(0, 14)}};
+    if (target == "control") return courses();
+    Inputs inputs;
+    if (target == "memory") {
+        inputs = enveloped("two-rails", encode(memory()));
+        inputs.merge(enveloped("staged", encode(staged_memory())));
+    }
+    if (target == "request") {
+        inputs = {{"write", encode(request(RequestKind::write))},
+                  {"read", encode(request(RequestKind::read))},
+                  {"flush", encode(request(RequestKind::flush))}};
+    }
+    if (target == "fragments") {
+        const std::string text(150, 'n');
+        inputs = {{"notification", fragments(MessageKind::notify, text, 100, 1)},
+                  {"letter", fragments(MessageKind::answer, encode(Answer{9, Status::ok}), 100, 2)},
+                  {"both", fragments(MessageKind::notify, text, 200, 1) +
+                               fragments(MessageKind::notify, text, 80, 2)}};
+    }
+    return inputs;
+}
+
+}  // namespace railyard::fuzz
