@@ -22,6 +22,23 @@ EngineConfig checked(EngineConfig config) {
     return config;
 }
 
+/// Else its control messages would be refused there and ours here, without a word to whoever waits for them.
+void require_same_secret(const MessageAuth& auth, const ConnectionInfo& info) {
+    const char* wrong = nullptr;
+    if (!auth.on()) {
+        if (!info.tag.empty()) wrong = "set there and not here";
+    } else if (info.tag.empty()) {
+        wrong = "set here and not there";
+    } else if (!auth.valid(MessageAuth::Use::connection_info, signed_part(info), info.tag)) {
+        wrong = "another one there than here";
+    }
+    if (wrong) {
+        throw Error(Status::mismatch, "connection info of agent \"" + info.agent +
+                                          "\" refused: cluster_secret is " + wrong +
+                                          "; it has to be the same on every engine");
+    }
+}
+
 }  // namespace
 
 Engine::Impl::Impl(EngineConfig config)
@@ -74,7 +91,12 @@ std::shared_ptr<Peer> Engine::Impl::require_peer(const std::string& agent) const
 }
 
 ConnectionInfo Engine::Impl::own_connection_info() const {
-    return {config_.agent_name, nonce_, rails_->provider(), rails_->addresses()};
+    ConnectionInfo info{config_.agent_name, nonce_, rails_->provider(), rails_->addresses()};
+    if (auth_.on()) {
+        const MessageAuth::Tag tag = auth_.tag(MessageAuth::Use::connection_info, signed_part(info));
+        info.tag.assign(tag.begin(), tag.end());
+    }
+    return info;
 }
 
 void Engine::Impl::load_connection_info(const std::string& agent, std::string_view bytes) {
@@ -93,6 +115,7 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
                                           ", ours is " + rails_->provider() +
                                           ": set the same provider on both sides");
     }
+    require_same_secret(auth_, info);
     const std::shared_ptr<Peer> old = peers_.put(std::move(info), rails_);
     if (!old) return;
     transfers_.stop_transfers_to(*old, Status::remote_disconnect);
@@ -167,7 +190,7 @@ void Engine::Impl::queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind
 void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept {
     message->path = route.path;
     message->start(config_.agent_name, nonce_, next_message_id_.fetch_add(1, std::memory_order_relaxed),
-                   route.address);
+                   route.address, message->peer->nonce(), &auth_);
     messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
     route.rail->send(*message.release());
     wake();

@@ -16,6 +16,7 @@
 #include "common/mutex.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
+#include "engine/message_auth.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
 #include "engine/progress_thread.h"
@@ -171,7 +172,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     /// Grows with every deregistration; a transfer that has seen the current value need not look again.
     std::atomic<std::uint64_t> registration_epoch_{0};
     RateModel rates_;
-    NotificationInbox inbox_;
+    const MessageAuth auth_{config_.params.cluster_secret};
+    NotificationInbox inbox_{{}, nonce_, &auth_};
     /// Sent notifications: freed outside of the rails' roles, because the last one gives its peer back.
     MpscList<OutMessage> sent_messages_;
     // Teardown runs upwards: the thread, the rails (whose endpoints may still write to transfers), then the

@@ -9,7 +9,7 @@ namespace railyard {
 
 enum class EnvelopeKind : std::uint8_t { connection = 1, memory = 2 };
 
-inline constexpr std::uint8_t wire_version = 3;
+inline constexpr std::uint8_t wire_version = 4;
 
 [[nodiscard]] std::string seal(EnvelopeKind kind, std::string_view payload);
 /// The payload inside `sealed`, not copied. Throws Error{mismatch} saying what is wrong: not ours, another

@@ -3,6 +3,7 @@
 #include "common/status.h"
 #include "common/wire.h"
 #include "engine/envelope.h"
+#include "engine/message_auth.h"
 
 namespace railyard {
 namespace {
@@ -40,7 +41,7 @@ void read_keys(WireReader& reader, const char* what, std::vector<std::uint16_t>&
     }
 }
 
-std::string encode(const ConnectionInfo& info) {
+std::string signed_part(const ConnectionInfo& info) {
     std::string payload;
     WireWriter writer(payload);
     writer.bytes(info.agent);
@@ -49,6 +50,12 @@ std::string encode(const ConnectionInfo& info) {
     writer.number(static_cast<std::uint16_t>(info.rails.size()));
     for (const std::string& address : info.rails)
         writer.bytes(address);
+    return payload;
+}
+
+std::string encode(const ConnectionInfo& info) {
+    std::string payload = signed_part(info);
+    WireWriter(payload).bytes(info.tag);
     return seal(EnvelopeKind::connection, payload);
 }
 
@@ -62,7 +69,9 @@ ConnectionInfo decode_connection(std::string_view sealed) {
     require_consistent(reader.ok() && rails > 0 && rails <= max_rails, "connection info");
     for (int i = 0; i < rails && reader.ok(); ++i)
         info.rails.emplace_back(reader.bytes(max_address));
+    info.tag = reader.bytes(MessageAuth::tag_size);
     require_consistent(reader.whole() && !info.agent.empty(), "connection info");
+    require_consistent(info.tag.empty() || info.tag.size() == MessageAuth::tag_size, "connection info");
     return info;
 }
 

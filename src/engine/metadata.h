@@ -21,6 +21,7 @@ struct ConnectionInfo {
     std::uint64_t nonce = 0;
     std::string provider;
     std::vector<std::string> rails;  ///< raw endpoint addresses by rail index
+    std::string tag{};               ///< over all of the above, by MessageAuth; empty without a secret
 };
 
 struct MemoryInfo {
@@ -45,6 +46,8 @@ void write_keys(WireWriter& writer, const std::vector<std::uint16_t>& rails,
 void read_keys(WireReader& reader, const char* what, std::vector<std::uint16_t>& rails,
                std::vector<RemoteKey>& keys);
 
+/// What the tag of connection info is over.
+[[nodiscard]] std::string signed_part(const ConnectionInfo& info);
 [[nodiscard]] std::string encode(const ConnectionInfo& info);
 [[nodiscard]] std::string encode(const MemoryInfo& info);
 /// Hostile input is fine: throws Error{mismatch} with the reason, allocates no more than the input's size

@@ -13,8 +13,12 @@ namespace railyard {
 namespace {
 
 constexpr std::uint16_t magic = 0x5259;
-/// magic, version, type, nonce, id, total, offset, name length
-constexpr std::size_t fixed_header = 2 + 1 + 1 + 8 + 8 + 4 + 4 + 2;
+/// magic, version, type, signature, nonce, receiver, id, total, offset, name length
+constexpr std::size_t fixed_header = 2 + 1 + 1 + 1 + 8 + 8 + 8 + 4 + 4 + 2;
+/// What is behind the payload.
+constexpr std::uint8_t no_signature = 0, hmac_sha256 = 1;
+/// At least so much is between two lines in the log about refusals for one reason.
+constexpr std::uint64_t complaint_pause_ns = 1'000'000'000;
 /// What a message costs besides its bytes, unfinished or waiting to be taken.
 constexpr std::size_t message_overhead = 256;
 constexpr std::size_t max_letter = std::size_t{1} << 20;
@@ -26,6 +30,10 @@ constexpr std::uint64_t sweep_pause_ns = 1'000'000'000;
 
 std::size_t cost(const std::string& agent, const std::string& message) noexcept {
     return message_overhead + agent.size() + message.size();
+}
+
+std::string_view as_text(std::span<const std::byte> bytes) noexcept {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 template <class Integer>
@@ -44,10 +52,12 @@ OutNotification::OutNotification() {
     advance = advance_one;
 }
 
-void OutNotification::start(const std::string& agent, std::uint64_t nonce, std::uint64_t id,
-                            PeerAddress to) noexcept {
+void OutNotification::start(const std::string& agent, std::uint64_t nonce, std::uint64_t id, PeerAddress to,
+                            std::uint64_t receiver, const MessageAuth* auth) noexcept {
     agent_ = &agent;
+    auth_ = auth;
     nonce_ = nonce;
+    receiver_ = receiver;
     id_ = id;
     offset_ = filled_ = 0;
     destination = to;
@@ -63,13 +73,16 @@ std::size_t OutNotification::header_size() const noexcept {
 
 std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buffer) noexcept {
     auto& self = static_cast<OutNotification&>(out);
-    const std::size_t room = buffer.size() - self.header_size();
+    const std::size_t tag_size = self.is_signed() ? MessageAuth::tag_size : 0;
+    const std::size_t room = buffer.size() - self.header_size() - tag_size;
     const std::size_t length = std::min(room, self.message.size() - self.offset_);
     std::byte* at = buffer.data();
     at = put_number(at, magic);
     at = put_number(at, control_version);
     at = put_number(at, static_cast<std::uint8_t>(self.kind));
+    at = put_number(at, self.is_signed() ? hmac_sha256 : no_signature);
     at = put_number(at, self.nonce_);
+    at = put_number(at, self.receiver_);
     at = put_number(at, self.id_);
     at = put_number(at, static_cast<std::uint32_t>(self.message.size()));
     at = put_number(at, self.offset_);
@@ -77,7 +90,11 @@ std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buf
     std::memcpy(at, self.agent_->data(), self.agent_->size());
     std::memcpy(at + self.agent_->size(), self.message.data() + self.offset_, length);
     self.filled_ = static_cast<std::uint32_t>(length);
-    return self.header_size() + length;
+    const std::size_t size = self.header_size() + length;
+    if (!self.is_signed()) return size;
+    const MessageAuth::Tag tag = self.auth_->tag(MessageAuth::Use::fragment, as_text(buffer.first(size)));
+    std::memcpy(buffer.data() + size, tag.data(), tag.size());
+    return size + tag.size();
 }
 
 bool OutNotification::advance_one(OutMessage& out) noexcept {
@@ -89,12 +106,14 @@ bool OutNotification::advance_one(OutMessage& out) noexcept {
 struct NotificationInbox::Fragment {
     Key key;
     MessageKind kind = MessageKind::notify;
+    std::uint8_t signature = no_signature;
+    std::uint64_t receiver = 0;
     std::uint32_t total = 0;
     std::uint32_t offset = 0;
     std::string_view agent;
     std::string_view payload;
 
-    /// False for anything but a whole, consistent fragment.
+    /// False for anything but a whole, consistent fragment; `bytes` are without the tag.
     bool parse(std::string_view bytes) {
         WireReader reader(bytes);
         const bool ours =
@@ -104,7 +123,9 @@ struct NotificationInbox::Fragment {
             type > static_cast<std::uint8_t>(MessageKind::ping))
             return false;
         kind = static_cast<MessageKind>(type);
+        signature = reader.number<std::uint8_t>();
         key.first = reader.number<std::uint64_t>();
+        receiver = reader.number<std::uint64_t>();
         key.second = reader.number<std::uint64_t>();
         total = reader.number<std::uint32_t>();
         offset = reader.number<std::uint32_t>();
@@ -112,24 +133,61 @@ struct NotificationInbox::Fragment {
         if (!ours || !reader.ok() || name_length == 0 || name_length > max_agent_name) return false;
         agent = reader.raw(name_length);
         payload = reader.rest();
+        if (!reader.ok() || signature > hmac_sha256) return false;
+        if (signature == hmac_sha256 && payload.size() >= MessageAuth::tag_size)
+            payload.remove_suffix(MessageAuth::tag_size);
         const std::size_t limit = kind == MessageKind::notify ? max_notification : max_letter;
-        if (!reader.ok() || total > limit || offset > total || payload.size() > total - offset) return false;
+        if (total > limit || offset > total || payload.size() > total - offset) return false;
         return !payload.empty() || total == 0;
     }
 };
 
+/// Nothing is believed of a fragment, not even its length fields, before its tag is found right.
+NotificationInbox::Refusal NotificationInbox::read(std::string_view bytes,
+                                                   Fragment& fragment) const noexcept {
+    const bool must_be_signed = auth_ && auth_->on();
+    if (must_be_signed) {
+        if (bytes.size() < MessageAuth::tag_size) return Refusal::tag;
+        const std::size_t size = bytes.size() - MessageAuth::tag_size;
+        if (!auth_->valid(MessageAuth::Use::fragment, bytes.substr(0, size), bytes.substr(size)))
+            return Refusal::tag;
+    }
+    if (!fragment.parse(bytes)) return Refusal::malformed;
+    if ((fragment.signature == hmac_sha256) != must_be_signed) return Refusal::tag;
+    if (instance_ != 0 && fragment.receiver != instance_) return Refusal::not_for_us;
+    return Refusal::none;
+}
+
 void NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
     try {
         Fragment fragment;
-        if (!fragment.parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) ||
-            !accept(fragment)) {
-            RAILYARD_LOG(warn, "control",
-                         "refused a message of %zu bytes: not a consistent fragment, or too much waits",
-                         bytes.size());
-        }
+        Refusal refusal = read(as_text(bytes), fragment);
+        if (refusal == Refusal::none && !accept(fragment)) refusal = Refusal::contradicts;
+        if (refusal != Refusal::none) complain(refusal, bytes.size());
     } catch (const std::exception& error) {
         RAILYARD_LOG(error, "control", "lost a notification fragment: %s", error.what());
     }
+}
+
+void NotificationInbox::complain(Refusal refusal, std::size_t bytes) noexcept {
+    static constexpr const char* reasons[] = {
+        "", "not a consistent fragment of a control message of this version",
+        "it contradicts what has come of its message, or too much waits",
+        "it is for another instance than this one",
+        "it has no valid tag: cluster_secret is not the same on its sender and here"};
+    static_assert(std::size(reasons) == static_cast<std::size_t>(Refusal::count));
+    Complaint& complaint = complaints_[static_cast<std::size_t>(refusal)];
+    const std::uint64_t now = now_ns();
+    std::uint64_t before = complaint.said_at.load(std::memory_order_relaxed);
+    if ((before != 0 && now - before < complaint_pause_ns) ||
+        !complaint.said_at.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
+        complaint.unsaid.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+    RAILYARD_LOG(warn, "control",
+                 "refused a message of %zu bytes: %s (and %llu more for that reason since the last line)",
+                 bytes, reasons[static_cast<std::size_t>(refusal)],
+                 static_cast<unsigned long long>(complaint.unsaid.exchange(0, std::memory_order_relaxed)));
 }
 
 std::size_t NotificationInbox::Partial::held() const noexcept {

@@ -1,6 +1,8 @@
 // Notifications on the wire: cutting messages into fragments and putting them together again.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -14,6 +16,7 @@
 #include "common/mutex.h"
 #include "engine/engine.h"
 #include "engine/fragment_pieces.h"
+#include "engine/message_auth.h"
 #include "engine/recent_messages.h"
 #include "rail/rail.h"
 #include "rail/work.h"
@@ -24,7 +27,7 @@ namespace railyard {
 inline constexpr std::size_t max_notification = std::size_t{16} << 20;
 
 /// Of the header of control messages; another one is refused.
-inline constexpr std::uint8_t control_version = 1;
+inline constexpr std::uint8_t control_version = 2;
 
 enum class MessageKind : std::uint8_t {
     notify = 1,
@@ -52,8 +55,11 @@ class MessageRetry {
 /// Reusing it for a message that is no longer than an earlier one allocates nothing.
 struct OutNotification : OutMessage {
     OutNotification();
-    /// Readies `message` for sending. `agent` is the sender's name; it must outlive the sending.
-    void start(const std::string& agent, std::uint64_t nonce, std::uint64_t id, PeerAddress to) noexcept;
+    /// Readies `message` for sending. `agent` and `nonce` are the sender's, `receiver` is the instance that
+    /// it is for. With `auth`, where that has a secret, each fragment is signed. What is given by reference
+    /// or pointer must outlive the sending.
+    void start(const std::string& agent, std::uint64_t nonce, std::uint64_t id, PeerAddress to,
+               std::uint64_t receiver = 0, const MessageAuth* auth = nullptr) noexcept;
 
     std::string message;
     MessageKind kind = MessageKind::notify;
@@ -64,15 +70,18 @@ struct OutNotification : OutMessage {
     Path* path = nullptr;        ///< the one it is on
     std::uint32_t attempts = 0;  ///< on paths that have failed; the owner's to reset
     /// Ends it on another path again from its start, as the same message: peers take it once.
-    void restart(PeerAddress to) noexcept { start(*agent_, nonce_, id_, to); }
+    void restart(PeerAddress to) noexcept { start(*agent_, nonce_, id_, to, receiver_, auth_); }
 
   private:
-    std::size_t header_size() const noexcept;
+    [[nodiscard]] std::size_t header_size() const noexcept;
+    [[nodiscard]] bool is_signed() const noexcept { return auth_ && auth_->on(); }
     static std::size_t fill_next(OutMessage& message, std::span<std::byte> buffer) noexcept;
     static bool advance_one(OutMessage& message) noexcept;
 
     const std::string* agent_ = nullptr;
+    const MessageAuth* auth_ = nullptr;
     std::uint64_t nonce_ = 0;
+    std::uint64_t receiver_ = 0;
     std::uint64_t id_ = 0;
     std::uint32_t offset_ = 0;
     std::uint32_t filled_ = 0;
@@ -98,7 +107,12 @@ struct InboxLimits {
 /// taken. Hostile input is refused with a line in the log. Any thread.
 class NotificationInbox final : public ControlSink {
   public:
-    explicit NotificationInbox(InboxLimits limits = {}) : limits_(limits) {}
+    /// `instance`: ours; messages for others are refused, 0 takes any. `auth` outlives the inbox; where it
+    /// has a secret, messages that are not signed with it are refused, else those that are signed.
+    explicit NotificationInbox(InboxLimits limits = {}, std::uint64_t instance = 0,
+                               const MessageAuth* auth = nullptr)
+        : limits_(limits), instance_(instance), auth_(auth) {}
+    [[nodiscard]] const MessageAuth* auth() const noexcept { return auth_; }
     void on_control(std::span<const std::byte> fragment) noexcept override;
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
@@ -123,7 +137,15 @@ class NotificationInbox final : public ControlSink {
         [[nodiscard]] std::size_t held() const noexcept;
     };
     struct Fragment;
+    /// Why a fragment was not taken; an index into their texts, and into what limits their lines in the log.
+    enum class Refusal : std::uint8_t { none, malformed, contradicts, not_for_us, tag, count };
+    struct Complaint {
+        std::atomic<std::uint64_t> said_at{0};  // ns
+        std::atomic<std::uint64_t> unsaid{0};
+    };
 
+    Refusal read(std::string_view bytes, Fragment& fragment) const noexcept;
+    void complain(Refusal refusal, std::size_t bytes) noexcept;
     bool accept(const Fragment& fragment);
     bool add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -132,6 +154,9 @@ class NotificationInbox final : public ControlSink {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     const InboxLimits limits_;
+    const std::uint64_t instance_;
+    const MessageAuth* const auth_;
+    std::array<Complaint, static_cast<std::size_t>(Refusal::count)> complaints_;
     mutable Mutex mutex_;
     InboxLimits held_ ABSL_GUARDED_BY(mutex_){0, 0, 0};
     std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);

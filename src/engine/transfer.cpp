@@ -55,7 +55,8 @@ void Transfer::finish_data() noexcept {
     const ControlRoute route = peer->control_route();
     notification.path = route.path;
     notification.attempts = 0;
-    notification.start(*own_agent, own_nonce, notification_id, route.address);
+    notification.start(*own_agent, own_nonce, notification_id, route.address, peer->nonce(),
+                       own_inbox->auth());
     route.rail->send(notification);
 }
 

@@ -32,38 +32,68 @@ std::span<const std::byte> as_bytes(std::string_view text) {
     return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+/// Nothing on a machine that cannot sign.
+const char* secret_text(const char* text) {
+    return find_libcrypto().functions ? text : "";
+}
+
+/// The instance that the inbox belongs to.
+constexpr std::uint64_t us = 5;
+
 struct Header {
     std::uint8_t version = control_version;
     std::uint8_t kind = 1;
+    std::uint8_t signature = 0;
     std::uint64_t nonce = 0;
+    std::uint64_t receiver = us;
     std::uint64_t id = 0;
     std::uint32_t total = 0;
     std::uint32_t offset = 0;
     std::string name;
 };
 
-std::string fragment_of(const Header& header, std::string_view payload) {
+/// Signed where there is a secret, whatever the header says about it.
+std::string fragment_of(const Header& header, std::string_view payload, const MessageAuth& auth) {
     std::string bytes = "YR";
     WireWriter writer(bytes);
     writer.number(header.version);
     writer.number(header.kind);
+    writer.number(header.signature);
     writer.number(header.nonce);
+    writer.number(header.receiver);
     writer.number(header.id);
     writer.number(header.total);
     writer.number(header.offset);
     writer.number(static_cast<std::uint16_t>(header.name.size()));
-    return bytes + header.name + std::string(payload);
+    bytes += header.name;
+    bytes += payload;
+    if (!auth.on()) return bytes;
+    const MessageAuth::Tag tag = auth.tag(MessageAuth::Use::fragment, bytes);
+    return bytes.append(tag.begin(), tag.end());
 }
 
 /// What must come of fragments, byte for byte.
 class Model {
   public:
+    explicit Model(const MessageAuth& auth) : auth_(auth) {}
     void fragment(std::string_view bytes) {
+        if (auth_.on()) {
+            if (bytes.size() < 32) return;
+            const std::string_view tag = bytes.substr(bytes.size() - 32);
+            bytes.remove_suffix(32);
+            const MessageAuth::Tag right = auth_.tag(MessageAuth::Use::fragment, bytes);
+            if (!std::equal(right.begin(), right.end(), tag.begin(),
+                            [](unsigned char a, char b) { return a == static_cast<unsigned char>(b); }))
+                return;
+        }
         Feed feed(bytes);
-        if (bytes.size() < 30 || feed.take(2) != "YR") return;
+        if (bytes.size() < 39 || feed.take(2) != "YR") return;
         const bool known = feed.number<std::uint8_t>() == control_version;
         const auto kind = feed.number<std::uint8_t>();
-        const auto nonce = feed.number<std::uint64_t>(), id = feed.number<std::uint64_t>();
+        if (feed.number<std::uint8_t>() != (auth_.on() ? 1 : 0)) return;
+        const auto nonce = feed.number<std::uint64_t>(), receiver = feed.number<std::uint64_t>();
+        const auto id = feed.number<std::uint64_t>();
+        if (receiver != us) return;
         const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
         const auto name_size = feed.number<std::uint16_t>();
         if (!known || kind < 1 || kind > 5 || name_size < 1 || name_size > 1024) return;
@@ -103,6 +133,7 @@ class Model {
     void deliver(std::uint8_t kind, const std::string& name, const std::string& text) {
         (kind == 1 ? notifications : letters).push_back({kind, name, text});
     }
+    const MessageAuth& auth_;
     std::map<std::pair<std::uint64_t, std::uint64_t>, Unfinished> unfinished_;
 };
 
@@ -129,35 +160,53 @@ void read_letter(const Letter& letter) {
 /// One inbox and, unless its limits are so tight that it may refuse what is sound, its model.
 class Course {
   public:
-    Course(InboxLimits limits, bool compare)
-        : limits_(limits), compare_(compare), heap_before_(heap_in_use()), inbox_(limits) {}
+    Course(InboxLimits limits, bool compare, const MessageAuth& with)
+        : auth(with), limits_(limits), compare_(compare), inbox_(limits, us, &with), model_(with) {}
+
+    const MessageAuth& auth;
 
     void fragment(const std::string& bytes) {
-        inbox_.on_control(as_bytes(bytes));
+        call([&] { inbox_.on_control(as_bytes(bytes)); });
         if (compare_) model_.fragment(bytes);
         last_ = bytes;
         check_bounds();
     }
     void take_notifications() {
-        std::vector<Notification> got;
-        inbox_.take(got);
-        took_ = took_ || !got.empty();
+        call([&] {
+            std::vector<Notification> got;
+            inbox_.take(got);
+            took_ = took_ || !got.empty();
+            check(got);
+        });
+        model_.notifications.clear();
+    }
+    void take_letters() {
+        call([&] {
+            std::vector<Letter> got;
+            inbox_.take_letters(got);
+            took_ = took_ || !got.empty();
+            check(got);
+        });
+        model_.letters.clear();
+    }
+    [[nodiscard]] const std::string& last() const noexcept { return last_; }
+    [[nodiscard]] bool took() const noexcept { return took_; }
+
+  private:
+    void check(const std::vector<Notification>& got) const {
         for (const Notification& one : got)
             require(one.message.size() <= max_notification && !one.agent.empty(),
                     "messages keep their limits");
         if (!compare_) return;
         require(got.size() == model_.notifications.size(),
                 "whole notifications, each as often as it was sent");
-        for (std::size_t i = 0; i < got.size(); ++i)
-            require(got[i].agent == model_.notifications[i].name &&
-                        got[i].message == model_.notifications[i].text,
+        for (std::size_t i = 0; i < got.size(); ++i) {
+            const Model::Whole& sent = model_.notifications[i];
+            require(got[i].agent == sent.name && got[i].message == sent.text,
                     "a notification is what was sent");
-        model_.notifications.clear();
+        }
     }
-    void take_letters() {
-        std::vector<Letter> got;
-        inbox_.take_letters(got);
-        took_ = took_ || !got.empty();
+    void check(const std::vector<Letter>& got) const {
         for (const Letter& letter : got)
             read_letter(letter);
         if (!compare_) return;
@@ -168,27 +217,27 @@ class Course {
                         got[i].text == sent.text,
                     "a letter is what was sent");
         }
-        model_.letters.clear();
     }
-    [[nodiscard]] const std::string& last() const noexcept { return last_; }
-    [[nodiscard]] bool took() const noexcept { return took_; }
-
-  private:
+    /// What an inbox does is counted, and what is done with it here is not.
+    template <class Call>
+    void call(Call made) {
+        const std::size_t before = heap_in_use();
+        made();
+        heap_ += heap_in_use() - before;  // of either sign
+    }
     void check_bounds() const {
         const InboxLimits held = inbox_.held();
         require(held.unfinished <= limits_.unfinished && held.notifications <= limits_.notifications &&
                     held.letters <= limits_.letters,
                 "an inbox keeps its limits");
-        if (compare_ || heap_in_use() <= heap_before_) return;
         // Strings and lists grow by doubling.
         const std::size_t counted = held.unfinished + held.notifications + held.letters;
-        require(heap_in_use() - heap_before_ <= 2 * counted + 65'536,
-                "what an inbox holds is what it counts");
+        require(heap_ <= 2 * counted + 65'536, "what an inbox holds is what it counts");
     }
 
     const InboxLimits limits_;
     const bool compare_;
-    const std::size_t heap_before_;
+    std::size_t heap_ = 0;  ///< that the inbox has taken
     NotificationInbox inbox_;
     Model model_;
     std::string last_;
@@ -211,11 +260,11 @@ void honest_message(Feed& feed, Course& course) {
     out.kind = static_cast<MessageKind>(1 + feed.number<std::uint8_t>() % 5);
     const auto id = feed.number<std::uint8_t>();
     const auto order = feed.number<std::uint8_t>();
-    const std::size_t size = 40 + from.name.size() + feed.number<std::uint8_t>();
+    const std::size_t size = 72 + from.name.size() + feed.number<std::uint8_t>();
     const std::size_t length = feed.number<std::uint16_t>() % 2000;
     out.message = std::string(feed.take(length));
     out.message.resize(length, 'z');
-    out.start(from.name, from.nonce, id, 0);
+    out.start(from.name, from.nonce, id, 0, us, &course.auth);
     std::vector<std::string> fragments;
     for (bool more = true; more; more = out.advance(out)) {
         std::string buffer(size, '\0');
@@ -239,7 +288,11 @@ void crafted_fragment(Feed& feed, Course& course) {
     header.id = feed.number<std::uint8_t>();
     header.total = lies & 8 ? feed.number<std::uint32_t>() : feed.number<std::uint8_t>();
     header.offset = lies & 16 ? feed.number<std::uint32_t>() : feed.number<std::uint8_t>();
-    course.fragment(fragment_of(header, feed.take(feed.number<std::uint8_t>())));
+    header.signature = course.auth.on() != ((lies & 32) != 0) ? 1 : 0;
+    if (lies & 64) header.receiver = feed.number<std::uint8_t>();
+    static const MessageAuth none, other(secret_text("another secret"));
+    const MessageAuth& auth = lies & 128 ? (course.auth.on() ? other : none) : course.auth;
+    course.fragment(fragment_of(header, feed.take(feed.number<std::uint8_t>()), auth));
 }
 
 /// Single bytes with gaps between them: the most pieces for the least input.
@@ -250,8 +303,9 @@ void scattered_fragments(Feed& feed, Course& course) {
     const std::uint32_t stride = 1 + feed.number<std::uint8_t>() % 4;
     const unsigned count = feed.number<std::uint8_t>();
     header.offset = feed.number<std::uint16_t>();
+    header.signature = course.auth.on() ? 1 : 0;
     for (unsigned i = 0; i < count; ++i, header.offset += stride)
-        course.fragment(fragment_of(header, "x"));
+        course.fragment(fragment_of(header, "x", course.auth));
 }
 
 void damaged_fragment(Feed& feed, Course& course) {
@@ -266,7 +320,8 @@ void damaged_fragment(Feed& feed, Course& course) {
 }  // namespace
 
 bool fuzz_fragments(std::string_view input) {
-    Course course({}, true);
+    static const MessageAuth none;
+    Course course({}, true, none);
     Feed feed(input);
     while (!feed.empty())
         course.fragment(std::string(feed.take(feed.number<std::uint16_t>())));
@@ -277,8 +332,11 @@ bool fuzz_fragments(std::string_view input) {
 
 bool fuzz_control(std::string_view input) {
     Feed feed(input);
-    const bool tight = feed.number<std::uint8_t>() & 1;
-    Course course(tight ? InboxLimits{20'000, 20'000, 20'000} : InboxLimits{}, !tight);
+    static const MessageAuth none, secret(secret_text("the secret of the fuzzed cluster"));
+    const auto setting = feed.number<std::uint8_t>();
+    const bool tight = setting & 1;
+    Course course(tight ? InboxLimits{20'000, 20'000, 20'000} : InboxLimits{}, !tight,
+                  setting & 2 ? secret : none);
     for (int steps = 0; !feed.empty() && steps < 64; ++steps) {
         switch (feed.number<std::uint8_t>() % 8) {
             case 0:

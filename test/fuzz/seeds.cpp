@@ -47,6 +47,14 @@ Inputs enveloped(const std::string& name, const std::string& sealed) {
     return {{name + "-whole", '\0' + sealed}, {name + "-payload", '\1' + sealed.substr(envelope_header)}};
 }
 
+Inputs connections() {
+    Inputs inputs = enveloped("two-rails", encode(connection(2)));
+    ConnectionInfo with_tag = connection(1);
+    with_tag.tag = std::string(32, 't');
+    inputs.merge(enveloped("signed", encode(with_tag)));
+    return inputs;
+}
+
 Inputs introductions() {
     const std::vector<RailPair> pairs{{0, 0}, {1, 3}};
     const Introduction introduction{connection(2), pairs};
@@ -89,7 +97,7 @@ std::string fragments(MessageKind kind, const std::string& text, std::size_t siz
     OutNotification out;
     out.kind = kind;
     out.message = text;
-    out.start(agent, 5, id, 0);
+    out.start(agent, 7, id, 0, 5);
     std::string all;
     WireWriter writer(all);
     for (bool more = true; more; more = out.advance(out)) {
@@ -110,6 +118,7 @@ Inputs courses() {
     const std::string scattered = "\4\3\1\0\4\0\0\1\200\0\0"s;
     const std::string damaged = "\5\3\0\377\0"s, again = "\6"s, take = "\7"s;
     return {{"honest", '\0' + honest + letter + take},
+            {"signed", '\2' + honest + letter + take + crafted + rest + scattered + damaged + take},
             {"crafted", '\0' + crafted + again + rest + take + crafted + damaged},
             {"tight", '\1' + scattered + honest + crafted + scattered}};
 }
@@ -118,7 +127,7 @@ Inputs courses() {
 
 Inputs seeds(const std::string& target) {
     const std::vector<RailPair> pairs{{0, 0}, {1, 3}};
-    if (target == "connection") return enveloped("two-rails", encode(connection(2)));
+    if (target == "connection") return connections();
     if (target == "introduction") return introductions();
     if (target == "acknowledgement") return {{"two-pairs", encode_acknowledgement(5, pairs)}};
     if (target == "answer")
@@ -139,8 +148,8 @@ Inputs seeds(const std::string& target) {
     }
     if (target == "fragments") {
         const std::string text(150, 'n');
-        inputs = {{"notification", fragments(MessageKind::notify, text, 100, 1)},
-                  {"letter", fragments(MessageKind::answer, encode(Answer{9, Status::ok}), 100, 2)},
+        inputs = {{"notification", fragments(MessageKind::notify, text, 110, 1)},
+                  {"letter", fragments(MessageKind::answer, encode(Answer{9, Status::ok}), 110, 2)},
                   {"both", fragments(MessageKind::notify, text, 200, 1) +
                                fragments(MessageKind::notify, text, 80, 2)}};
     }

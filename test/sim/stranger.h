@@ -26,9 +26,10 @@ inline std::vector<IntroducedPair> introduced(const std::vector<RailPair>& pairs
     return result;
 }
 
-/// Bare rails of `fabric`, with a place for what arrives on them.
+/// Bare rails of `fabric`, with a place for what arrives on them, signed with `secret` where there is one.
 struct BareRails {
-    explicit BareRails(const Fabric& fabric, ParamMap extra = {}) {
+    explicit BareRails(const Fabric& fabric, ParamMap extra = {}, std::string_view secret = {})
+        : heard_auth(secret) {
         extra.merge(fabric_params(fabric));
         rails = std::make_shared<RailManager>(parse_params(extra), false, inbox);
     }
@@ -36,15 +37,19 @@ struct BareRails {
         for (std::size_t i = 0; i < rails->size(); ++i)
             rails->rail(i).progress();
     }
-    NotificationInbox inbox;
+    const MessageAuth heard_auth;
+    NotificationInbox inbox{{}, 0, &heard_auth};
     std::shared_ptr<RailManager> rails;
 };
 
 class Stranger : public BareRails {
   public:
-    Stranger(Engine& victim, const Fabric& fabric)
-        : BareRails(fabric),
+    /// Signs what it says with one secret, and would understand answers that are signed with the other.
+    Stranger(Engine& victim, const Fabric& fabric, std::string_view says = {}, std::string_view hears = {})
+        : BareRails(fabric, {}, hears),
           victim_(victim),
+          auth_(says),
+          victim_nonce_(decode_connection(victim.connection_info()).nonce),
           address_(rails->rail(0).insert_peer(decode_connection(victim.connection_info()).rails.front())) {}
 
     [[nodiscard]] ConnectionInfo info() const {
@@ -64,7 +69,7 @@ class Stranger : public BareRails {
         said.done = [](OutMessage& out, Status) noexcept {
             static_cast<Said&>(static_cast<OutNotification&>(out)).over = true;
         };
-        said.start(agent, instance, ++messages_, address_);
+        said.start(agent, instance, ++messages_, address_, victim_nonce_, &auth_);
         rails->rail(0).send(said);
         ASSERT_TRUE(until([&] { return said.over; }));
     }
@@ -107,6 +112,8 @@ class Stranger : public BareRails {
 
   private:
     Engine& victim_;
+    const MessageAuth auth_;
+    std::uint64_t victim_nonce_;
     PeerAddress address_;
     std::uint64_t messages_ = 0;
 };
