@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "engine_pair.h"
+#include "manager/registration.h"
 
 namespace railyard::test {
 namespace {
@@ -245,6 +246,36 @@ TEST_P(NetworkTest, TheKeyOfDeregisteredMemoryIsDead) {
     EXPECT_EQ(std::count(setup.target.bytes.begin(), setup.target.bytes.end(), 0),
               static_cast<long>(setup.target.bytes.size()));
     setup.pair.a->release(setup.transfer);
+}
+
+/// The peer keeps what was published first; the same range is registered again, and again.
+TEST_P(NetworkTest, TheOldKeyOfARangeThatIsRegisteredAnewIsDead) {
+    constexpr std::size_t size = 4096;
+    EnginePair pair(GetParam(), GetParam());
+    Buffer source(*pair.a, size), target(*pair.b, size);
+    fill_pattern(source.bytes, 5);
+    const auto old = pair.publish(target);
+    const auto write_with = [&](const std::shared_ptr<RemoteRegion>& key) {
+        const LocalDescriptor from = source.local(0, size);
+        const RemoteDescriptor to{target.address(), size, &key};
+        Transfer* transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+        const Status status = pair.run(*transfer);
+        pair.a->release(transfer);
+        return status;
+    };
+    ASSERT_EQ(write_with(old), Status::ok);
+    for (int life = 0; life < 3; ++life) {
+        pair.b->deregister_memory(target.region);
+        target.region = pair.b->register_memory(target.address(), size, 0);
+        const auto current = pair.publish(target);
+        for (std::size_t i = 0; i < old->keys.size(); ++i)
+            EXPECT_NE(old->keys[i].key, current->keys[i].key);
+        std::fill(target.bytes.begin(), target.bytes.end(), std::uint8_t{0});
+        EXPECT_NE(write_with(old), Status::ok);
+        EXPECT_EQ(target.bytes, std::vector<std::uint8_t>(size)) << "a dead key has written";
+        EXPECT_EQ(write_with(current), Status::ok) << "an error with one key spoils the next";
+        EXPECT_TRUE(target.bytes == source.bytes);
+    }
 }
 
 TEST_P(NetworkTest, AKilledPeerEndsItsTransfersAndNobodyElses) {
