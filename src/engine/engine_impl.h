@@ -21,6 +21,7 @@
 #include "engine/peer.h"
 #include "engine/progress_thread.h"
 #include "engine/rate_model.h"
+#include "engine/recent_table.h"
 #include "engine/transfer.h"
 #include "engine/transfer_list.h"
 #include "manager/rail_manager.h"
@@ -186,7 +187,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     PeerTable peers_;
     /// Who introduced itself, by instance: holds their addresses on our rails.
     Mutex strangers_mutex_;
-    std::map<std::uint64_t, std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_);
+    RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){65'536};
     /// A peer's request on its way.
     struct Served {
         Transfer* transfer = nullptr;

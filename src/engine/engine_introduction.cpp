@@ -5,12 +5,6 @@
 #include "engine/introduction.h"
 
 namespace railyard {
-namespace {
-
-/// Instances whose addresses we keep because they introduced themselves.
-constexpr std::size_t most_strangers = 65'536;
-
-}  // namespace
 
 void Engine::Impl::introduce(const std::shared_ptr<Peer>& peer) {
     std::vector<IntroducedPair> pairs = peer->take_unannounced(now_ns());
@@ -77,28 +71,26 @@ void Engine::Impl::on_hello(const Letter& letter) {
 }
 
 std::shared_ptr<Peer> Engine::Impl::stranger_of(ConnectionInfo info) {
+    std::optional<std::shared_ptr<Peer>> gone;  // as in forget_stranger
     const MutexLock lock(strangers_mutex_);
-    const auto known = strangers_.find(info.nonce);
-    if (known != strangers_.end()) {
-        if (known->second->agent() != info.agent)
+    if (const std::shared_ptr<Peer>* const known = strangers_.find(info.nonce)) {
+        if ((*known)->agent() != info.agent)
             throw Error(Status::mismatch, "introduction with another agent's instance number");
-        if (!known->second->has_rails(info.rails))
+        if (!(*known)->has_rails(info.rails))
             throw Error(Status::mismatch, "introduction with other rails than the instance's first");
-        return known->second;
+        return *known;
     }
-    if (strangers_.size() >= most_strangers)
-        throw Error(Status::not_allowed, "already " + std::to_string(most_strangers) + " instances known");
     const std::uint64_t nonce = info.nonce;
-    return strangers_.emplace(nonce, std::make_shared<Peer>(std::move(info), rails_)).first->second;
+    auto stranger = std::make_shared<Peer>(std::move(info), rails_);
+    gone = strangers_.add(nonce, stranger);
+    return stranger;
 }
 
 void Engine::Impl::forget_stranger(const Peer& old) {
-    std::shared_ptr<Peer> gone;  // destroyed without the lock: it gives its addresses back to the rails
+    // Destroyed without the lock: it gives its addresses back to the rails.
+    std::optional<std::shared_ptr<Peer>> gone;
     const MutexLock lock(strangers_mutex_);
-    const auto known = strangers_.find(old.nonce());
-    if (known == strangers_.end()) return;
-    gone = std::move(known->second);
-    strangers_.erase(known);
+    gone = strangers_.remove(old.nonce());
 }
 
 /// What peers were told of our senders may be out of date.

@@ -27,9 +27,8 @@ std::shared_ptr<Peer> Engine::Impl::known_instance(const std::string& agent, std
     std::shared_ptr<Peer> peer = peers_.find(agent);
     if (peer && peer->nonce() == nonce) return peer;
     const MutexLock lock(strangers_mutex_);
-    const auto known = strangers_.find(nonce);
-    if (known == strangers_.end() || known->second->agent() != agent) return nullptr;
-    return known->second;
+    const std::shared_ptr<Peer>* const known = strangers_.find(nonce);
+    return known && (*known)->agent() == agent ? *known : nullptr;
 }
 
 void Engine::Impl::on_request(const Letter& letter) {
