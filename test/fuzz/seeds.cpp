@@ -115,11 +115,13 @@ Inputs courses() {
     const std::string honest = "\0\1\0\3\1\20\144\0hello, this is a notification of one hundred bytes"s;
     const std::string letter = "\0\0\3\4\2\40\60\0an answer that is none"s;
     const std::string crafted = "\2\0\2\7\12\0\5abcde"s, rest = "\2\0\2\7\12\5\5fghij"s;
+    const std::string other_kind = "\2\1\2\2\7\12\5\5fghij"s, overlap = "\2\0\2\7\12\4\6efghij"s;
     const std::string scattered = "\4\3\1\0\4\0\0\1\200\0\0"s;
     const std::string damaged = "\5\3\0\377\0"s, again = "\6"s, take = "\7"s;
     return {{"honest", '\0' + honest + letter + take},
             {"signed", '\2' + honest + letter + take + crafted + rest + scattered + damaged + take},
             {"crafted", '\0' + crafted + again + rest + take + crafted + damaged},
+            {"contradictions", '\0' + crafted + other_kind + take + overlap + rest + take},
             {"tight", '\1' + scattered + honest + crafted + scattered}};
 }
 
