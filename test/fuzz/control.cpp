@@ -260,8 +260,8 @@ void honest_message(Feed& feed, Course& course) {
     out.kind = static_cast<MessageKind>(1 + feed.number<std::uint8_t>() % 5);
     const auto id = feed.number<std::uint8_t>();
     const auto order = feed.number<std::uint8_t>();
-    const std::size_t size = 72 + from.name.size() + feed.number<std::uint8_t>();
-    const std::size_t length = feed.number<std::uint16_t>() % 2000;
+    const std::size_t size = 88 + from.name.size() + feed.number<std::uint8_t>();
+    const std::size_t length = feed.number<std::uint16_t>() % 1000;
     out.message = std::string(feed.take(length));
     out.message.resize(length, 'z');
     out.start(from.name, from.nonce, id, 0, us, &course.auth);
@@ -337,7 +337,7 @@ bool fuzz_control(std::string_view input) {
     const bool tight = setting & 1;
     Course course(tight ? InboxLimits{20'000, 20'000, 20'000} : InboxLimits{}, !tight,
                   setting & 2 ? secret : none);
-    for (int steps = 0; !feed.empty() && steps < 64; ++steps) {
+    for (int steps = 0; !feed.empty() && steps < 32; ++steps) {
         switch (feed.number<std::uint8_t>() % 8) {
             case 0:
             case 1:
