@@ -40,6 +40,9 @@ class RecentTable {
         return gone;
     }
     [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+    /// Pairs of number and value, the last used first.
+    [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
+    [[nodiscard]] auto end() const noexcept { return entries_.end(); }
 
   private:
     using Entries = std::list<std::pair<std::uint64_t, Value>>;

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "common/log.h"
+#include "common/occasional.h"
 #include "fabric/op_context.h"
 
 namespace railyard::fabric {
@@ -59,17 +60,19 @@ std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
     while (total < limit) {
         const ssize_t count = fi_cq_read(queue_.get(), entries, std::min(std::size(entries), limit - total));
         if (count == -FI_EAVAIL) {
-            complete_error();
+            if (!complete_error()) break;
             ++total;
             continue;
         }
         if (count <= 0) {
-            if (count < 0 && count != -FI_EAGAIN && count != -FI_EINTR) {
-                RAILYARD_LOG(error, domain_.rail().c_str(), "fi_cq_read: %s",
-                             fi_strerror(static_cast<int>(-count)));
+            if (count == -FI_EAGAIN || count == 0) {
+                failures_in_row_ = 0;
+            } else if (count != -FI_EINTR) {
+                count_failure("fi_cq_read", count);
             }
             break;
         }
+        failures_in_row_ = 0;
         for (ssize_t i = 0; i < count; ++i) {
             if (entries[i].op_context) {
                 static_cast<OpContext*>(entries[i].op_context)
@@ -82,17 +85,40 @@ std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
     return total;
 }
 
-void CompletionQueue::complete_error() noexcept {
+/// False: there was no error to read, though the queue had announced one.
+bool CompletionQueue::complete_error() noexcept {
     fi_cq_err_entry error{};  // err_data_size is an input: zero asks for no error data
-    if (fi_cq_readerr(queue_.get(), &error, 0) < 0) return;
+    const ssize_t count = fi_cq_readerr(queue_.get(), &error, 0);
+    if (count <= 0) {
+        count_failure("fi_cq_readerr", count);
+        return false;
+    }
+    failures_in_row_ = 0;
     const Status status = classify_failure(is_efa_, error.err, error.prov_errno);
     RAILYARD_LOG(debug, domain_.rail().c_str(), "operation failed: %s (%d), provider: %s (%d)",
                  fi_strerror(error.err), error.err,
                  fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, nullptr, 0),
                  error.prov_errno);
     // Errors of inbound operations carry no context of ours.
-    if (!error.op_context) return;
-    static_cast<OpContext*>(error.op_context)->complete_with({status, 0, error.err, error.prov_errno});
+    if (!error.op_context) return true;
+    static_cast<OpContext*>(error.op_context)
+        ->complete_with({status, 0, error.err, error.prov_errno,
+                         receiver_not_ready(is_efa_, error.err, error.prov_errno)});
+    return true;
+}
+
+void CompletionQueue::count_failure(const char* call, ssize_t answer) noexcept {
+    const int error = static_cast<int>(-answer);
+    ++failures_in_row_;
+    if (worth_a_line(++failures_)) {
+        RAILYARD_LOG(error, domain_.rail().c_str(), "%s: %s (%d), %llu such answers so far", call,
+                     fi_strerror(error), error, static_cast<unsigned long long>(failures_));
+    }
+    const bool final = error == FI_EOVERRUN || error == FI_ENODEV || error == FI_EIO;
+    if (!final && failures_in_row_ < most_failures) return;
+    if (broken_.exchange(true, std::memory_order_relaxed)) return;
+    RAILYARD_LOG(error, domain_.rail().c_str(),
+                 "the completion queue is broken: nothing ends on it any more");
 }
 
 bool CompletionQueue::may_wait() noexcept {

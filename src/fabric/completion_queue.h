@@ -4,7 +4,9 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "fabric/domain.h"
 #include "fabric/fid.h"
@@ -26,14 +28,24 @@ class CompletionQueue {
     /// True when blocking on wait_fd is safe now: everything has been drained. Role holder only.
     [[nodiscard]] bool may_wait() noexcept;
 
+    /// True once the provider has answered with errors that no operation explains: at once where it names a
+    /// queue or device that does not come back, else after `most_failures` in a row. Stays true. Operations
+    /// outstanding on a broken queue may never end. Any thread.
+    [[nodiscard]] bool broken() const noexcept { return broken_.load(std::memory_order_relaxed); }
+    static constexpr std::uint32_t most_failures = 8;
+
     [[nodiscard]] fid_cq* get() const noexcept { return queue_.get(); }
 
   private:
-    void complete_error() noexcept;
+    bool complete_error() noexcept;
+    void count_failure(const char* call, ssize_t answer) noexcept;
 
     const Domain& domain_;
     bool is_efa_ = false;
     int wait_fd_ = -1;
+    std::uint64_t failures_ = 0;         // of the provider's calls, role holder only
+    std::uint32_t failures_in_row_ = 0;  // since it last answered as it should
+    std::atomic<bool> broken_{false};
     Fid<fid_cq> queue_;
 };
 

@@ -4,6 +4,8 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -24,10 +26,23 @@ class Domain {
     [[nodiscard]] const ProviderCaps& caps() const noexcept { return device_->caps; }
     [[nodiscard]] const std::string& rail() const noexcept { return rail_; }
 
-    /// Logs what the provider reported asynchronously; true if there was something. Role holder only.
+    /// Takes in at most `events_per_drain` of what the provider reported asynchronously, and logs it; true if
+    /// there was something. Role holder only.
     bool drain_events() noexcept;
+    static constexpr int events_per_drain = 8;
+    /// Errors that the event queue has reported: what breaks there is the device, no single operation. Any
+    /// thread.
+    [[nodiscard]] std::uint64_t event_errors() const noexcept {
+        return event_errors_.load(std::memory_order_relaxed);
+    }
 
   private:
+    bool read_event_error() noexcept;
+    void note_event(std::uint32_t event) noexcept;
+
+    std::atomic<std::uint64_t> event_errors_{0};  // written by the role holder
+    std::uint64_t events_ = 0;                    // without errors; role holder only
+    std::uint64_t unreadable_events_ = 0;
     const std::shared_ptr<const Device> device_;
     std::string rail_;
     Fid<fid_fabric> fabric_;

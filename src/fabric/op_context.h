@@ -16,6 +16,8 @@ struct Completion {
     std::size_t length = 0;  ///< bytes received, for receives
     int error = 0;           ///< positive libfabric errno, when status is not ok
     int provider_error = 0;
+    /// The target had no receive buffer: it has seen nothing of the message, which may be sent again.
+    bool receiver_not_ready = false;
 };
 
 /// Handed to the provider with every operation; lives until complete_with. The owner sets `handler` once.

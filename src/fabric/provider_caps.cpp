@@ -67,4 +67,9 @@ Status classify_failure(bool is_efa, int error, int provider_error) noexcept {
     }
 }
 
+bool receiver_not_ready(bool is_efa, int error, int provider_error) noexcept {
+    constexpr int efa_remote_rnr = 10;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_RNR
+    return error == FI_ENORX || (is_efa && provider_error == efa_remote_rnr);
+}
+
 }  // namespace railyard::fabric

@@ -40,4 +40,7 @@ struct ProviderCaps {
 /// fi_efa(7)).
 [[nodiscard]] Status classify_failure(bool is_efa, int error, int provider_error) noexcept;
 
+/// True when a message failed for want of a receive buffer at the target (RNR) alone.
+[[nodiscard]] bool receiver_not_ready(bool is_efa, int error, int provider_error) noexcept;
+
 }  // namespace railyard::fabric

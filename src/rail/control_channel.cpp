@@ -1,9 +1,12 @@
 #include "rail/control_channel.h"
 
+#include <cstring>
+#include <new>
 #include <span>
 #include <utility>
 
 #include "common/log.h"
+#include "common/occasional.h"
 #include "rail/rail.h"
 
 namespace railyard {
@@ -58,6 +61,7 @@ void ControlChannel::end_renewal(fabric::Endpoint* sender) noexcept {
         if (slot.interrupted) {
             slot.message = old.message;
             slot.length = old.length;
+            slot.refused = std::move(old.refused);
         }
         Slot*& list = slot.interrupted ? interrupted_ : free_sends_;
         slot.next = list;
@@ -82,6 +86,7 @@ bool ControlChannel::post_interrupted() noexcept {
         interrupted_ = slot.next;
         slot.interrupted = false;
         if (result == fabric::PostResult::ok) continue;
+        slot.refused.reset();
         slot.next = free_sends_;
         free_sends_ = &slot;
         --in_flight_;
@@ -100,14 +105,44 @@ void ControlChannel::cancel_all() noexcept {
     for (Slot& slot : *sends_) {
         if (slot.posted || slot.interrupted) end_fragment(*slot.message, Status::canceled);
     }
+    while (const auto fragment = refused_.pop())
+        end_fragment(*fragment->message, Status::canceled);
 }
 
 void ControlChannel::post_receive(Slot& slot) noexcept {
-    if (receiver_.post_receive(slot, slot.buffer, fragment_size, region_.descriptor()) ==
-        fabric::PostResult::ok)
-        return;
-    RAILYARD_LOG(error, rail_.c_str(), "one of %zu receive buffers could not be posted and is lost: %s",
-                 receive_slots, fi_strerror(receiver_.last_error()));
+    const auto result = receiver_.post_receive(slot, slot.buffer, fragment_size, region_.descriptor());
+    if (result == fabric::PostResult::ok) return;
+    if (worth_a_line(++receives_refused_)) {
+        RAILYARD_LOG(error, rail_.c_str(),
+                     "a receive buffer was not taken: %s; %zu of %zu are missing and offered again",
+                     result == fabric::PostResult::again ? "try again" : fi_strerror(receiver_.last_error()),
+                     receives_missing_ + 1, receive_slots);
+    }
+    miss_receive(slot);
+}
+
+void ControlChannel::miss_receive(Slot& slot) noexcept {
+    slot.next = missing_receives_;
+    missing_receives_ = &slot;
+    ++receives_missing_;
+    receives_due_ns_ = now_ns() + RefusedFragment::first_pause_ns;
+}
+
+void ControlChannel::post_missing_receives() noexcept {
+    if (!missing_receives_ || now_ns() < receives_due_ns_) return;
+    Slot* slot = std::exchange(missing_receives_, nullptr);
+    receives_missing_ = 0;
+    while (slot) {
+        Slot* const next = slot->next;
+        // After the first refusal the others wait for the next time.
+        if (missing_receives_) {
+            miss_receive(*slot);
+        } else {
+            post_receive(*slot);
+        }
+        slot = next;
+    }
+    if (missing_receives_) receives_due_ns_ = now_ns() + RefusedFragment::longest_pause_ns;
 }
 
 void ControlChannel::on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
@@ -115,7 +150,8 @@ void ControlChannel::on_received(fabric::OpContext& op, const fabric::Completion
     if (completion.status == Status::ok) {
         slot.channel->sink_.on_control({slot.buffer, completion.length});
     } else if (completion.error == FI_ECANCELED) {
-        return;  // the endpoint is closing
+        // The endpoint is closing, or a connection broke in the middle of a message.
+        return slot.channel->miss_receive(slot);
     }
     slot.channel->post_receive(slot);
 }
@@ -131,7 +167,10 @@ void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& co
     slot.next = channel.free_sends_;
     channel.free_sends_ = &slot;
     --channel.in_flight_;
-    channel.end_fragment(message, completion.status);
+    if (completion.receiver_not_ready && channel.keep_refused(slot)) return;
+    slot.refused.reset();
+    channel.end_fragment(message,
+                         completion.receiver_not_ready ? Status::remote_disconnect : completion.status);
 }
 
 void ControlChannel::end_fragment(OutMessage& message, Status status) noexcept {
@@ -155,6 +194,7 @@ bool ControlChannel::post_fragments(OutMessage& message, BlockedSet& blocked, bo
                 return false;
             }
             RAILYARD_LOG(debug, rail_.c_str(), "a control message was given up: the peer takes nothing");
+            if (!message.patience_ns) give_up_on(message.destination);
             message.status = Status::remote_disconnect;
             break;
         }
@@ -176,13 +216,16 @@ bool ControlChannel::post_fragments(OutMessage& message, BlockedSet& blocked, bo
 }
 
 bool ControlChannel::post_pending() noexcept {
-    bool sent = false;
-    if (!post_interrupted()) return sent;
+    post_missing_receives();
+    if (!post_interrupted()) return false;
+    bool sent = send_refused();
     BlockedSet blocked;
     PendingList<OutMessage> kept;
     while (!pending_.empty() && free_sends_ && !blocked.full()) {
         OutMessage& message = *pending_.pop_front();
-        if (blocked.contains(message.destination) || !post_fragments(message, blocked, sent)) {
+        if (!given_up(message) &&
+            (blocked.contains(message.destination) || refused_.holds(message.destination) ||
+             !post_fragments(message, blocked, sent))) {
             kept.push_back(message);
         } else if (message.in_flight == 0) {
             message.done(message, message.status);
@@ -190,7 +233,96 @@ bool ControlChannel::post_pending() noexcept {
         }
     }
     pending_.prepend(kept);
+    given_up_ = {};
     return sent;
+}
+
+/// A peer without a receive buffer has seen nothing of the fragment: it is sent again, in growing pauses.
+/// False when that has gone on for too long.
+bool ControlChannel::keep_refused(Slot& slot) noexcept {
+    OutMessage& message = *slot.message;
+    std::unique_ptr<RefusedFragment> fragment = std::move(slot.refused);
+    if (message.status != Status::ok) return false;
+    if (!fragment) {
+        fragment.reset(new (std::nothrow) RefusedFragment);
+        if (!fragment) return false;
+        fragment->message = &message;
+        fragment->length = slot.length;
+        std::memcpy(fragment->bytes.data(), slot.buffer, slot.length);
+    }
+    if (fragment->refused(give_up_after_ns_)) {
+        RAILYARD_LOG(warn, rail_.c_str(),
+                     "a control message was given up: the peer had no receive buffer for %llu ms",
+                     static_cast<unsigned long long>(give_up_after_ns_ / 1'000'000));
+        give_up_on(message.destination);
+        return false;
+    }
+    refused_.put(std::move(fragment));
+    return true;
+}
+
+/// Sends what is due; true if anything went out or ended.
+bool ControlChannel::send_refused() noexcept {
+    if (refused_.empty()) return false;
+    bool worked = false;
+    const std::uint64_t now = now_ns();
+    RefusedFragments all = std::move(refused_);
+    while (std::unique_ptr<RefusedFragment> fragment = all.pop()) {
+        OutMessage& message = *fragment->message;
+        if (given_up_.contains(message.destination)) message.status = Status::remote_disconnect;
+        if (fragment->due_ns > now && message.status == Status::ok) {
+            refused_.put(std::move(fragment));
+            continue;
+        }
+        const Resent result = send_again(fragment);
+        if (result == Resent::waits) {
+            refused_.put(std::move(fragment));
+            continue;
+        }
+        worked = true;
+        if (result == Resent::over) end_fragment(message, message.status);
+    }
+    return worked;
+}
+
+/// `over`: the message has failed. Takes the fragment where it is sent.
+ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept {
+    OutMessage& message = *fragment->message;
+    if (message.status != Status::ok) return Resent::over;
+    if (!free_sends_ || !sender_) return Resent::waits;
+    Slot& slot = *free_sends_;
+    std::memcpy(slot.buffer, fragment->bytes.data(), fragment->length);
+    switch (
+        sender_->post_send(slot, slot.buffer, fragment->length, region_.descriptor(), message.destination)) {
+        case fabric::PostResult::ok:
+            break;
+        case fabric::PostResult::again:
+            if (!fragment->refused(give_up_after_ns_)) return Resent::waits;
+            give_up_on(message.destination);
+            message.status = Status::remote_disconnect;
+            return Resent::over;
+        case fabric::PostResult::failed:
+            message.status = fabric::classify_failure(false, sender_->last_error(), 0);
+            return Resent::over;
+    }
+    free_sends_ = slot.next;
+    slot.message = &message;
+    slot.length = fragment->length;
+    slot.refused = std::move(fragment);
+    ++in_flight_;
+    return Resent::sent;
+}
+
+/// What waits behind a message that was given up does not wait as long again.
+void ControlChannel::give_up_on(PeerAddress peer) noexcept {
+    if (!given_up_.contains(peer)) given_up_.insert(peer);
+}
+
+bool ControlChannel::given_up(OutMessage& message) const noexcept {
+    if (!given_up_.contains(message.destination)) return false;
+    message.status = Status::remote_disconnect;
+    message.exhausted = true;
+    return true;
 }
 
 }  // namespace railyard

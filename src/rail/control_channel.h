@@ -9,6 +9,7 @@
 #include "fabric/endpoint.h"
 #include "fabric/memory_region.h"
 #include "rail/pending_list.h"
+#include "rail/refused_fragments.h"
 #include "rail/work.h"
 
 namespace railyard {
@@ -25,6 +26,7 @@ class ControlChannel {
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
     static_assert(pinned_bytes <= std::size_t{512} << 10);
+    static_assert(RefusedFragment::size == fragment_size);
 
     ControlChannel(const fabric::Domain& domain, fabric::Endpoint& endpoint, ControlSink& sink,
                    std::uint64_t give_up_after_ns);
@@ -45,15 +47,18 @@ class ControlChannel {
     /// Posts what there is room for; true if anything went out.
     bool post_pending() noexcept;
     [[nodiscard]] std::uint32_t outstanding() const noexcept { return in_flight_; }
-    [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty() || interrupted_; }
+    [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty() || interrupted_ || !refused_.empty(); }
+    /// Receive buffers that the provider has not taken; they are offered again in post_pending.
+    [[nodiscard]] std::size_t receives_missing() const noexcept { return receives_missing_; }
 
   private:
     struct Slot : fabric::OpContext {
         ControlChannel* channel = nullptr;
         OutMessage* message = nullptr;  // of a send
         std::byte* buffer = nullptr;
-        std::size_t length = 0;
-        bool interrupted = false;  ///< sent, and perhaps never gone
+        std::size_t length = 0;                    // of what is sent
+        std::unique_ptr<RefusedFragment> refused;  // what is sent again
+        bool interrupted = false;                  // sent, and perhaps never gone
         Slot* next = nullptr;
     };
     using Slots = std::vector<Slot>;
@@ -62,6 +67,14 @@ class ControlChannel {
     bool post_interrupted() noexcept;
     /// One more refusal; true when there have been enough.
     bool gives_up(OutMessage& message) const noexcept;
+    void post_missing_receives() noexcept;
+    void miss_receive(Slot& slot) noexcept;
+    bool keep_refused(Slot& slot) noexcept;
+    bool send_refused() noexcept;
+    enum class Resent { sent, waits, over };
+    Resent send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept;
+    void give_up_on(PeerAddress peer) noexcept;
+    [[nodiscard]] bool given_up(OutMessage& message) const noexcept;
     bool post_fragments(OutMessage& message, BlockedSet& blocked, bool& sent) noexcept;
     void end_fragment(OutMessage& message, Status status) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
@@ -81,7 +94,13 @@ class ControlChannel {
     Slot* free_sends_ = nullptr;
     Slot* interrupted_ = nullptr;
     PendingList<OutMessage> pending_;
+    RefusedFragments refused_;
+    BlockedSet given_up_;  // peers that took nothing for too long, seen since the last pass
     std::uint32_t in_flight_ = 0;
+    Slot* missing_receives_ = nullptr;
+    std::size_t receives_missing_ = 0;
+    std::uint64_t receives_refused_ = 0;  // by the provider, ever
+    std::uint64_t receives_due_ns_ = 0;
 };
 
 }  // namespace railyard

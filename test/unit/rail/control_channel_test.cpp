@@ -1,0 +1,328 @@
+// Control messages against a scripted provider: peers without receive buffers, peers that take nothing, and a
+// provider that does not take our own receive buffers.
+#include "rail/control_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/log.h"
+#include "rail/rail.h"
+
+namespace railyard {
+namespace {
+
+/// What the scripted provider answers and has seen. One at a time.
+struct Script {
+    struct Sent {
+        void* context;
+        std::string text;
+        fi_addr_t to;
+    };
+    std::deque<ssize_t> sends;              // answers to the next posts
+    std::map<fi_addr_t, ssize_t> sends_to;  // answers by destination, when `sends` is used up
+    std::deque<ssize_t> receives;           // answers to the next receive buffers
+    ssize_t receives_otherwise = 0;
+    std::vector<Sent> sent;                    // with the provider
+    std::vector<void*> buffers;                // receive contexts with the provider
+    std::size_t posts = 0, receive_posts = 0;  // refused ones too
+};
+Script script;
+
+ssize_t next_of(std::deque<ssize_t>& answers, ssize_t otherwise) {
+    if (answers.empty()) return otherwise;
+    const ssize_t answer = answers.front();
+    answers.pop_front();
+    return answer;
+}
+
+ssize_t scripted_send(fid_ep*, const void* buffer, std::size_t length, void*, fi_addr_t to, void* context) {
+    ++script.posts;
+    const auto usual = script.sends_to.find(to);
+    const ssize_t answer = next_of(script.sends, usual == script.sends_to.end() ? 0 : usual->second);
+    if (answer == 0) script.sent.push_back({context, {static_cast<const char*>(buffer), length}, to});
+    return answer;
+}
+
+ssize_t scripted_recv(fid_ep*, void*, std::size_t, void*, fi_addr_t, void* context) {
+    ++script.receive_posts;
+    const ssize_t answer = next_of(script.receives, script.receives_otherwise);
+    if (answer == 0) script.buffers.push_back(context);
+    return answer;
+}
+
+/// `count` fragments "name0", "name1"...
+struct Message : OutMessage {
+    Message(std::string text, PeerAddress to, int fragments = 1) : name(std::move(text)), count(fragments) {
+        destination = to;
+        fill = [](OutMessage& message, std::span<std::byte> buffer) noexcept {
+            auto& self = static_cast<Message&>(message);
+            const std::string fragment = self.name + std::to_string(self.position);
+            std::memcpy(buffer.data(), fragment.data(), fragment.size());
+            return fragment.size();
+        };
+        advance = [](OutMessage& message) noexcept {
+            auto& self = static_cast<Message&>(message);
+            return ++self.position < self.count;
+        };
+        done = [](OutMessage& message, Status outcome) noexcept {
+            auto& self = static_cast<Message&>(message);
+            ++self.ends;
+            self.result = outcome;
+            self.next = nullptr;
+        };
+    }
+    std::string name;
+    int count;
+    int position = 0;
+    int ends = 0;
+    Status result = Status::in_progress;
+};
+
+struct CountingSink final : ControlSink {
+    void on_control(std::span<const std::byte>) noexcept override { ++arrived; }
+    int arrived = 0;
+};
+
+class ControlChannelTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t give_up_ns = 60'000'000;
+    static constexpr auto patience = std::chrono::seconds(20);
+
+    ControlChannelTest()
+        : domain_(std::make_shared<const fabric::Device>(
+                      std::move(fabric::discover("tcp", fabric::parse_device_filter("lo")).front())),
+                  "rail"),
+          queue_(domain_, 64, false),
+          addresses_(domain_),
+          endpoint_(domain_, queue_, addresses_),
+          real_(handle()->msg),
+          scripted_(*real_) {
+        script = {};
+        scripted_.send = scripted_send;
+        scripted_.recv = scripted_recv;
+        handle()->msg = &scripted_;
+    }
+    ~ControlChannelTest() override { handle()->msg = real_; }
+
+    fid_ep* handle() { return reinterpret_cast<fid_ep*>(endpoint_.handle()); }
+
+    std::unique_ptr<ControlChannel> open() {
+        return std::make_unique<ControlChannel>(domain_, endpoint_, sink_, give_up_ns);
+    }
+    static fabric::Completion no_buffer() { return {Status::backend, 0, FI_ENORX, 10, true}; }
+    /// Ends everything that is with the provider.
+    static void complete_sent(const fabric::Completion& outcome) {
+        std::vector<Script::Sent> all;
+        all.swap(script.sent);
+        for (const Script::Sent& each : all)
+            static_cast<fabric::OpContext*>(each.context)->complete_with(outcome);
+    }
+    static void send(ControlChannel& channel, Message& message) {
+        channel.queue(&message);
+        channel.post_pending();
+    }
+    template <class Condition>
+    static bool pass_until(ControlChannel& channel, Condition over) {
+        const auto limit = std::chrono::steady_clock::now() + patience;
+        while (!over()) {
+            if (std::chrono::steady_clock::now() > limit) return false;
+            channel.post_pending();
+        }
+        return true;
+    }
+
+    CountingSink sink_;
+    fabric::Domain domain_;
+    fabric::CompletionQueue queue_;
+    fabric::AddressVector addresses_;
+    fabric::Endpoint endpoint_;
+    fi_ops_msg* real_;
+    fi_ops_msg scripted_;
+};
+
+TEST_F(ControlChannelTest, AFragmentWithoutAReceiverIsSentAgainAsItWas) {
+    const auto channel = open();
+    Message message("a", 1, 3);
+    send(*channel, message);
+    ASSERT_EQ(script.sent.size(), 3u);
+    static_cast<fabric::OpContext*>(script.sent[1].context)->complete_with(no_buffer());
+    script.sent.erase(script.sent.begin() + 1);
+    complete_sent({});
+    EXPECT_EQ(message.ends, 0);
+    EXPECT_TRUE(channel->has_pending()) << "nobody would come back to it";
+    for (int refusal = 0; refusal < 3; ++refusal) {
+        ASSERT_TRUE(pass_until(*channel, [] { return script.sent.size() == 1; }));
+        EXPECT_EQ(script.sent.front().text, "a1");
+        EXPECT_EQ(script.sent.front().to, 1u);
+        complete_sent(no_buffer());
+    }
+    ASSERT_TRUE(pass_until(*channel, [] { return script.sent.size() == 1; }));
+    complete_sent({});
+    EXPECT_EQ(message.ends, 1);
+    EXPECT_EQ(message.result, Status::ok);
+    EXPECT_FALSE(channel->has_pending());
+    EXPECT_EQ(channel->outstanding(), 0u);
+}
+
+TEST_F(ControlChannelTest, APeerWithoutReceiveBuffersHoldsUpNobodyElse) {
+    const auto channel = open();
+    Message asleep("asleep", 1, 100), awake("awake", 2, 100);
+    send(*channel, asleep);
+    EXPECT_EQ(script.sent.size(), ControlChannel::send_slots);
+    complete_sent(no_buffer());
+    channel->queue(&awake);
+    ASSERT_TRUE(pass_until(*channel, [&] {
+        channel->post_pending();
+        std::vector<Script::Sent> all;
+        all.swap(script.sent);
+        for (const Script::Sent& each : all)
+            static_cast<fabric::OpContext*>(each.context)
+                ->complete_with(each.to == 1 ? no_buffer() : fabric::Completion{});
+        return awake.ends == 1;
+    }));
+    EXPECT_EQ(awake.result, Status::ok);
+    EXPECT_LE(asleep.position, static_cast<int>(ControlChannel::send_slots))
+        << "what comes later must wait for what was refused";
+    script.sent.clear();
+    channel->cancel_all();
+    EXPECT_EQ(asleep.ends, 1);
+}
+
+TEST_F(ControlChannelTest, ReceiversThatStayAwayAreGivenUpInTimeWithAllThatWaitsForThem) {
+    const auto channel = open();
+    std::deque<Message> messages;
+    for (int i = 0; i < 100; ++i)
+        channel->queue(&messages.emplace_back("m", 1, 4));
+    const auto start = std::chrono::steady_clock::now();
+    const auto ended = [](const Message& message) { return message.ends == 1; };
+    ASSERT_TRUE(pass_until(*channel, [&] {
+        complete_sent(no_buffer());
+        return std::any_of(messages.begin(), messages.end(), ended);
+    }));
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::nanoseconds(give_up_ns));
+    const std::size_t posts = script.posts;
+    EXPECT_LT(posts, ControlChannel::send_slots * 40) << "pauses must grow";
+    ASSERT_TRUE(pass_until(*channel, [&] {
+        complete_sent(no_buffer());
+        return std::all_of(messages.begin(), messages.end(), ended);
+    }));
+    EXPECT_LE(script.posts - posts, 3 * ControlChannel::send_slots)
+        << "they must not try one after the other";
+    for (const Message& message : messages)
+        EXPECT_EQ(message.result, Status::remote_disconnect);
+    EXPECT_FALSE(channel->has_pending());
+}
+
+TEST_F(ControlChannelTest, SendsThatAreRefusedForEverAreGivenUpInTimeWithAllThatWaitsForThem) {
+    const auto channel = open();
+    script.sends_to[1] = -FI_EAGAIN;
+    std::deque<Message> messages;
+    for (int i = 0; i < 20; ++i)
+        channel->queue(&messages.emplace_back("m", 1, 4));
+    Message other("other", 2);
+    channel->queue(&other);
+    const auto start = std::chrono::steady_clock::now();
+    const auto ended = [](const Message& message) { return message.ends == 1; };
+    ASSERT_TRUE(pass_until(*channel, [&] { return std::any_of(messages.begin(), messages.end(), ended); }));
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::nanoseconds(give_up_ns));
+    EXPECT_TRUE(std::all_of(messages.begin(), messages.end(), ended))
+        << "they must not be given up one after the other";
+    EXPECT_EQ(script.sent.size(), 1u) << "the other peer's message";
+    complete_sent({});
+    EXPECT_EQ(other.result, Status::ok);
+}
+
+TEST_F(ControlChannelTest, ARefusedFragmentWhoseRepetitionIsRefusedByTheProviderEnds) {
+    const auto channel = open();
+    Message message("a", 1);
+    send(*channel, message);
+    complete_sent(no_buffer());
+    script.sends_to[1] = -FI_EAGAIN;
+    ASSERT_TRUE(pass_until(*channel, [&] { return message.ends == 1; }));
+    EXPECT_EQ(message.result, Status::remote_disconnect);
+
+    Message second("b", 2);
+    send(*channel, second);
+    complete_sent(no_buffer());
+    script.sends_to[2] = -FI_EINVAL;
+    ASSERT_TRUE(pass_until(*channel, [&] { return second.ends == 1; }));
+    EXPECT_EQ(second.result, Status::backend);
+    EXPECT_FALSE(channel->has_pending());
+}
+
+TEST_F(ControlChannelTest, AMessageThatFailsTakesItsRefusedFragmentsAlong) {
+    const auto channel = open();
+    Message message("a", 1, 2);
+    send(*channel, message);
+    static_cast<fabric::OpContext*>(script.sent[0].context)->complete_with(no_buffer());
+    static_cast<fabric::OpContext*>(script.sent[1].context)->complete_with({Status::backend, 0, FI_EIO, 1});
+    script.sent.clear();
+    channel->post_pending();
+    EXPECT_EQ(message.ends, 1);
+    EXPECT_EQ(message.result, Status::backend);
+    EXPECT_TRUE(script.sent.empty());
+}
+
+TEST_F(ControlChannelTest, CancelingEndsRefusedMessagesOnce) {
+    const auto channel = open();
+    Message waiting("a", 1, 2), again("b", 2);
+    send(*channel, waiting);
+    send(*channel, again);
+    complete_sent(no_buffer());
+    ASSERT_TRUE(pass_until(*channel, [] { return script.sent.size() == 3; }));
+    complete_sent(no_buffer());
+    channel->cancel_all();
+    EXPECT_EQ(waiting.ends, 1);
+    EXPECT_EQ(waiting.result, Status::canceled);
+    EXPECT_EQ(again.ends, 1);
+}
+
+TEST_F(ControlChannelTest, ReceiveBuffersThatWereNotTakenAreOfferedAgain) {
+    script.receives = {0, -FI_EAGAIN, -FI_ENOMEM, -FI_EINVAL};
+    const auto channel = open();
+    EXPECT_EQ(script.buffers.size(), ControlChannel::receive_slots - 3);
+    EXPECT_EQ(channel->receives_missing(), 3u);
+    ASSERT_TRUE(pass_until(*channel, [&] { return channel->receives_missing() == 0; }));
+    EXPECT_EQ(script.buffers.size(), ControlChannel::receive_slots);
+}
+
+TEST_F(ControlChannelTest, AProviderThatTakesNoReceiveBufferIsAskedNowAndThenOnly) {
+    std::vector<std::string> lines;
+    static std::vector<std::string>* target = &lines;
+    log::set_sink([](log::Level, const char* line) { target->emplace_back(line); });
+    script.receives_otherwise = -FI_ENOMEM;
+    const auto channel = open();
+    EXPECT_EQ(channel->receives_missing(), ControlChannel::receive_slots);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (std::chrono::steady_clock::now() < end)
+        channel->post_pending();
+    log::set_sink(nullptr);
+    EXPECT_GT(script.receive_posts, ControlChannel::receive_slots);
+    EXPECT_LE(script.receive_posts, ControlChannel::receive_slots + 50) << "one try in 10 ms, or so";
+    EXPECT_LE(lines.size(), 7u);
+    script.receives_otherwise = 0;
+    ASSERT_TRUE(pass_until(*channel, [&] { return channel->receives_missing() == 0; }));
+    EXPECT_EQ(script.buffers.size(), ControlChannel::receive_slots);
+}
+
+TEST_F(ControlChannelTest, ReceivesThatBreakWithAConnectionComeBack) {
+    const auto channel = open();
+    std::vector<void*> all;
+    all.swap(script.buffers);
+    for (void* context : all)
+        static_cast<fabric::OpContext*>(context)->complete_with(
+            {Status::remote_disconnect, 0, FI_ECANCELED, 0});
+    ASSERT_TRUE(pass_until(*channel, [] { return script.buffers.size() == ControlChannel::receive_slots; }));
+    static_cast<fabric::OpContext*>(script.buffers.front())->complete_with({Status::ok, 10, 0, 0});
+    EXPECT_EQ(sink_.arrived, 1);
+}
+
+}  // namespace
+}  // namespace railyard
