@@ -1,0 +1,98 @@
+// What a fault may cost: the one table of expectations that the campaign's oracle goes by.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace railyard::fault {
+
+enum class Fault : std::uint8_t {
+    eagain,      ///< posts refused for a while
+    rate,        ///< a NIC crawls
+    delay,       ///< latency and jitter
+    shuffle,     ///< out of order
+    error,       ///< operations end with an error
+    not_ready,   ///< messages find no receive buffer
+    link,        ///< nothing passes on a NIC for some steps
+    late,        ///< operations report an error and land all the same
+    gone,        ///< a NIC is removed
+    disconnect,  ///< one engine forgets another, and is told of it again
+    restart,     ///< an engine is destroyed, and made again under its name
+    deregister,  ///< memory is deregistered, transfers on it or not
+    release,     ///< a handle is released in flight
+    count
+};
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::count);
+
+enum class Errors : std::uint8_t {
+    never,
+    without_rail,  ///< only when faults covered all NICs of one of the two engines
+    allowed,
+};
+
+/// Of faults of one kind, while they last and at the engines that they hit; an engine's transfers are those
+/// from and to it.
+struct Rule {
+    Errors errors = Errors::never;
+    bool lasting = false;      ///< explains errors from its beginning to the end of the run
+    bool comes_after = false;  ///< what is allowed below may come after it is over
+    bool late_writes_allowed = false;
+    bool lost_notifications_allowed = false;
+    bool duplicate_notifications_allowed = false;
+};
+
+/// One line a kind, in the order of Fault.
+inline constexpr std::array<Rule, fault_count> rules = {{
+    /* eagain */ {.errors = Errors::never},
+    /* rate */ {.errors = Errors::never},
+    /* delay */ {.errors = Errors::never},
+    /* shuffle */ {.errors = Errors::never},
+    /* error */ {.errors = Errors::allowed},
+    /* not_ready */ {.errors = Errors::allowed, .lost_notifications_allowed = true},
+    /* link */ {.errors = Errors::allowed},
+    /* late */
+    {.errors = Errors::allowed,
+     .comes_after = true,
+     .late_writes_allowed = true,
+     .duplicate_notifications_allowed = true},
+    /* gone */ {.errors = Errors::allowed, .lasting = true},
+    /* disconnect */ {.errors = Errors::allowed},
+    /* restart */ {.errors = Errors::allowed},
+    /* deregister */ {.errors = Errors::allowed},
+    /* release */ {.errors = Errors::never, .late_writes_allowed = true},
+}};
+
+/// On fabric efa the peer's NIC answers (handshakes, receipts), and an answer that is lost is not sent again.
+/// False: such an operation never ends, so the NICs of that fabric are spared the faults that lose answers.
+inline constexpr bool lost_answers_end = false;
+
+[[nodiscard]] constexpr bool loses_answers(Fault fault) noexcept {
+    return fault == Fault::error || fault == Fault::not_ready || fault == Fault::link || fault == Fault::gone;
+}
+
+inline constexpr std::array<std::string_view, fault_count> fault_names = {
+    "eagain", "rate", "delay",      "shuffle", "error",      "not_ready", "link",
+    "late",   "gone", "disconnect", "restart", "deregister", "release"};
+
+[[nodiscard]] constexpr const Rule& rule_of(Fault fault) noexcept {
+    return rules[static_cast<std::size_t>(fault)];
+}
+
+/// Fault that a setting of a simulated NIC makes; nothing for settings that only shape another one.
+[[nodiscard]] constexpr std::optional<Fault> fault_of(std::string_view key) noexcept {
+    if (key.starts_with("eagain_")) return Fault::eagain;
+    if (key.ends_with("rate_gbps")) return Fault::rate;
+    if (key == "latency_us" || key == "jitter_us") return Fault::delay;
+    if (key == "out_of_order") return Fault::shuffle;
+    if (key == "error_next" || key == "error_probability") return Fault::error;
+    if (key.starts_with("rnr_")) return Fault::not_ready;
+    if (key == "link") return Fault::link;
+    if (key == "late_next" || key == "late_probability") return Fault::late;
+    if (key == "gone") return Fault::gone;
+    return std::nullopt;
+}
+
+}  // namespace railyard::fault

@@ -1,0 +1,84 @@
+#include "windows.h"
+
+#include <algorithm>
+#include <set>
+
+namespace railyard::fault {
+
+void Windows::open(const Window& window) {
+    windows_.push_back(window);
+    ++seen_[static_cast<std::size_t>(window.fault)];
+}
+
+void Windows::close_nic(int engine, int rail, Tick now) {
+    for (Window& window : windows_) {
+        if (window.engine == engine && window.rail == rail) window.to = std::min(window.to, now);
+    }
+}
+
+void Windows::close(Fault fault, int engine, int other, Tick now) {
+    for (Window& window : windows_) {
+        if (window.fault == fault && window.engine == engine && window.other == other)
+            window.to = std::min(window.to, now);
+    }
+}
+
+void Windows::close_all(Tick now) {
+    for (Window& window : windows_)
+        window.to = std::min(window.to, now);
+}
+
+/// `for_good`: to the end of the run, from its beginning on.
+bool Windows::touches(const Window& window, const Concern& concern, bool for_good) const {
+    const bool here = window.engine == concern.from || window.engine == concern.to;
+    Tick since = concern.begun;
+    switch (window.fault) {
+        case Fault::restart:
+            since = concern.prepared;
+            break;
+        case Fault::disconnect: {
+            const bool pair = (window.engine == concern.from && window.other == concern.to) ||
+                              (window.engine == concern.to && window.other == concern.from);
+            if (!pair) return false;
+            since = concern.prepared;
+            break;
+        }
+        case Fault::deregister:
+            if (window.other != concern.slot) return false;
+            since = concern.prepared;
+            break;
+        default:
+            break;
+    }
+    const Tick to = for_good ? for_ever : window.to;
+    return here && window.from <= concern.ended && since <= to;
+}
+
+bool Windows::all_rails_hit(int engine, const Concern& concern) const {
+    std::set<int> hit;
+    for (const Window& window : windows_) {
+        const Rule& rule = rule_of(window.fault);
+        if (window.engine == engine && window.rail >= 0 && rule.errors != Errors::never &&
+            touches(window, concern, rule.lasting))
+            hit.insert(window.rail);
+    }
+    return static_cast<int>(hit.size()) >= schedule_.engines[static_cast<std::size_t>(engine)].rails;
+}
+
+bool Windows::explain_error(const Concern& concern) const {
+    for (const Window& window : windows_) {
+        const Rule& rule = rule_of(window.fault);
+        if (rule.errors == Errors::allowed && touches(window, concern, rule.lasting)) return true;
+    }
+    return all_rails_hit(concern.from, concern) || all_rails_hit(concern.to, concern);
+}
+
+bool Windows::any(const Concern& concern, bool Rule::*allowance) const {
+    for (const Window& window : windows_) {
+        const Rule& rule = rule_of(window.fault);
+        if (rule.*allowance && touches(window, concern, rule.lasting || rule.comes_after)) return true;
+    }
+    return false;
+}
+
+}  // namespace railyard::fault
