@@ -171,7 +171,7 @@ std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
     const bool again = now_ns - announced_at_ >= announce_again_ns;
     for (auto& [pair, endpoint] : resolved_) {
         const Rail& rail = rails->rail(pair.first);
-        if (endpoint.introduced_as == rail.sender_generation() || (endpoint.announced && !again)) continue;
+        if (endpoint.path.admits(rail.sender_generation()) || (endpoint.announced && !again)) continue;
         Rail::Sender sender = rail.sender();
         if (sender.address.empty() && rail.sender_generation() != 1) continue;  // it is being replaced
         endpoint.announced = true;
@@ -190,8 +190,8 @@ void Peer::introduced(std::span<const IntroducedPair> pairs) {
         if (known == resolved_.end()) continue;
         PeerEndpoint& endpoint = known->second;
         const std::uint32_t current = rails->rail(introduced.pair.local).sender_generation();
-        if (introduced.generation != current || endpoint.introduced_as == current) continue;
-        endpoint.introduced_as = current;
+        if (introduced.generation != current || endpoint.path.admits(current)) continue;
+        endpoint.introduced_before = true;
         endpoint.path.admit(current);
         unacquainted_.fetch_sub(1, std::memory_order_relaxed);
     }
@@ -205,11 +205,10 @@ bool Peer::look_at_senders() {
     std::uint32_t unacquainted = 0;
     for (auto& [pair, endpoint] : resolved_) {
         const std::uint32_t current = rails->rail(pair.first).sender_generation();
-        if (endpoint.introduced_as == current) continue;
+        if (endpoint.path.admits(current)) continue;
         ++unacquainted;
-        if (endpoint.introduced_as == 0) continue;
+        if (!std::exchange(endpoint.introduced_before, false)) continue;
         endpoint.announced = false;
-        endpoint.introduced_as = 0;
         gone = true;
     }
     unacquainted_.store(unacquainted, std::memory_order_relaxed);

@@ -35,13 +35,13 @@ struct ControlRoute {
 struct PeerEndpoint {
     PeerAddress address = no_address;
     Path path;
-    ControlRoute route;               ///< for a control message over it; fixed
-    std::uint64_t probe_at = 0;       ///< ns, once it has failed; guarded by the peer's mutex
-    std::uint64_t probe_pause = 0;    ///< ns; the same
-    bool probing = false;             ///< the same
-    bool confirmed = false;           ///< the same: a probe has failed, too
-    bool announced = false;           ///< guarded by the peer's mutex
-    std::uint32_t introduced_as = 0;  ///< generation of our sender that it has acknowledged; the same
+    ControlRoute route;              ///< for a control message over it; fixed
+    std::uint64_t probe_at = 0;      ///< ns, once it has failed; guarded by the peer's mutex
+    std::uint64_t probe_pause = 0;   ///< ns; the same
+    bool probing = false;            ///< the same
+    bool confirmed = false;          ///< the same: a probe has failed, too
+    bool announced = false;          ///< guarded by the peer's mutex
+    bool introduced_before = false;  ///< it has acknowledged a sender of ours; the same
 };
 
 /// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails

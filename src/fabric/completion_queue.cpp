@@ -103,7 +103,8 @@ bool CompletionQueue::complete_error() noexcept {
     if (!error.op_context) return true;
     static_cast<OpContext*>(error.op_context)
         ->complete_with({status, 0, error.err, error.prov_errno,
-                         receiver_not_ready(is_efa_, error.err, error.prov_errno)});
+                         receiver_not_ready(is_efa_, error.err, error.prov_errno),
+                         unknown_at_target(is_efa_, error.prov_errno)});
     return true;
 }
 

@@ -18,6 +18,8 @@ struct Completion {
     int provider_error = 0;
     /// The target had no receive buffer: it has seen nothing of the message, which may be sent again.
     bool receiver_not_ready = false;
+    /// The target does not know our endpoint: it has done nothing.
+    bool unknown_at_target = false;
 };
 
 /// Handed to the provider with every operation; lives until complete_with. The owner sets `handler` once.

@@ -72,4 +72,9 @@ bool receiver_not_ready(bool is_efa, int error, int provider_error) noexcept {
     return error == FI_ENORX || (is_efa && provider_error == efa_remote_rnr);
 }
 
+bool unknown_at_target(bool is_efa, int provider_error) noexcept {
+    constexpr int efa_unknown_peer = 14;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_UNKNOWN_PEER
+    return is_efa && provider_error == efa_unknown_peer;
+}
+
 }  // namespace railyard::fabric

@@ -42,5 +42,7 @@ struct ProviderCaps {
 
 /// True when a message failed for want of a receive buffer at the target (RNR) alone.
 [[nodiscard]] bool receiver_not_ready(bool is_efa, int error, int provider_error) noexcept;
+/// The target refuses an endpoint that it does not have in its address vector (efa-direct).
+[[nodiscard]] bool unknown_at_target(bool is_efa, int provider_error) noexcept;
 
 }  // namespace railyard::fabric

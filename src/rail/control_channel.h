@@ -47,7 +47,9 @@ class ControlChannel {
     /// Posts what there is room for; true if anything went out.
     bool post_pending() noexcept;
     [[nodiscard]] std::uint32_t outstanding() const noexcept { return in_flight_; }
-    [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty() || interrupted_ || !refused_.empty(); }
+    [[nodiscard]] bool has_pending() const noexcept {
+        return !pending_.empty() || interrupted_ || !refused_.empty();
+    }
     /// Receive buffers that the provider has not taken; they are offered again in post_pending.
     [[nodiscard]] std::size_t receives_missing() const noexcept { return receives_missing_; }
 

@@ -284,7 +284,7 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     if (completion.status == Status::ok) {
         submission.lane->work->part_done(Status::ok);
     } else {
-        rail.chunk_failed(submission, operation.chunk, completion.status);
+        rail.operation_failed(submission, operation.chunk, completion);
     }
 }
 

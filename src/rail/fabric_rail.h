@@ -101,6 +101,8 @@ class FabricRail final : public Rail {
     using Operations = std::vector<Operation>;
     void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_back(Submission& submission, std::uint32_t chunk) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void operation_failed(Submission& submission, std::uint32_t chunk,
+                          const fabric::Completion& completion) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void note_failure(Path& path) noexcept;

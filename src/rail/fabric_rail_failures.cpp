@@ -33,6 +33,16 @@ void FabricRail::free_operation(Operation& operation) noexcept {
     --operation.submission->outstanding;
 }
 
+void FabricRail::operation_failed(Submission& submission, std::uint32_t chunk,
+                                  const fabric::Completion& completion) noexcept {
+    if (!completion.unknown_at_target || !submission.route->gated)
+        return chunk_failed(submission, chunk, completion.status);
+    // The peer was disconnected from us, or knows too many: it will be told of us again.
+    submission.route->path->forget();
+    if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
+    give_back(submission, chunk);
+}
+
 void FabricRail::chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept {
     Path* const path = submission.route->path;
     if (status != Status::remote_disconnect || !path) {

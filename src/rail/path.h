@@ -17,6 +17,8 @@ class Path {
     [[nodiscard]] bool admits(std::uint32_t generation) const noexcept {
         return admitted_.load(std::memory_order_acquire) == generation;
     }
+    /// The peer has forgotten us.
+    void forget() noexcept { admitted_.store(0, std::memory_order_release); }
     /// The peer knows us, if perhaps not the latest endpoint.
     [[nodiscard]] bool introduced() const noexcept { return admitted_.load(std::memory_order_acquire) != 0; }
 

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <thread>
 
+#include "common/log.h"
+
 namespace railyard::fault {
 namespace {
 
@@ -31,7 +33,10 @@ Player::Player(const Schedule& schedule, const PlayOptions& options, Counts& cou
 Player::~Player() = default;
 
 void Player::play() {
-    world_.emplace(schedule_, oracle_, options_.log_level);
+    log::Level level = log::Level::off;
+    log::parse_level(options_.log_level, level);
+    log::set_level(level);
+    world_.emplace(schedule_, oracle_);
     std::vector<std::thread> threads;
     for (int thread = 1; thread < schedule_.threads; ++thread)
         threads.emplace_back([this, thread] { run_thread(thread); });

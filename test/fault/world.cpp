@@ -23,11 +23,8 @@ std::vector<std::string> nic_names(const std::string& provider) {
 
 }  // namespace
 
-World::World(const Schedule& schedule, Oracle& oracle, std::string log_level)
-    : schedule_(schedule),
-      oracle_(oracle),
-      log_level_(std::move(log_level)),
-      nodes_(schedule.engines.size()) {
+World::World(const Schedule& schedule, Oracle& oracle)
+    : schedule_(schedule), oracle_(oracle), nodes_(schedule.engines.size()) {
     for (const char* setting : base_settings)
         control_.set(setting);
     const std::vector<std::string> names = nic_names(schedule.provider);
@@ -54,8 +51,7 @@ World::~World() {
 void World::make_engine(int index) {
     ParamMap params{{"provider", schedule_.provider},
                     {"max_bw_per_dram_seg", "1000000"},  // all rails for any memory
-                    {"connect_timeout_ms", "3000"},
-                    {"log_level", log_level_}};
+                    {"connect_timeout_ms", "3000"}};
     std::string& devices = params["devices"];
     for (const std::string& nic : node(index).nics)
         devices += (devices.empty() ? "" : ",") + nic;

@@ -16,8 +16,8 @@ namespace railyard::fault {
 /// the like only while no other thread uses the world.
 class World {
   public:
-    /// `log_level` of the engines. Throws railyard::Error where they cannot be made.
-    World(const Schedule& schedule, Oracle& oracle, std::string log_level);
+    /// Throws railyard::Error where engines cannot be made.
+    World(const Schedule& schedule, Oracle& oracle);
     ~World();
     World(const World&) = delete;
     World& operator=(const World&) = delete;
@@ -54,7 +54,6 @@ class World {
 
     const Schedule& schedule_;
     Oracle& oracle_;
-    const std::string log_level_;
     simefa::Control control_;
     std::vector<Node> nodes_;
 };

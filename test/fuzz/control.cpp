@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "common/wire.h"
@@ -96,13 +97,17 @@ class Model {
         if (receiver != us) return;
         const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
         const auto name_size = feed.number<std::uint16_t>();
-        if (!known || kind < 1 || kind > 5 || name_size < 1 || name_size > 1024) return;
+        if (!known || kind < 1 || kind > 6 || name_size < 1 || name_size > 1024) return;
         const std::string name(feed.take(name_size));
         const std::string payload(feed.rest());
         const std::uint32_t most = kind == 1 ? 16u << 20 : 1u << 20;
         if (name.size() != name_size || total > most || offset > total) return;
         if (payload.size() > total - offset || (payload.empty() && total != 0)) return;
-        if (payload.size() == total) return deliver(kind, name, payload);
+        if (kind == 6 || delivered_.contains({nonce, id})) return;  // a PING, or what has come before
+        if (payload.size() == total) {
+            delivered_.insert({nonce, id});
+            return deliver(kind, name, payload);
+        }
         Unfinished& message =
             unfinished_.try_emplace({nonce, id}, Unfinished{kind, name, total, {}}).first->second;
         if (message.kind != kind || message.name != name || message.total != total) return;
@@ -115,6 +120,7 @@ class Model {
         for (const auto& [at, byte] : message.bytes)
             text += byte;
         unfinished_.erase({nonce, id});
+        delivered_.insert({nonce, id});
         deliver(kind, name, text);
     }
     struct Whole {
@@ -135,6 +141,7 @@ class Model {
     }
     const MessageAuth& auth_;
     std::map<std::pair<std::uint64_t, std::uint64_t>, Unfinished> unfinished_;
+    std::set<std::pair<std::uint64_t, std::uint64_t>> delivered_;
 };
 
 /// What an engine does with a letter before it looks who sent it.
@@ -150,6 +157,7 @@ void read_letter(const Letter& letter) {
             case MessageKind::answer:
                 return static_cast<void>(decode_answer(letter.text)), 0;
             case MessageKind::notify:
+            case MessageKind::ping:
                 break;
         }
         require(false, "a notification is no letter");

@@ -63,8 +63,9 @@ bool fuzz_introduction(std::string_view input) {
     const auto introduction = unless_refused([&] { return decode_introduction(bytes); });
     if (!introduction) return false;
     require(encode(*introduction) == bytes, round_trip);
-    for (const RailPair pair : introduction->pairs)
-        require(pair.local < introduction->sender.rails.size(), "pairs name rails of their sender");
+    for (const IntroducedPair& introduced : introduction->pairs)
+        require(introduced.pair.local < introduction->sender.rails.size(),
+                "pairs name rails of their sender");
     return true;
 }
 

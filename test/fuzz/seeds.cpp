@@ -56,7 +56,7 @@ Inputs connections() {
 }
 
 Inputs introductions() {
-    const std::vector<RailPair> pairs{{0, 0}, {1, 3}};
+    const std::vector<IntroducedPair> pairs{{{0, 0}, 1, ""}, {{1, 3}, 2, "sender 1"}};
     const Introduction introduction{connection(2), pairs};
     const std::string sealed = encode(introduction.sender), whole = encode(introduction);
     std::string parts = "\1";
@@ -128,7 +128,7 @@ Inputs courses() {
 }  // namespace
 
 Inputs seeds(const std::string& target) {
-    const std::vector<RailPair> pairs{{0, 0}, {1, 3}};
+    const std::vector<IntroducedPair> pairs{{{0, 0}, 1, ""}, {{1, 3}, 2, ""}};
     if (target == "connection") return connections();
     if (target == "introduction") return introductions();
     if (target == "acknowledgement") return {{"two-pairs", encode_acknowledgement(5, pairs)}};

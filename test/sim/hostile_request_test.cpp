@@ -54,8 +54,8 @@ class HostileRequestTest : public testing::Test {
     /// The victim introduces itself before it writes; a NIC that knows it is all that takes.
     void acknowledge(const Letter& hello) {
         const Introduction introduction = decode_introduction(hello.text);
-        for (const RailPair pair : introduction.pairs)
-            mallory_.rails->rail(pair.remote).insert_peer(introduction.sender.rails[pair.local]);
+        for (const IntroducedPair& introduced : introduction.pairs)
+            mallory_.rails->rail(introduced.pair.remote).insert_peer(introduced.sender);
         mallory_.say(MessageKind::hello_ack, "mallory", mallory_.nonce,
                      encode_acknowledgement(hello.nonce, introduction.pairs));
     }

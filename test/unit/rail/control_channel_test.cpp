@@ -114,7 +114,9 @@ class ControlChannelTest : public testing::Test {
     fid_ep* handle() { return reinterpret_cast<fid_ep*>(endpoint_.handle()); }
 
     std::unique_ptr<ControlChannel> open() {
-        return std::make_unique<ControlChannel>(domain_, endpoint_, sink_, give_up_ns);
+        auto channel = std::make_unique<ControlChannel>(domain_, endpoint_, sink_, give_up_ns);
+        channel->send_from(&endpoint_);
+        return channel;
     }
     static fabric::Completion no_buffer() { return {Status::backend, 0, FI_ENORX, 10, true}; }
     /// Ends everything that is with the provider.
