@@ -4,8 +4,21 @@
 
 namespace railyard {
 
-Engine::Engine(EngineConfig config) : impl_(std::make_unique<Impl>(std::move(config))) {}
-Engine::~Engine() = default;
+Engine::Engine(EngineConfig config)
+    : generation_((watch_forks(), fork_generation())), impl_(std::make_unique<Impl>(std::move(config))) {}
+
+Engine::~Engine() {
+    // A child has no progress thread, and locks as they were at the fork; closing rails would take the
+    // parent's addresses and connections away.
+    if (!own_process()) leave_to_parent(impl_.release());
+}
+
+void Engine::require_own_process() const {
+    if (own_process()) return;
+    throw Error(Status::not_allowed, "the engine of agent \"" + impl_->agent() +
+                                         "\" belongs to the process that made it: a forked child must not "
+                                         "use it; create another engine there, or call exec");
+}
 
 const std::string& Engine::agent_name() const noexcept {
     return impl_->agent();
@@ -26,6 +39,7 @@ Gpus& Engine::gpus() noexcept {
 
 std::shared_ptr<Registration> Engine::register_memory(std::uint64_t address, std::uint64_t length,
                                                       std::uint64_t device_id, MemoryType type) {
+    require_own_process();
     return impl_->register_memory(address, length, device_id, type);
 }
 bool Engine::has_gpus() const noexcept {
@@ -35,29 +49,37 @@ bool Engine::takes_gpu_memory() const noexcept {
     return impl_->rails().takes_gpu_memory();
 }
 void Engine::deregister_memory(const std::shared_ptr<Registration>& region) {
+    require_own_process();
     impl_->deregister_memory(region);
 }
 std::string Engine::memory_metadata(const Registration& region) const {
+    require_own_process();
     return impl_->memory_metadata(region);
 }
 std::shared_ptr<RemoteRegion> Engine::load_remote_memory(const std::string& agent, std::string_view metadata,
                                                          std::uint64_t address, std::uint64_t length) {
+    require_own_process();
     return impl_->load_remote_memory(agent, metadata, address, length);
 }
 std::shared_ptr<RemoteRegion> Engine::local_as_remote(const std::shared_ptr<Registration>& region) {
+    require_own_process();
     return impl_->local_as_remote(region);
 }
 
 std::string Engine::connection_info() const {
+    require_own_process();
     return impl_->connection_info();
 }
 void Engine::load_connection_info(const std::string& agent, std::string_view info) {
+    require_own_process();
     impl_->load_connection_info(agent, info);
 }
 void Engine::connect(const std::string& agent) {
+    require_own_process();
     impl_->connect(agent);
 }
 void Engine::disconnect(const std::string& agent) {
+    require_own_process();
     impl_->disconnect(agent);
 }
 
@@ -68,15 +90,19 @@ std::vector<PeerReport> Engine::peers() const {
 Transfer* Engine::prepare(Operation operation, std::span<const LocalDescriptor> local,
                           std::span<const RemoteDescriptor> remote, const std::string& agent,
                           std::optional<std::string_view> notification) {
+    require_own_process();
     return impl_->prepare(operation, local, remote, agent, notification);
 }
 Status Engine::post(Transfer& transfer, const std::string* notification) noexcept {
+    if (!own_process()) return Status::not_allowed;
     return impl_->post(transfer, notification);
 }
 Status Engine::poll(Transfer& transfer) noexcept {
+    if (!own_process()) return Status::not_allowed;
     return impl_->poll(transfer);
 }
 void Engine::release(Transfer* transfer) noexcept {
+    if (!own_process()) return;
     impl_->release(transfer);
 }
 CostEstimate Engine::estimate(const Transfer& transfer) const noexcept {
@@ -86,19 +112,24 @@ void Engine::control_start(Transfer& transfer, StartControl& control) noexcept {
     transfer.start_control = &control;
 }
 void Engine::start(Transfer& transfer) noexcept {
+    if (!own_process()) return;
     impl_->start(transfer);
 }
 void Engine::set_chore(EngineChore* chore) noexcept {
+    if (!own_process()) return;
     impl_->set_chore(chore);
 }
 
 void Engine::take_notifications(std::vector<Notification>& out) {
+    require_own_process();
     impl_->take_notifications(out);
 }
 void Engine::send_notification(const std::string& agent, std::string_view message) {
+    require_own_process();
     impl_->send_notification(agent, message);
 }
 bool Engine::progress() noexcept {
+    if (!own_process()) return false;
     return impl_->progress();
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/fork_watch.h"
 #include "common/memory_range.h"
 #include "common/params.h"
 #include "common/status.h"
@@ -74,6 +75,8 @@ class EngineChore {
 
 /// Engines are independent of each other; every method may be called from any thread, several at once.
 /// Methods that throw throw Error only (and std::bad_alloc). None waits for a peer without a limit.
+/// An engine belongs to the process that made it. In a forked child every call is refused with
+/// Status::not_allowed, and the destructor leaves all as it is: rails, threads and memory are the parent's.
 class Engine {
   public:
     /// Opens every usable rail. Throws Error{backend} naming what was found when there is none.
@@ -83,6 +86,11 @@ class Engine {
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
+
+    /// False in a child that the engine was inherited by. Any thread.
+    [[nodiscard]] bool own_process() const noexcept { return generation_ == fork_generation(); }
+    /// Throws Error{not_allowed} where own_process() is false.
+    void require_own_process() const;
 
     [[nodiscard]] const std::string& agent_name() const noexcept;
     [[nodiscard]] std::size_t rail_count() const noexcept;
@@ -171,6 +179,7 @@ class Engine {
 
   private:
     class Impl;
+    std::uint32_t generation_;
     std::unique_ptr<Impl> impl_;
 };
 

@@ -95,13 +95,21 @@ HostEngine::HostEngine(const nixlBackendInitParams& init)
 }
 
 HostEngine::~HostEngine() {
+    if (!engine_->own_process()) {
+        // Streams, and the driver that they need, are the parent's as well.
+        leave_to_parent(streams_.release());
+        return;
+    }
     streams_->close();
     engine_.reset();  // transfers that are left refer to streams_
 }
 
 template <class Body>
 nixl_status_t HostEngine::guarded_call(const char* name, Body&& body) const noexcept {
-    return guarded(agent_.c_str(), name, std::forward<Body>(body));
+    return guarded(agent_.c_str(), name, [&] {
+        engine_->require_own_process();  // before any lock: in a forked child it may be held for ever
+        return body();
+    });
 }
 
 MemoryType HostEngine::memory_type(nixl_mem_t type, const char* what) {

@@ -15,7 +15,8 @@
 namespace railyard::plugin {
 
 /// One backend of one agent. No call throws. The host may call from several threads, as Engine allows.
-/// Destruction ends every thread of the engine; handles that the host has not given back die with it.
+/// Destruction ends every thread of the engine; handles that the host has not given back die with it. A
+/// forked child may destroy what it inherited, which touches nothing of the parent's, and do no more with it.
 class HostEngine final : public nixlBackendEngine {
   public:
     /// Throws Error (bad parameters, no usable rail); entry.cpp catches.
@@ -79,7 +80,7 @@ class HostEngine final : public nixlBackendEngine {
     const bool progress_thread_;
     MemoryTable memory_;
     std::unique_ptr<Engine> engine_;
-    const std::unique_ptr<StreamTransfers> streams_;
+    std::unique_ptr<StreamTransfers> streams_;
     Mutex arrived_mutex_;
     std::vector<Notification> arrived_ ABSL_GUARDED_BY(arrived_mutex_);  ///< taken, not yet with the host
 };

@@ -1,0 +1,151 @@
+// fork() under a live engine: the parent goes on as if nothing had been, whatever the child does; the child
+// is refused in words, and ends.
+#include <gtest/gtest.h>
+
+#include "child.h"
+#include "traffic.h"
+
+namespace railyard::test {
+namespace {
+
+class ForkTest : public testing::TestWithParam<Fabric> {};
+
+/// Calls on inherited engines that were not refused as they should be.
+class Refusals {
+  public:
+    template <class Call>
+    void thrown(const char* name, Call call) {
+        try {
+            call();
+        } catch (const Error& error) {
+            const bool worded = std::string(error.what()).find("fork") != std::string::npos;
+            return note(name, error.status() == Status::not_allowed && worded);
+        }
+        note(name, false);
+    }
+    void returned(const char* name, Status status) { note(name, status == Status::not_allowed); }
+    [[nodiscard]] int missing() const { return missing_; }
+
+  private:
+    void note(const char* name, bool refused) {
+        if (refused) return;
+        std::fprintf(stderr, "%s was not refused in the child\n", name);
+        ++missing_;
+    }
+    int missing_ = 0;
+};
+
+int use_everything(Traffic& traffic) {
+    Engine& engine = *traffic.pair.a;
+    Refusals refusals;
+    const LocalDescriptor from = traffic.source.local(0, 64);
+    const RemoteDescriptor to{traffic.target.address(), 64, &traffic.remote};
+    std::vector<Notification> got;
+    refusals.thrown("register_memory", [&] { engine.register_memory(traffic.source.address(), 64, 0); });
+    refusals.thrown("deregister_memory", [&] { engine.deregister_memory(traffic.source.region); });
+    refusals.thrown("memory_metadata",
+                    [&] { static_cast<void>(engine.memory_metadata(*traffic.source.region)); });
+    refusals.thrown("load_remote_memory", [&] { engine.load_remote_memory("beta", "", 0, 0); });
+    refusals.thrown("local_as_remote", [&] { engine.local_as_remote(traffic.source.region); });
+    refusals.thrown("connection_info", [&] { static_cast<void>(engine.connection_info()); });
+    refusals.thrown("load_connection_info", [&] { engine.load_connection_info("beta", ""); });
+    refusals.thrown("connect", [&] { engine.connect("beta"); });
+    refusals.thrown("disconnect", [&] { engine.disconnect("beta"); });
+    refusals.thrown("prepare", [&] {
+        engine.prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    });
+    refusals.thrown("take_notifications", [&] { engine.take_notifications(got); });
+    refusals.thrown("send_notification", [&] { engine.send_notification("beta", "from the child"); });
+    refusals.returned("post", engine.post(*traffic.transfer));
+    refusals.returned("poll", engine.poll(*traffic.transfer));
+    refusals.returned("progress", engine.progress() ? Status::ok : Status::not_allowed);
+    engine.release(traffic.transfer);
+    return refusals.missing();
+}
+
+int destroy(Traffic& traffic) {
+    traffic.source.region.reset();
+    traffic.pair.b.reset();
+    traffic.pair.a.reset();
+    traffic.target.region.reset();
+    return 0;
+}
+
+/// With the engine idle, then with a transfer under way.
+void fork_under(Traffic& traffic, Child::End end, const std::function<int()>& body) {
+    traffic.round();
+    for (const bool in_flight : {false, true}) {
+        SCOPED_TRACE(in_flight ? "in flight" : "idle");
+        const Status posted = in_flight ? traffic.post() : Status::ok;
+        Child child(end, body);
+        if (in_flight) traffic.finish(posted);
+        EXPECT_EQ(child.outcome([&] { traffic.round(); }), "exit 0");
+        traffic.round();
+    }
+}
+
+TEST_P(ForkTest, AChildThatLeavesAtOnceDisturbsNobody) {
+    Traffic traffic(GetParam());
+    fork_under(traffic, Child::End::at_once, [] { return 0; });
+}
+
+TEST_P(ForkTest, AChildThatExitsDisturbsNobody) {
+    Traffic traffic(GetParam());
+    fork_under(traffic, Child::End::with_destructors, [] { return 0; });
+}
+
+TEST_P(ForkTest, AChildThatStaysForAWhileDisturbsNobody) {
+    Traffic traffic(GetParam());
+    fork_under(traffic, Child::End::at_once, [] {
+        usleep(200'000);
+        return 0;
+    });
+}
+
+TEST_P(ForkTest, AChildIsRefusedEveryCall) {
+    Traffic traffic(GetParam());
+    fork_under(traffic, Child::End::at_once, [&] { return use_everything(traffic); });
+}
+
+TEST_P(ForkTest, AChildMayDestroyWhatItInherited) {
+    Traffic traffic(GetParam());
+    fork_under(traffic, Child::End::with_destructors, [&] { return destroy(traffic); });
+}
+
+TEST_P(ForkTest, ForksAtAnyMomentEndAndHarmNobody) {
+    Traffic traffic(GetParam());
+    for (int turn = 0; turn < 20; ++turn) {
+        const Status posted = traffic.post();
+        for (int i = 0; i < turn; ++i)
+            traffic.pair.b->progress();
+        Child child(Child::End::with_destructors, [&] { return use_everything(traffic) + destroy(traffic); });
+        traffic.finish(posted);
+        ASSERT_EQ(child.outcome(), "exit 0") << turn;
+    }
+}
+
+TEST_P(ForkTest, EnginesOfTheParentEndAndBeginWhileAChildLives) {
+    Child* child = nullptr;
+    {
+        Traffic traffic(GetParam());
+        traffic.round();
+        child = new Child(Child::End::with_destructors, [&] {
+            usleep(500'000);
+            return destroy(traffic);
+        });
+        traffic.round();
+    }
+    Traffic again(GetParam());
+    again.round();
+    EXPECT_EQ(child->outcome([&] { again.round(); }), "exit 0");
+    delete child;
+    again.round();
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, ForkTest,
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false},
+                                                    Fabric{"shm", 1, true}, Fabric{"shm", 2, false}})),
+                         fabric_name);
+
+}  // namespace
+}  // namespace railyard::test

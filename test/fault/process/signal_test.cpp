@@ -1,0 +1,117 @@
+// Signals without SA_RESTART, about one in a millisecond on each thread: nothing is lost, nothing stops.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "traffic.h"
+
+namespace railyard::test {
+namespace {
+
+std::atomic<std::uint64_t> handled{0};
+
+void count_signal(int) {
+    handled.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// SIGALRM to the process by a timer, SIGUSR1 to every thread of it by one that goes through them.
+class SignalStorm {
+  public:
+    SignalStorm() {
+        handled.store(0);
+        struct sigaction action {};
+        action.sa_handler = count_signal;  // no SA_RESTART: calls come back with EINTR
+        sigaction(SIGALRM, &action, nullptr);
+        sigaction(SIGUSR1, &action, nullptr);
+        itimerval every{{0, 1000}, {0, 1000}};
+        setitimer(ITIMER_REAL, &every, nullptr);
+        thread_ = std::thread([this] { run(); });
+    }
+    ~SignalStorm() {
+        stop_.store(true);
+        thread_.join();
+        itimerval never{};
+        setitimer(ITIMER_REAL, &never, nullptr);
+        // Some may still be on their way to threads that have not run since.
+        signal(SIGALRM, SIG_IGN);
+        signal(SIGUSR1, SIG_IGN);
+    }
+    SignalStorm(const SignalStorm&) = delete;
+    SignalStorm& operator=(const SignalStorm&) = delete;
+
+  private:
+    void run() {
+        const auto self = static_cast<pid_t>(syscall(SYS_gettid));
+        while (!stop_.load()) {
+            for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+                const pid_t thread = std::stoi(entry.path().filename());
+                if (thread != self) syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
+            }
+            usleep(1000);
+        }
+    }
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+};
+
+class SignalTest : public testing::TestWithParam<Fabric> {};
+class SignalledThreadTest : public testing::TestWithParam<Fabric> {};
+
+TEST_P(SignalTest, TransfersAndNotificationsAreNotInterrupted) {
+    Traffic traffic(GetParam(), std::size_t{1} << 20);
+    const SignalStorm storm;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    int rounds = 0;
+    for (; rounds < 10 || std::chrono::steady_clock::now() < end; ++rounds)
+        traffic.round();
+    EXPECT_GE(handled.load(), 100u);
+    std::vector<Notification> more;
+    traffic.pair.b->take_notifications(more);
+    EXPECT_TRUE(more.empty()) << "each exactly once";
+}
+
+TEST_P(SignalTest, EnginesBeginAndEndUnderSignals) {
+    const SignalStorm storm;
+    for (int turn = 0; turn < 3; ++turn) {
+        Traffic traffic(GetParam(), std::size_t{1} << 20);
+        traffic.round();
+    }
+    EXPECT_GT(handled.load(), 0u);
+}
+
+/// The threads of both sides are asleep, and are woken by signals all the time, when the work comes; nobody
+/// calls in until it is done.
+TEST_P(SignalledThreadTest, GoesOn) {
+    Traffic traffic(GetParam(), std::size_t{8} << 20);
+    traffic.round();
+    const SignalStorm storm;
+    for (int turn = 0; turn < 5; ++turn) {
+        usleep(100'000);
+        const Status posted = traffic.post();
+        for (int look = 0; look < 400 && traffic.target.bytes != traffic.source.bytes; ++look)
+            usleep(25'000);
+        ASSERT_TRUE(traffic.target.bytes == traffic.source.bytes) << turn;
+        traffic.finish(posted);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, SignalTest,
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false},
+                                                    Fabric{"shm", 1, true}, Fabric{"shm", 2, false}})),
+                         fabric_name);
+
+std::vector<Fabric> with_thread() {
+    std::vector<Fabric> all = fabrics({Fabric{"tcp", 2, true}, Fabric{"shm", 1, true}});
+    std::erase_if(all, [](const Fabric& fabric) { return !fabric.progress_thread; });
+    return all;
+}
+INSTANTIATE_TEST_SUITE_P(Fabrics, SignalledThreadTest, testing::ValuesIn(with_thread()), fabric_name);
+
+}  // namespace
+}  // namespace railyard::test
