@@ -18,9 +18,16 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
     std::shared_ptr<Registration> region = type == MemoryType::device
                                                ? rails_->register_device_memory(address, length, device_id)
                                                : rails_->register_memory(address, length, device_id);
-    const MutexLock lock(registrations_mutex_);
-    registrations_.insert(region);
-    if (region->token) tokens_.emplace(region->token, region);
+    try {
+        const MutexLock lock(registrations_mutex_);
+        if (region->token) tokens_.emplace(region->token, region);
+        registrations_.insert(region);
+    } catch (...) {
+        rails_->deregister_memory(*region);
+        const MutexLock lock(registrations_mutex_);
+        tokens_.erase(region->token);
+        throw;
+    }
     return region;
 }
 

@@ -290,6 +290,7 @@ void NotificationInbox::put(const std::string& agent, const std::string& message
 
 void NotificationInbox::take(std::vector<Notification>& out) {
     const MutexLock lock(mutex_);
+    out.reserve(out.size() + ready_.size());  // may throw: then all is still here
     for (Notification& notification : ready_)
         out.push_back(std::move(notification));
     ready_.clear();

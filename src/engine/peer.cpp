@@ -229,15 +229,18 @@ void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::strin
 
 std::shared_ptr<Peer> PeerTable::put(ConnectionInfo info, const std::shared_ptr<RailManager>& rails) {
     const MutexLock lock(mutex_);
-    std::shared_ptr<Peer>& entry = peers_[info.agent];
-    if (entry && entry->nonce() == info.nonce) return nullptr;
+    const auto known = peers_.find(info.agent);
+    if (known != peers_.end() && known->second->nonce() == info.nonce) return nullptr;
     RAILYARD_LOG(info, info.agent.c_str(), "%s: instance %016llx with %zu rails",
-                 entry ? "replaced" : "known", static_cast<unsigned long long>(info.nonce),
+                 known != peers_.end() ? "replaced" : "known", static_cast<unsigned long long>(info.nonce),
                  info.rails.size());
-    std::shared_ptr<Peer> old = std::move(entry);
-    if (old) old->mark_gone();
-    entry = std::make_shared<Peer>(std::move(info), rails);
-    return old;
+    auto peer = std::make_shared<Peer>(std::move(info), rails);  // may throw, so before anything changes
+    if (known == peers_.end()) {
+        peers_.emplace(peer->agent(), std::move(peer));
+        return nullptr;
+    }
+    known->second->mark_gone();
+    return std::exchange(known->second, std::move(peer));
 }
 
 std::shared_ptr<Peer> PeerTable::find(const std::string& agent) const {

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <system_error>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -42,7 +44,16 @@ ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microsecon
       chore_(std::move(chore)),
       wake_at_(wake_at) {
     open_descriptors();
-    thread_ = std::thread([this] { run(); });
+    try {
+        thread_ = std::thread([this] { run(); });
+    } catch (const std::exception& error) {
+        close(epoll_fd_);
+        close(wake_fd_);
+        if (!dynamic_cast<const std::system_error*>(&error)) throw;
+        throw Error(Status::backend, std::string("progress thread: ") + error.what() +
+                                         "; raise the limit of threads (`ulimit -u`, pids of the container), "
+                                         "or create the engine without it");
+    }
     pthread_setname_np(thread_.native_handle(), "railyard-prog");
 }
 

@@ -33,7 +33,18 @@ fi_addr_t AddressVector::insert(std::string_view address) {
         throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
                                                    domain_.rail() + ": the peer may have ended");
     }
-    by_handle_[handle] = known_.emplace(address, Known{handle, 1}).first;
+    try {
+        const auto entry = known_.emplace(address, Known{handle, 1}).first;
+        try {
+            by_handle_[handle] = entry;
+        } catch (...) {
+            known_.erase(entry);
+            throw;
+        }
+    } catch (...) {
+        if (!domain_.caps().keeps_addresses) fi_av_remove(vector_.get(), &handle, 1, 0);
+        throw;
+    }
     return handle;
 }
 

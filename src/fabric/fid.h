@@ -8,8 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "common/status.h"
-
 namespace railyard::fabric {
 
 /// Closes its fid on destruction. Objects that a fid depends on must outlive it (member order).
@@ -39,11 +37,8 @@ class Fid {
     T* fid_ = nullptr;
 };
 
-/// Throws Error{backend} "call failed on where: reason (code)" for a negative return value.
-inline void check(long rc, const char* call, std::string_view where) {
-    if (rc >= 0) return;
-    throw Error(Status::backend, std::string(call) + " failed on " + std::string(where) + ": " +
-                                     fi_strerror(static_cast<int>(-rc)) + " (" + std::to_string(rc) + ")");
-}
+/// Throws Error{backend} "call failed on where: reason (code)" for a negative return value, with what the
+/// process has run out of, where that is so.
+void check(long rc, const char* call, std::string_view where);
 
 }  // namespace railyard::fabric

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "common/log.h"
+#include "common/shortage.h"
 #include "common/status.h"
 #include "fabric/interfaces.h"
 
@@ -81,7 +82,8 @@ InfoPtr query(const fi_info& hints) {
     if (rc == -FI_ENODATA || rc == -FI_ENOSYS) return nullptr;
     if (rc != 0) {
         throw Error(Status::backend, std::string("fi_getinfo failed: ") + fi_strerror(-rc) +
-                                         "; check with `fi_info -l` that libfabric is installed whole");
+                                         "; check with `fi_info -l` that libfabric is installed whole" +
+                                         shortage());
     }
     return InfoPtr(list);
 }
@@ -207,7 +209,7 @@ void order_by_filter(std::vector<Device>& devices, const DeviceFilter& filter) {
     if (found.empty()) message += "nothing";
     for (const std::string& entry : found)
         message += (entry == *found.begin() ? "" : ", ") + entry;
-    message += ". Check `fi_info -l`, or set provider or devices to one of these";
+    message += ". Check `fi_info -l`, or set provider or devices to one of these" + shortage();
     throw Error(Status::backend, message);
 }
 

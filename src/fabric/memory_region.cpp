@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/random.h"
+#include "common/shortage.h"
 
 namespace railyard::fabric {
 namespace {
@@ -21,6 +22,7 @@ std::string remedy(int error, std::uint64_t length) {
         return "; the device has no room for another registration of " + std::to_string(length) +
                " bytes (keys or pages): register fewer or smaller ranges, or use huge pages";
     }
+    if (error == FI_EAGAIN) return "; the device or its driver is out of something for now: try again";
     if (error == FI_EFAULT) return "; the range is not mapped whole";
     return "";
 }
@@ -95,7 +97,7 @@ std::string failure(const Domain& domain, const MemoryRange& range, int rc) {
     text += "failed on " + domain.rail() + ": " + fi_strerror(-rc) + " (" + std::to_string(rc) + ")";
     if (range.gpu >= 0 && rc != -FI_ENOSPC && rc != -FI_ENOKEY && rc != -FI_E2BIG)
         return text + gpu_remedy(range.gpu);
-    return text + remedy(-rc, range.length);
+    return text + remedy(-rc, range.length) + shortage();
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+// What the process has run out of, for the errors of libraries that do not say it.
+#pragma once
+
+#include <string>
+
+namespace railyard {
+
+/// "; no file descriptor is left (limit N): raise it (`ulimit -n`)" or the like, empty when nothing is short.
+/// Some microseconds.
+[[nodiscard]] std::string shortage();
+
+}  // namespace railyard

@@ -1,0 +1,127 @@
+// A process that runs out of file descriptors: errors that name the limit and the remedy, and engines that go
+// on.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iterator>
+
+#include "common/shortage.h"
+#include "traffic.h"
+
+namespace railyard::test {
+namespace {
+
+std::ptrdiff_t open_files() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator{}) -
+           1;  // the directory itself
+}
+
+/// At most `left` more descriptors while it lives. Fills gaps below the highest one in use, too.
+class FewFiles {
+  public:
+    explicit FewFiles(unsigned left) {
+        getrlimit(RLIMIT_NOFILE, &old_);
+        int highest = 0;
+        for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+            highest = std::max(highest, std::stoi(entry.path().filename()));
+        for (;;) {
+            const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+            if (fd < 0 || fd > highest) {
+                close(fd);
+                break;
+            }
+            fillers_.push_back(fd);
+        }
+        rlimit low = old_;
+        low.rlim_cur = static_cast<rlim_t>(highest) + 1 + left;
+        setrlimit(RLIMIT_NOFILE, &low);
+    }
+    ~FewFiles() {
+        setrlimit(RLIMIT_NOFILE, &old_);
+        for (const int fd : fillers_)
+            close(fd);
+    }
+    FewFiles(const FewFiles&) = delete;
+    FewFiles& operator=(const FewFiles&) = delete;
+
+  private:
+    rlimit old_{};
+    std::vector<int> fillers_;
+};
+
+TEST(Shortage, NamesTheLimitOnlyWhereItIsReached) {
+    EXPECT_EQ(shortage(), "");
+    {
+        const FewFiles few(0);
+        EXPECT_NE(shortage().find("ulimit -n"), std::string::npos) << shortage();
+    }
+    EXPECT_EQ(shortage(), "");
+}
+
+class LimitsTest : public testing::TestWithParam<Fabric> {};
+
+TEST_P(LimitsTest, AnEngineThatGetsNoFilesSaysSoAndLeavesNone) {
+    { const auto warm_up = make_engine("warm up", GetParam()); }
+    const auto before = open_files();
+    unsigned refused = 0;
+    for (unsigned left = 0; left < 200; ++left) {
+        try {
+            const FewFiles few(left);
+            const auto engine = make_engine("alpha", GetParam());
+            break;
+        } catch (const Error& error) {
+            ++refused;
+            EXPECT_EQ(error.status(), Status::backend);
+            // Where it fails on the way, what it had open is closed by the time the error is made, so that
+            // the number that was too low is not always to be told; the first step always does.
+            if (left == 0) {
+                EXPECT_NE(std::string(error.what()).find("ulimit -n"), std::string::npos) << error.what();
+            }
+            EXPECT_EQ(open_files(), before) << "with " << left << " left: " << error.what();
+        }
+    }
+    EXPECT_GT(refused, 0u) << "engines without descriptors?";
+    EXPECT_LT(refused, 200u);
+    Traffic(GetParam(), 65536).round();
+    EXPECT_EQ(open_files(), before);
+}
+
+TEST_P(LimitsTest, AnEngineWithoutFilesGoesOnOnceThereAreSome) {
+    Traffic traffic(GetParam(), 65536, {{"connect_timeout_ms", "1500"}});
+    {
+        const FewFiles few(0);
+        std::vector<std::uint8_t> bytes(65536);
+        try {
+            const auto region = traffic.pair.a->register_memory(reinterpret_cast<std::uint64_t>(bytes.data()),
+                                                                bytes.size(), 0);
+            traffic.pair.a->deregister_memory(region);
+        } catch (const Error& error) {
+            EXPECT_NE(std::string(error.what()).find("ulimit -n"), std::string::npos) << error.what();
+        }
+        // The first transfer connects, where the provider has connections.
+        Status status = traffic.post();
+        if (status == Status::in_progress) status = traffic.pair.wait(*traffic.transfer);
+        EXPECT_TRUE(status == Status::ok || status == Status::remote_disconnect || status == Status::backend)
+            << to_string(status);
+    }
+    // What was refused may have left a notification on its way.
+    bool again = false;
+    for (int attempt = 0; attempt < 5 && !again; ++attempt) {
+        Status status = traffic.post();
+        if (status == Status::in_progress) status = traffic.pair.wait(*traffic.transfer);
+        again = status == Status::ok;
+    }
+    EXPECT_TRUE(again);
+    EXPECT_TRUE(traffic.target.bytes == traffic.source.bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, LimitsTest,
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false}})),
+                         fabric_name);
+
+}  // namespace
+}  // namespace railyard::test
