@@ -1,6 +1,11 @@
 #include "rail/deferred_close.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstddef>
+#include <cstdlib>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +20,8 @@ struct Registry {
     Mutex mutex;
     std::size_t live ABSL_GUARDED_BY(mutex) = 0;
     std::vector<std::shared_ptr<void>> kept ABSL_GUARDED_BY(mutex);
+    std::vector<std::string> names ABSL_GUARDED_BY(mutex);  // of the live and the kept
+    const pid_t process = getpid();
 };
 
 Registry& registry() {
@@ -22,12 +29,31 @@ Registry& registry() {
     return *instance;
 }
 
+/// Threads may still work on the memory: it goes with the process, the names go now. A forked child leaves
+/// its parent's alone.
+void remove_names() {
+    Registry& all = registry();
+    if (all.process != getpid() || !all.mutex.try_lock()) return;
+    for (const std::string& name : all.names)
+        shm_unlink(name.c_str());
+    all.mutex.unlock();
+}
+
 }  // namespace
 
-void DeferredClose::opened() noexcept {
+void DeferredClose::opened(std::string_view address) noexcept {
+    static const bool at_exit = std::atexit(remove_names) == 0 && at_quick_exit(remove_names) == 0;
+    static_cast<void>(at_exit);
     Registry& all = registry();
     const MutexLock lock(all.mutex);
     ++all.live;
+    try {
+        // "fi_shm://NAME" and a zero byte.
+        const std::size_t scheme = address.find("://");
+        if (scheme != address.npos) all.names.emplace_back(address.substr(scheme + 3).data());
+    } catch (...) {
+        return;  // a file that may stay
+    }
 }
 
 void DeferredClose::closed(std::shared_ptr<void> resources) noexcept {
@@ -35,7 +61,9 @@ void DeferredClose::closed(std::shared_ptr<void> resources) noexcept {
     std::vector<std::shared_ptr<void>> closing;
     const MutexLock lock(all.mutex);
     all.kept.push_back(std::move(resources));
-    if (--all.live == 0) closing.swap(all.kept);
+    if (--all.live != 0) return;
+    closing.swap(all.kept);
+    all.names.clear();
 }
 
 }  // namespace railyard

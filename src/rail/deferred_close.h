@@ -2,16 +2,18 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 namespace railyard {
 
 /// shm hands endpoints of one process each other's memory without counting: progress on one crashes when it
 /// has operations towards another that was closed (seen with libfabric 1.17). So closed endpoints of such
-/// providers are kept until the last live one of the process closes. Any thread.
+/// providers are kept until the last live one of the process closes. And what is open at exit() leaves its
+/// file in /dev/shm, 16 MiB each: the names are taken away then. Any thread.
 class DeferredClose {
   public:
-    /// One more endpoint of this process is live.
-    static void opened() noexcept;
+    /// One more endpoint of this process is live, at this address.
+    static void opened(std::string_view address) noexcept;
     /// One fewer; `resources` close now or, while others live, when the last of them does.
     static void closed(std::shared_ptr<void> resources) noexcept;
 };

@@ -49,7 +49,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->old_sends.reserve(kept_generations);
     use(std::make_unique<Operations>(depth_));
     publish_sender();
-    if (device->caps.shares_endpoints) DeferredClose::opened();
+    if (device->caps.shares_endpoints) DeferredClose::opened(fabric_->endpoint.name());
     RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s%s",
                  device->provider.c_str(), device->name.c_str(), depth_,
                  wait_fd() >= 0 ? "waitable" : "polled", reaches_gpu_memory() ? ", reaches GPU memory" : "");

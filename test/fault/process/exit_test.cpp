@@ -9,6 +9,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <tuple>
 
 #include "engine_pair.h"
@@ -50,6 +52,18 @@ std::string outcome_of(pid_t pid, int said) {
     return outcome;
 }
 
+std::string& last_program() {
+    static std::string prefix;
+    return prefix;
+}
+
+std::set<std::string> shared_memory() {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+        names.insert(entry.path().filename());
+    return names;
+}
+
 std::string run_case(const std::string& name, const Fabric& fabric) {
     const char* const program = std::getenv("RAILYARD_EXIT_CASE");
     if (!program) return "RAILYARD_EXIT_CASE is not set: run through `meson test`";
@@ -63,6 +77,7 @@ std::string run_case(const std::string& name, const Fabric& fabric) {
     pid_t pid = 0;
     const int error = posix_spawn(&pid, program, &actions, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
+    last_program() = std::to_string(pid) + ":";
     close(said[1]);
     const std::string outcome = error == 0 ? outcome_of(pid, said[0]) : std::strerror(error);
     close(said[0]);
@@ -75,7 +90,10 @@ class ExitTest : public testing::TestWithParam<Case> {};
 
 TEST_P(ExitTest, EndsInTimeWithItsStatus) {
     const auto& [name, fabric] = GetParam();
+    const std::set<std::string> before = shared_memory();
     EXPECT_EQ(run_case(name, fabric), "exit 7");
+    for (const std::string& file : shared_memory())
+        EXPECT_TRUE(before.contains(file) || !file.starts_with(last_program())) << file << " is left";
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
