@@ -43,7 +43,8 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->control =
         std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
     control_ = fabric_->control.get();
-    control_->send_from(sending());
+    sending_ = fabric_->sender ? &*fabric_->sender : &fabric_->endpoint;
+    control_->send_from(sending_);
     returned_.reserve(depth_);
     fabric_->operations.reserve(kept_generations);
     fabric_->old_sends.reserve(kept_generations);
@@ -188,12 +189,12 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
         return Served::through;
     }
     const Route& route = *submission.route;
-    if (route.path && (route.path->failed() || !sending()) && hand_on(submission, submission.run)) {
+    if (route.path && (route.path->failed() || !sending_) && hand_on(submission, submission.run)) {
         if (submission.run.empty()) return Served::through;
         submission.run = {};  // what is left of the lane follows them
         return Served::rotate;
     }
-    if (!sending() || (route.gated && !route.path->admits(sender_generation()))) {
+    if (!sending_ || (route.gated && !route.path->admits(sender_generation()))) {
         return refused(submission, blocked, "has not answered our introduction");
     }
     if (submission.run.empty()) {
@@ -217,7 +218,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
             case fabric::PostResult::again:
                 return refused(submission, blocked, "took nothing");
             case fabric::PostResult::failed: {
-                const int error = sending()->last_error();
+                const int error = sending_->last_error();
                 RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
                 chunk_failed(submission, submission.run.begin++, fabric::classify_failure(false, error, 0));
                 posted = true;
@@ -261,7 +262,7 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, std::uint32_t 
     piece.destination = route.destination;
     piece.more = more;
     using Direction = fabric::Endpoint::Direction;
-    const auto result = sending()->post_rma(
+    const auto result = sending_->post_rma(
         operation, piece, work.kind == Work::Kind::read ? Direction::read : Direction::write);
     if (result == fabric::PostResult::ok) {
         free_operations_ = operation.next;
@@ -281,7 +282,7 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     rail.role_.assert_held();
     rail.free_operation(operation);
     Submission& submission = *operation.submission;
-    if (completion.status == Status::ok) {
+    if (completion.status == Status::ok) [[likely]] {
         submission.lane->work->part_done(Status::ok);
     } else {
         rail.operation_failed(submission, operation.chunk, completion);

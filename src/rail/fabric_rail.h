@@ -97,13 +97,20 @@ class FabricRail final : public Rail {
     static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
     // fabric_rail_failures.cpp
-    void free_operation(Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void free_operation(Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        operation.next = free_operations_;
+        free_operations_ = &operation;
+        --outstanding_;
+        outstanding_bytes_ -= operation.length;
+        --operation.submission->outstanding;
+    }
     using Operations = std::vector<Operation>;
     void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_back(Submission& submission, std::uint32_t chunk) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void operation_failed(Submission& submission, std::uint32_t chunk,
-                          const fabric::Completion& completion) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept
+    [[gnu::cold]] void operation_failed(Submission& submission, std::uint32_t chunk,
+                                        const fabric::Completion& completion) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[gnu::cold]] void chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void note_failure(Path& path) noexcept;
     bool settle_failures() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -124,14 +131,12 @@ class FabricRail final : public Rail {
         fabric::Endpoint endpoint;
         std::optional<fabric::Endpoint> sender;  ///< none: operations leave from `endpoint`
     };
-    [[nodiscard]] fabric::Endpoint* sending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
-        return fabric_->domain.caps().separate_sender ? (fabric_->sender ? &*fabric_->sender : nullptr)
-                                                      : &fabric_->endpoint;
-    }
     void publish_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     const FabricRailConfig config_;
     const std::shared_ptr<Opened> fabric_;
+    /// Where operations leave from; nullptr while there is nothing.
+    fabric::Endpoint* sending_ ABSL_GUARDED_BY(role_) ABSL_PT_GUARDED_BY(role_) = nullptr;
     const std::size_t depth_;
     ControlChannel* control_ ABSL_PT_GUARDED_BY(role_);
     std::uint32_t rounds_ ABSL_GUARDED_BY(role_) = 0;

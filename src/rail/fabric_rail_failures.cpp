@@ -25,14 +25,6 @@ void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
     fabric_->operations.push_back(std::move(operations));
 }
 
-void FabricRail::free_operation(Operation& operation) noexcept {
-    operation.next = free_operations_;
-    free_operations_ = &operation;
-    --outstanding_;
-    outstanding_bytes_ -= operation.length;
-    --operation.submission->outstanding;
-}
-
 void FabricRail::operation_failed(Submission& submission, std::uint32_t chunk,
                                   const fabric::Completion& completion) noexcept {
     if (!completion.unknown_at_target || !submission.route->gated)
@@ -73,7 +65,7 @@ void FabricRail::note_failure(Path& path) noexcept {
 
 bool FabricRail::settle_failures() noexcept {
     const bool asked = renewal_requested_.load(std::memory_order_relaxed);
-    const bool closed = !sending();
+    const bool closed = !sending_;
     if (!asked && !renewal_needed_ && !closed && returned_.empty()) return false;
     if (asked || renewal_needed_ || (closed && now_ns() >= reopen_at_)) renew();
     return place_returned();
@@ -91,6 +83,7 @@ void FabricRail::renew() noexcept {
         auto operations = std::make_unique<Operations>(depth_);
         std::shared_ptr<void> sends = control_->begin_renewal();
         closing_ = true;
+        sending_ = nullptr;
         fabric_->sender.reset();
         // What had ended before counts; what the closing flushes has only been interrupted.
         for (std::size_t left = 2 * depth_; left > 0;) {
@@ -111,7 +104,8 @@ void FabricRail::renew() noexcept {
         fabric_->old_sends.push_back(std::move(sends));
         control_->end_renewal(nullptr);
         fabric_->sender.emplace(fabric_->domain, fabric_->queue, fabric_->addresses);
-        control_->send_from(&*fabric_->sender);
+        sending_ = &*fabric_->sender;
+        control_->send_from(sending_);
         RAILYARD_LOG(info, name().c_str(), "sends from a new endpoint: %zu operations are carried out again",
                      returned_.size());
     } catch (const std::exception& error) {
@@ -169,7 +163,7 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
         work.part_done(Status::remote_disconnect);
         return true;
     }
-    if (!sending() || !free_operations_ || (route.gated && !route.path->admits(sender_generation())))
+    if (!sending_ || !free_operations_ || (route.gated && !route.path->admits(sender_generation())))
         return false;
     switch (post_chunk(submission, returned.chunk, false)) {
         case fabric::PostResult::ok:
@@ -179,7 +173,7 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
         case fabric::PostResult::failed:
             break;
     }
-    const Status status = fabric::classify_failure(false, sending()->last_error(), 0);
+    const Status status = fabric::classify_failure(false, sending_->last_error(), 0);
     if (status == Status::remote_disconnect) note_failure(*route.path);
     work.part_done(status);
     return true;

@@ -16,7 +16,7 @@ struct FabricRailProbe {
     /// Where operations and messages leave from.
     static fid_ep* endpoint(FabricRail& rail) {
         RoleGuard guard(rail.role_);
-        return reinterpret_cast<fid_ep*>(rail.sending()->handle());
+        return reinterpret_cast<fid_ep*>(rail.sending_->handle());
     }
     static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
     static std::size_t depth(FabricRail& rail) { return rail.depth_; }
