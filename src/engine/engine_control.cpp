@@ -49,6 +49,11 @@ Engine::Impl::Impl(EngineConfig config)
     {
         const MutexLock lock(spare_pings_mutex_);
         spare_pings_.reserve(most_spare_pings);
+        // Ready, so that looking after a peer allocates nothing later.
+        for (int i = 0; i < 2; ++i)
+            spare_pings_.push_back(std::make_unique<OwnMessage>());
+        watched_peers_.reserve(most_spare_pings);
+        to_probe_.reserve(most_spare_pings);
     }
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};
