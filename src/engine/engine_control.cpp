@@ -85,6 +85,11 @@ Engine::Impl::~Impl() {
         }
     }
     rails_.reset();  // ends what is still queued as canceled
+    for (OutMessage* next = undelivered_.take_all(); next;) {
+        auto& message = static_cast<OutNotification&>(*next);
+        next = message.next;
+        if (!message.owner) sent_messages_.push(message);  // the others are their transfers'
+    }
     free_sent_messages();
 }
 
