@@ -7,6 +7,7 @@
 #include <climits>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <sstream>
 
 namespace railyard::fabric {
@@ -15,6 +16,7 @@ std::vector<NetworkInterface> network_interfaces() {
     std::vector<NetworkInterface> result;
     ifaddrs* list = nullptr;
     if (getifaddrs(&list) != 0) return result;
+    const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
     for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
         auto same = [&](const NetworkInterface& known) { return known.name == entry->ifa_name; };
         if (std::any_of(result.begin(), result.end(), same)) continue;
@@ -22,7 +24,6 @@ std::vector<NetworkInterface> network_interfaces() {
         result.push_back(
             {entry->ifa_name, (entry->ifa_flags & up) == up, (entry->ifa_flags & IFF_LOOPBACK) != 0});
     }
-    freeifaddrs(list);
     return result;
 }
 
