@@ -135,7 +135,7 @@ class PeerFaults : public testing::TestWithParam<Way> {
 };
 
 TEST_P(PeerFaults, AKilledPeerEndsItsTransfersInFlightAndNobodyElses) {
-    cluster().set("timeout_ms=50");
+    cluster().set("timeout_ms=200");
     start();
     const auto victim = target("beta"), healthy = target("gamma");
     std::vector<Transfer*> flight;
@@ -158,12 +158,13 @@ TEST_P(PeerFaults, AKilledPeerEndsItsTransfersInFlightAndNobodyElses) {
     }
     const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - killed);
     RecordProperty("death_to_error_ms", static_cast<int>(took.count()));
-    EXPECT_LT(took, milliseconds(1000)) << "200 ms are promised, on a machine with nothing else to do";
+    EXPECT_LT(took, milliseconds(4000))
+        << "200 ms beyond the provider's word are promised, on a free machine";
     EXPECT_EQ(run(*other), Status::ok);
 }
 
 TEST_P(PeerFaults, AKilledIdlePeerIsFoundOut) {
-    cluster().set("timeout_ms=50");
+    cluster().set("timeout_ms=200");
     start({{"keepalive_ms", "200"}});
     const auto victim = target("beta");
     Transfer* transfer = victim->prepare(Operation::write, 4096);
@@ -173,7 +174,7 @@ TEST_P(PeerFaults, AKilledIdlePeerIsFoundOut) {
     victim->process->send_signal(SIGKILL);
     const auto killed = Clock::now();
     EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }));
-    EXPECT_LT(Clock::now() - killed, milliseconds(2500))
+    EXPECT_LT(Clock::now() - killed, milliseconds(6000))
         << "1 s is promised, on a machine with nothing else to do";
     EXPECT_EQ(engine_->post(*transfer), Status::remote_disconnect);
 }
@@ -188,7 +189,7 @@ TEST_P(PeerFaults, WithoutKeepaliveAnIdlePeerIsLeftInPeace) {
 }
 
 TEST_P(PeerFaults, ANewInstanceUnderTheNameWorksAtOnceAndTheOldMetadataNoMore) {
-    cluster().set("timeout_ms=50");
+    cluster().set("timeout_ms=200");
     start();
     auto first = target("beta");
     Transfer* old = first->prepare(Operation::write, size);
@@ -213,7 +214,7 @@ TEST_P(PeerFaults, AVanishedPeerIsGivenUpAndTakenBack) {
     const auto stopped = Clock::now();
     EXPECT_EQ(run(*read), Status::remote_disconnect);
     EXPECT_GE(Clock::now() - stopped, milliseconds(400));
-    EXPECT_LT(Clock::now() - stopped, milliseconds(4000));
+    EXPECT_LT(Clock::now() - stopped, milliseconds(8000));
     std::fill(peer->near->bytes.begin(), peer->near->bytes.end(), std::uint8_t{0x5a});
     const std::vector<std::uint8_t> now = peer->near->bytes;
     return_again(*peer);
@@ -236,7 +237,7 @@ TEST_P(PeerFaults, ATransferPastItsTimeEndsAndTouchesNothingAfterwards) {
     const auto posted = Clock::now();
     EXPECT_EQ(run(*read), Status::canceled);
     EXPECT_GE(Clock::now() - posted, milliseconds(300));
-    EXPECT_LT(Clock::now() - posted, milliseconds(3000));
+    EXPECT_LT(Clock::now() - posted, milliseconds(8000));
     std::fill(peer->near->bytes.begin(), peer->near->bytes.end(), std::uint8_t{0x5a});
     const std::vector<std::uint8_t> now = peer->near->bytes;
     return_again(*peer);
@@ -254,7 +255,7 @@ TEST_P(PeerFaults, AReleasedTransferTouchesNothingAfterwards) {
     peer->transfers.clear();
     const auto start = Clock::now();
     engine_->release(read);
-    EXPECT_LT(Clock::now() - start, milliseconds(2000));
+    EXPECT_LT(Clock::now() - start, milliseconds(5000));
     std::fill(peer->near->bytes.begin(), peer->near->bytes.end(), std::uint8_t{0x5a});
     const std::vector<std::uint8_t> now = peer->near->bytes;
     return_again(*peer);
