@@ -226,7 +226,10 @@ void Engine::Impl::free_sent_messages() noexcept {
     for (OutMessage* message = sent_messages_.take_all(); message;) {
         OutMessage* next = message->next;
         std::unique_ptr<OwnMessage> own(static_cast<OwnMessage*>(static_cast<OutNotification*>(message)));
-        if (own->kind == MessageKind::ping) keep_spare(std::move(own));
+        if (own->kind == MessageKind::ping) {
+            finish_ping(*own);
+            keep_spare(std::move(own));
+        }
         message = next;
     }
 }

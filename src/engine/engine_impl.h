@@ -137,6 +137,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
         Impl* engine = nullptr;
         std::shared_ptr<Peer> keep;
         PeerEndpoint* probed = nullptr;  ///< what a PING is to tell of
+        Status result = Status::ok;      ///< of a PING
     };
     void send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept;
     static void on_own_message(OutMessage& message, Status status) noexcept;
@@ -148,6 +149,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void send_undelivered() noexcept;
     void ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint);
     void on_ping(OwnMessage& message, Status status) noexcept;
+    void finish_ping(OwnMessage& message) noexcept;
     /// Looks after peers and paths, when it is time. Not with a rail's role held.
     void watch() noexcept;
     bool look_at_transfers(std::uint64_t now);

@@ -67,11 +67,19 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
     send_over(endpoint.route, std::move(message));
 }
 
-/// With the role of the rail held.
+/// With the role of the rail held, under which no peer's mutex may be taken: whoever inserts its addresses
+/// has that and waits for the role.
 void Engine::Impl::on_ping(OwnMessage& message, Status status) noexcept {
-    if (status == Status::canceled) return;
+    message.result = status;
+    if ((status != Status::ok) == message.path->failed()) return;
+    next_watch_.store(0, std::memory_order_relaxed);
+    wake();
+}
+
+void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
+    if (message.result == Status::canceled) return;
     const bool failed = message.path->failed();
-    message.peer->probed(*message.probed, status == Status::ok, now_ns());
+    message.peer->probed(*message.probed, message.result == Status::ok, now_ns());
     if (message.path->failed() == failed) return;
     RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",
                  failed ? "answers again" : "does not answer", message.probed->route.rail->name().c_str());
