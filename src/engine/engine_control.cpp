@@ -208,8 +208,10 @@ void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessa
 
 void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     auto* message = static_cast<OwnMessage*>(static_cast<OutNotification*>(&out));
+    bool news = false;  // for the watch, which finds it among the sent messages
     if (message->kind == MessageKind::ping) {
-        message->engine->on_ping(*message, status);
+        message->result = status;
+        news = (status != Status::ok) != message->path->failed();
     } else if (status == Status::remote_disconnect && message->engine->undelivered(*message)) {
         return;
     } else if (status != Status::ok) {
@@ -219,6 +221,10 @@ void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     }
     Impl* engine = message->engine;
     engine->sent_messages_.push(*message);
+    if (news) {
+        engine->next_watch_.store(0, std::memory_order_relaxed);
+        engine->wake();
+    }
     engine->messages_in_flight_.fetch_sub(1, std::memory_order_release);
 }
 

@@ -148,7 +148,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     bool undelivered(OutNotification& message) noexcept override;
     void send_undelivered() noexcept;
     void ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint);
-    void on_ping(OwnMessage& message, Status status) noexcept;
     void finish_ping(OwnMessage& message) noexcept;
     /// Looks after peers and paths, when it is time. Not with a rail's role held.
     void watch() noexcept;

@@ -67,15 +67,7 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
     send_over(endpoint.route, std::move(message));
 }
 
-/// With the role of the rail held, under which no peer's mutex may be taken: whoever inserts its addresses
-/// has that and waits for the role.
-void Engine::Impl::on_ping(OwnMessage& message, Status status) noexcept {
-    message.result = status;
-    if ((status != Status::ok) == message.path->failed()) return;
-    next_watch_.store(0, std::memory_order_relaxed);
-    wake();
-}
-
+/// Not with a rail's role held: who inserts a peer's addresses has its mutex and waits for the role.
 void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
     if (message.result == Status::canceled) return;
     const bool failed = message.path->failed();

@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t max_connection_info = std::size_t{1} << 20;
 constexpr std::uint16_t max_pairs = 4096;
-constexpr std::size_t max_rail_address = 256;
 
 void write_pairs(WireWriter& writer, const std::vector<IntroducedPair>& pairs, bool with_senders) {
     writer.number(static_cast<std::uint16_t>(pairs.size()));
@@ -31,7 +30,7 @@ std::vector<IntroducedPair> read_pairs(WireReader& reader, const char* what, boo
         introduced.pair.remote = reader.number<std::uint16_t>();
         introduced.generation = reader.number<std::uint32_t>();
         require_consistent(introduced.generation != 0, what);
-        if (with_senders) introduced.sender = reader.bytes(max_rail_address);
+        if (with_senders) introduced.sender = reader.bytes(max_address);
         pairs.push_back(std::move(introduced));
     }
     require_consistent(reader.whole(), what);

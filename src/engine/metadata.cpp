@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t max_payload = std::size_t{1} << 20;
 constexpr std::size_t max_provider_name = 64;
-constexpr std::size_t max_address = 256;
 constexpr std::uint16_t max_rails = 1024;
 constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, all_flags = 7;
 

@@ -15,6 +15,8 @@ class WireWriter;
 
 /// Longest agent name that travels.
 inline constexpr std::size_t max_agent_name = 1024;
+/// Longest raw address of an endpoint.
+inline constexpr std::size_t max_address = 256;
 
 struct ConnectionInfo {
     std::string agent;
