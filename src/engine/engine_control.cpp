@@ -84,7 +84,8 @@ Engine::Impl::~Impl() {
             rails_->deregister_memory(*region);
         }
     }
-    rails_.reset();  // ends what is still queued as canceled
+    free_sent_messages();  // while the rails that they name are there
+    rails_.reset();        // ends what is still queued as canceled
     for (OutMessage* next = undelivered_.take_all(); next;) {
         auto& message = static_cast<OutNotification&>(*next);
         next = message.next;

@@ -180,7 +180,7 @@ void ControlChannel::end_fragment(OutMessage& message, Status status) noexcept {
 }
 
 /// Returns false when the message stays pending.
-bool ControlChannel::post_fragments(OutMessage& message, BlockedSet& blocked, bool& sent) noexcept {
+bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
     while (message.status == Status::ok) {
         if (!free_sends_) return false;
         Slot& slot = *free_sends_;
@@ -190,7 +190,7 @@ bool ControlChannel::post_fragments(OutMessage& message, BlockedSet& blocked, bo
                     : fabric::PostResult::again;
         if (result == fabric::PostResult::again) {
             if (!gives_up(message)) {
-                blocked.insert(message.destination);
+                blocked_.insert(message.destination);
                 return false;
             }
             RAILYARD_LOG(debug, rail_.c_str(), "a control message was given up: the peer takes nothing");
@@ -219,13 +219,12 @@ bool ControlChannel::post_pending() noexcept {
     post_missing_receives();
     if (!post_interrupted()) return false;
     bool sent = send_refused();
-    BlockedSet blocked;
+    blocked_.clear();
     PendingList<OutMessage> kept;
-    while (!pending_.empty() && free_sends_ && !blocked.full()) {
+    while (!pending_.empty() && free_sends_ && !blocked_.full()) {
         OutMessage& message = *pending_.pop_front();
-        if (!given_up(message) &&
-            (blocked.contains(message.destination) || refused_.holds(message.destination) ||
-             !post_fragments(message, blocked, sent))) {
+        if (!given_up(message) && (blocked_.contains(message.destination) ||
+                                   refused_.holds(message.destination) || !post_fragments(message, sent))) {
             kept.push_back(message);
         } else if (message.in_flight == 0) {
             message.done(message, message.status);
@@ -233,7 +232,7 @@ bool ControlChannel::post_pending() noexcept {
         }
     }
     pending_.prepend(kept);
-    given_up_ = {};
+    given_up_.clear();
     return sent;
 }
 
@@ -315,7 +314,7 @@ ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragmen
 
 /// What waits behind a message that was given up does not wait as long again.
 void ControlChannel::give_up_on(PeerAddress peer) noexcept {
-    if (!given_up_.contains(peer)) given_up_.insert(peer);
+    given_up_.insert(peer);
 }
 
 bool ControlChannel::given_up(OutMessage& message) const noexcept {

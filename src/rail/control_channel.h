@@ -77,7 +77,7 @@ class ControlChannel {
     Resent send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept;
     void give_up_on(PeerAddress peer) noexcept;
     [[nodiscard]] bool given_up(OutMessage& message) const noexcept;
-    bool post_fragments(OutMessage& message, BlockedSet& blocked, bool& sent) noexcept;
+    bool post_fragments(OutMessage& message, bool& sent) noexcept;
     void end_fragment(OutMessage& message, Status status) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
@@ -97,6 +97,7 @@ class ControlChannel {
     Slot* interrupted_ = nullptr;
     PendingList<OutMessage> pending_;
     RefusedFragments refused_;
+    BlockedSet blocked_;   // take nothing in this pass
     BlockedSet given_up_;  // peers that took nothing for too long, seen since the last pass
     std::uint32_t in_flight_ = 0;
     Slot* missing_receives_ = nullptr;

@@ -118,12 +118,13 @@ bool FabricRail::serve(bool drain_first) noexcept {
 
 bool FabricRail::post_pending() noexcept {
     bool posted = false;
-    BlockedSet blocked;
+    blocked_.clear();
+    given_up_.clear();
     PendingList<Submission> kept;
     bool full = false;
-    while (!pending_.empty() && free_operations_ && !blocked.full()) {
+    while (!pending_.empty() && free_operations_ && !blocked_.full()) {
         Submission& submission = *pending_.pop_front();
-        if (blocked.contains(submission.route->destination)) {
+        if (blocked_.contains(submission.route->destination)) {
             kept.push_back(submission);
             continue;
         }
@@ -139,7 +140,7 @@ bool FabricRail::post_pending() noexcept {
         Served served = Served::rotate;
         while (served == Served::rotate && submission.allowance > 0) {
             const std::uint64_t before = outstanding_bytes_;
-            served = post_run(submission, blocked, posted);
+            served = post_run(submission, posted);
             submission.allowance -= static_cast<std::int64_t>(outstanding_bytes_ - before);
         }
         switch (served) {
@@ -181,7 +182,7 @@ bool FabricRail::may_take(const Lane& lane) const noexcept {
     return outstanding_bytes_ < most_bytes;
 }
 
-FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& blocked, bool& posted) noexcept {
+FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) noexcept {
     Lane& lane = *submission.lane;
     Work& work = *lane.work;
     if (work.status() != Status::ok) {
@@ -194,8 +195,12 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
         submission.run = {};  // what is left of the lane follows them
         return Served::rotate;
     }
+    if (given_up_.contains(route.destination)) {
+        fail_rest(submission, Status::remote_disconnect);
+        return Served::through;
+    }
     if (!sending_ || (route.gated && !route.path->admits(sender_generation()))) {
-        return refused(submission, blocked, "has not answered our introduction");
+        return refused(submission, "has not answered our introduction");
     }
     if (submission.run.empty()) {
         if (!free_operations_ || !may_take(lane)) return Served::full;
@@ -216,7 +221,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
                 posted = true;
                 break;
             case fabric::PostResult::again:
-                return refused(submission, blocked, "took nothing");
+                return refused(submission, "took nothing");
             case fabric::PostResult::failed: {
                 const int error = sending_->last_error();
                 RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
@@ -230,19 +235,22 @@ FabricRail::Served FabricRail::post_run(Submission& submission, BlockedSet& bloc
 }
 
 /// The peer does not take it now: it stays, until that has gone on for too long.
-FabricRail::Served FabricRail::refused(Submission& submission, BlockedSet& blocked,
-                                       const char* what) noexcept {
+FabricRail::Served FabricRail::refused(Submission& submission, const char* what) noexcept {
     Path* const path = submission.route->path;
     const std::uint64_t patience = path && path->failed()
                                        ? std::min(failed_patience_ns, config_.give_up_after_ns)
                                        : config_.give_up_after_ns;
     if (!submission.stalled.refusal(patience)) {
-        blocked.insert(submission.route->destination);
+        blocked_.insert(submission.route->destination);
         return Served::waits;
     }
     if (path) note_failure(*path);
-    RAILYARD_LOG(warn, name().c_str(), "a transfer was given up: the peer %s for %llu ms", what,
+    RAILYARD_LOG(warn, name().c_str(), "a peer is given up: it %s for %llu ms", what,
                  static_cast<unsigned long long>(patience / 1'000'000));
+    if (!given_up_.full()) {
+        given_up_.insert(submission.route->destination);
+        return Served::rotate;  // another way, or to its end
+    }
     fail_rest(submission, Status::remote_disconnect);
     return Served::through;
 }

@@ -86,10 +86,8 @@ class FabricRail final : public Rail {
     bool post_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     enum class Served { through, waits, rotate, full };
     static bool has_turn(Submission& submission, bool alone) noexcept;
-    Served post_run(Submission& submission, BlockedSet& blocked, bool& posted) noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    Served refused(Submission& submission, BlockedSet& blocked, const char* what) noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    Served post_run(Submission& submission, bool& posted) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     fabric::PostResult post_chunk(Submission& submission, std::uint32_t chunk, bool more) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -145,6 +143,8 @@ class FabricRail final : public Rail {
     std::uint64_t outstanding_bytes_ ABSL_GUARDED_BY(role_) = 0;
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
+    BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass
+    BlockedSet given_up_ ABSL_GUARDED_BY(role_);             ///< what waits behind a transfer ends with it
     std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all operations
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
     bool closing_ ABSL_GUARDED_BY(role_) = false;  ///< the sender: what fails now has only been interrupted

@@ -2,86 +2,10 @@
 // which the tests replace. Nothing here touches a network.
 #include "rail/fabric_rail.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <deque>
-#include <map>
-
-#include "common/log.h"
+#include "scripted_rail.h"
 
 namespace railyard {
-
-struct FabricRailProbe {
-    /// Where operations and messages leave from.
-    static fid_ep* endpoint(FabricRail& rail) {
-        RoleGuard guard(rail.role_);
-        return reinterpret_cast<fid_ep*>(rail.sending_->handle());
-    }
-    static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
-    static std::size_t depth(FabricRail& rail) { return rail.depth_; }
-};
-
 namespace {
-
-/// What the scripted provider answers and has seen. One at a time.
-struct Script {
-    std::deque<ssize_t> answers;                   // to the next posts; 0 afterwards
-    std::vector<void*> posted;                     // contexts with the provider
-    std::vector<std::uint64_t> flags;              // of every post, refused ones too
-    std::map<std::uint64_t, std::uint64_t> bytes;  // taken, by destination
-    std::deque<std::pair<void*, int>> completed;   // context, error
-    int pending_error = 0;
-    void* error_context = nullptr;
-};
-Script script;
-
-ssize_t scripted_write(fid_ep*, const fi_msg_rma* message, std::uint64_t flags) {
-    script.flags.push_back(flags);
-    ssize_t answer = 0;
-    if (!script.answers.empty()) {
-        answer = script.answers.front();
-        script.answers.pop_front();
-    }
-    if (answer == 0) {
-        script.posted.push_back(message->context);
-        script.bytes[message->addr] += message->msg_iov->iov_len;
-    }
-    return answer;
-}
-
-ssize_t scripted_read(fid_cq*, void* buffer, size_t count) {
-    auto* entries = static_cast<fi_cq_msg_entry*>(buffer);
-    size_t filled = 0;
-    while (filled < count && !script.completed.empty()) {
-        const auto [context, error] = script.completed.front();
-        if (error) {
-            if (filled) break;
-            script.completed.pop_front();
-            script.pending_error = error;
-            script.error_context = context;
-            return -FI_EAVAIL;
-        }
-        script.completed.pop_front();
-        entries[filled++].op_context = context;
-    }
-    return filled ? static_cast<ssize_t>(filled) : -FI_EAGAIN;
-}
-
-ssize_t scripted_readerr(fid_cq*, fi_cq_err_entry* entry, std::uint64_t) {
-    EXPECT_EQ(entry->err_data_size, 0u) << "not zeroed: the provider would write through a wild pointer";
-    entry->op_context = script.error_context;
-    entry->err = script.pending_error;
-    return 1;
-}
-
-const char* scripted_strerror(fid_cq*, int, const void*, char*, size_t) {
-    return "scripted";
-}
-
-struct NullSink final : ControlSink {
-    void on_control(std::span<const std::byte>) noexcept override {}
-};
 
 ssize_t swallowed_send(fid_ep*, const void*, size_t, void*, fi_addr_t, void*) {
     return 0;  // posted, and never heard of again
@@ -101,66 +25,6 @@ struct EndlessMessage : OutMessage {
     }
     int ends = 0;
     Status result = Status::ok;
-};
-
-class FabricRailTest : public testing::Test {
-  protected:
-    static constexpr std::uint64_t give_up_ns = 50'000'000;
-
-    FabricRailTest() : rail_("rail", device(), sink_, {false, give_up_ns}) {
-        script = {};
-        fid_ep* endpoint = FabricRailProbe::endpoint(rail_);
-        fid_cq* queue = FabricRailProbe::queue(rail_);
-        real_rma_ = endpoint->rma;
-        real_cq_ = queue->ops;
-        rma_ = *endpoint->rma;
-        rma_.writemsg = scripted_write;
-        cq_ = *queue->ops;
-        cq_.read = scripted_read;
-        cq_.readerr = scripted_readerr;
-        cq_.strerror = scripted_strerror;
-        endpoint->rma = &rma_;
-        queue->ops = &cq_;
-    }
-    ~FabricRailTest() override {
-        FabricRailProbe::endpoint(rail_)->rma = real_rma_;
-        FabricRailProbe::queue(rail_)->ops = real_cq_;
-    }
-
-    static std::shared_ptr<const fabric::Device> device() {
-        auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
-        return std::make_shared<const fabric::Device>(std::move(devices.front()));
-    }
-
-    /// `count` chunks of 64 bytes towards `destination`, offered to the rail.
-    struct Offer {
-        Offer(FabricRail& rail, std::size_t count, PeerAddress destination, Path* gate = nullptr,
-              std::uint32_t length = 64)
-            : route{&rail, destination, gate, gate != nullptr, {nullptr}, {{}}} {
-            work.chunks.assign(count, Chunk{0, 0, length, 0, 0});
-            work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(count));
-            submission.lane = &work.lanes.front();
-            submission.route = &route;
-            work.arm(1, nullptr);
-            rail.submit(submission);
-        }
-        Work work;
-        Route route;
-        Submission submission;
-    };
-
-    void complete_all(int error = 0) {
-        for (void* context : script.posted)
-            script.completed.emplace_back(context, error);
-        script.posted.clear();
-    }
-
-    NullSink sink_;
-    FabricRail rail_;
-    fi_ops_rma rma_{};
-    fi_ops_cq cq_{};
-    fi_ops_rma* real_rma_ = nullptr;
-    fi_ops_cq* real_cq_ = nullptr;
 };
 
 TEST_F(FabricRailTest, ARunIsOneBatchWithItsDoorbellAtTheEnd) {
@@ -193,36 +57,6 @@ TEST_F(FabricRailTest, EagainKeepsTheRunAndLosesNothing) {
     rail_.progress();
     EXPECT_TRUE(offer.work.done());
     EXPECT_EQ(offer.work.status(), Status::ok);
-}
-
-TEST_F(FabricRailTest, APeerThatBlocksDoesNotHoldUpAnother) {
-    script.answers = {-FI_EAGAIN};
-    Offer blocked(rail_, 4, 1);
-    EXPECT_TRUE(script.posted.empty());
-    script.answers = {-FI_EAGAIN};
-    Offer free(rail_, 4, 2);
-    EXPECT_EQ(script.posted.size(), 4u);
-    complete_all();
-    script.answers = {-FI_EAGAIN};
-    rail_.progress();
-    EXPECT_TRUE(free.work.done());
-    EXPECT_FALSE(blocked.work.done());
-    rail_.progress();
-    complete_all();
-    rail_.progress();
-    EXPECT_TRUE(blocked.work.done());
-}
-
-TEST_F(FabricRailTest, APeerThatTakesNothingIsGivenUpInTime) {
-    script.answers.assign(1'000'000, -FI_EAGAIN);
-    Offer offer(rail_, 100, 1);
-    const auto start = std::chrono::steady_clock::now();
-    while (!offer.work.done() && std::chrono::steady_clock::now() - start < std::chrono::seconds(5))
-        rail_.progress();
-    EXPECT_TRUE(offer.work.done());
-    EXPECT_EQ(offer.work.status(), Status::remote_disconnect);
-    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::nanoseconds(give_up_ns));
-    EXPECT_FALSE(rail_.has_work());
 }
 
 TEST_F(FabricRailTest, TheQueueIsNeverOverrun) {
@@ -339,32 +173,6 @@ TEST_F(FabricRailTest, TransfersTakeTurnsByBytesWhateverTheirChunks) {
         complete_all();
         rail_.progress();
     }
-}
-
-TEST_F(FabricRailTest, NothingIsPostedBeforeTheGateOpens) {
-    Path gate;
-    Offer gated(rail_, 4, 1, &gate);
-    Offer other(rail_, 2, 2);
-    EXPECT_EQ(script.posted.size(), 2u);
-    EXPECT_TRUE(rail_.has_work());
-    gate.admit(rail_.sender_generation());
-    rail_.progress();
-    EXPECT_EQ(script.posted.size(), 6u);
-    complete_all();
-    rail_.progress();
-    EXPECT_TRUE(gated.work.done());
-    EXPECT_EQ(gated.work.status(), Status::ok);
-}
-
-TEST_F(FabricRailTest, AGateThatNeverOpensEndsTheTransfer) {
-    Path gate;
-    Offer offer(rail_, 4, 1, &gate);
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!offer.work.done() && std::chrono::steady_clock::now() < limit)
-        rail_.progress();
-    EXPECT_TRUE(offer.work.done());
-    EXPECT_EQ(offer.work.status(), Status::remote_disconnect);
-    EXPECT_TRUE(script.posted.empty());
 }
 
 TEST(FabricRailTeardown, EveryMessageEndsOnceAsCanceled) {

@@ -1,0 +1,151 @@
+// A rail over an endpoint whose provider answers as a test says.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "rail/fabric_rail.h"
+
+namespace railyard {
+
+struct FabricRailProbe {
+    /// Where operations and messages leave from.
+    static fid_ep* endpoint(FabricRail& rail) {
+        RoleGuard guard(rail.role_);
+        return reinterpret_cast<fid_ep*>(rail.sending_->handle());
+    }
+    static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
+    static std::size_t depth(FabricRail& rail) { return rail.depth_; }
+};
+
+/// What the scripted provider answers and has seen. One at a time.
+struct Script {
+    std::deque<ssize_t> answers;                   // to the next posts; 0 afterwards
+    std::set<std::uint64_t> silent;                // destinations that take nothing
+    std::vector<void*> posted;                     // contexts with the provider
+    std::vector<std::uint64_t> flags;              // of every post, refused ones too
+    std::map<std::uint64_t, std::uint64_t> bytes;  // taken, by destination
+    std::deque<std::pair<void*, int>> completed;   // context, error
+    int pending_error = 0;
+    void* error_context = nullptr;
+};
+inline Script script;
+
+inline ssize_t scripted_write(fid_ep*, const fi_msg_rma* message, std::uint64_t flags) {
+    script.flags.push_back(flags);
+    ssize_t answer = 0;
+    if (script.silent.count(message->addr)) return -FI_EAGAIN;
+    if (!script.answers.empty()) {
+        answer = script.answers.front();
+        script.answers.pop_front();
+    }
+    if (answer == 0) {
+        script.posted.push_back(message->context);
+        script.bytes[message->addr] += message->msg_iov->iov_len;
+    }
+    return answer;
+}
+
+inline ssize_t scripted_read(fid_cq*, void* buffer, size_t count) {
+    auto* entries = static_cast<fi_cq_msg_entry*>(buffer);
+    size_t filled = 0;
+    while (filled < count && !script.completed.empty()) {
+        const auto [context, error] = script.completed.front();
+        if (error) {
+            if (filled) break;
+            script.completed.pop_front();
+            script.pending_error = error;
+            script.error_context = context;
+            return -FI_EAVAIL;
+        }
+        script.completed.pop_front();
+        entries[filled++].op_context = context;
+    }
+    return filled ? static_cast<ssize_t>(filled) : -FI_EAGAIN;
+}
+
+inline ssize_t scripted_readerr(fid_cq*, fi_cq_err_entry* entry, std::uint64_t) {
+    EXPECT_EQ(entry->err_data_size, 0u) << "not zeroed: the provider would write through a wild pointer";
+    entry->op_context = script.error_context;
+    entry->err = script.pending_error;
+    return 1;
+}
+
+inline const char* scripted_strerror(fid_cq*, int, const void*, char*, size_t) {
+    return "scripted";
+}
+
+struct NullSink final : ControlSink {
+    void on_control(std::span<const std::byte>) noexcept override {}
+};
+
+class FabricRailTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t give_up_ns = 50'000'000;
+
+    FabricRailTest() : rail_("rail", device(), sink_, {false, give_up_ns}) {
+        script = {};
+        fid_ep* endpoint = FabricRailProbe::endpoint(rail_);
+        fid_cq* queue = FabricRailProbe::queue(rail_);
+        real_rma_ = endpoint->rma;
+        real_cq_ = queue->ops;
+        rma_ = *endpoint->rma;
+        rma_.writemsg = scripted_write;
+        cq_ = *queue->ops;
+        cq_.read = scripted_read;
+        cq_.readerr = scripted_readerr;
+        cq_.strerror = scripted_strerror;
+        endpoint->rma = &rma_;
+        queue->ops = &cq_;
+    }
+    ~FabricRailTest() override {
+        FabricRailProbe::endpoint(rail_)->rma = real_rma_;
+        FabricRailProbe::queue(rail_)->ops = real_cq_;
+    }
+
+    static std::shared_ptr<const fabric::Device> device() {
+        auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
+        return std::make_shared<const fabric::Device>(std::move(devices.front()));
+    }
+
+    /// `count` chunks of 64 bytes towards `destination`, offered to the rail.
+    struct Offer {
+        Offer(FabricRail& rail, std::size_t count, PeerAddress destination, Path* gate = nullptr,
+              std::uint32_t length = 64)
+            : route{&rail, destination, gate, gate != nullptr, {nullptr}, {{}}} {
+            work.chunks.assign(count, Chunk{0, 0, length, 0, 0});
+            work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(count));
+            submission.lane = &work.lanes.front();
+            submission.route = &route;
+            work.arm(1, nullptr);
+            rail.submit(submission);
+        }
+        Work work;
+        Route route;
+        Submission submission;
+    };
+
+    void complete_all(int error = 0) {
+        for (void* context : script.posted)
+            script.completed.emplace_back(context, error);
+        script.posted.clear();
+    }
+
+    NullSink sink_;
+    FabricRail rail_;
+    fi_ops_rma rma_{};
+    fi_ops_cq cq_{};
+    fi_ops_rma* real_rma_ = nullptr;
+    fi_ops_cq* real_cq_ = nullptr;
+};
+
+}  // namespace railyard
