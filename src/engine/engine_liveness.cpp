@@ -126,6 +126,11 @@ bool Engine::Impl::look_at_transfers(std::uint64_t now) {
 }
 
 std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now) {
+    if (peer->look_at_process()) {
+        RAILYARD_LOG(warn, peer->agent().c_str(), "its process has ended");
+        transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
+    }
+    if (peer->gone()) return UINT64_MAX;
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
     const std::uint64_t keepalive = config_.params.keepalive_ms * 1'000'000;
     const bool in_flight = std::exchange(peer->watched.in_flight, false);
@@ -136,6 +141,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
                      static_cast<unsigned long long>(config_.params.peer_timeout_ms));
         peer->resolve_all();
         peer->fail_all();
+        peer->watched.moved_at = now;  // where it cannot be interrupted, not again at once
     }
     to_probe_.clear();
     if (peer->has_failures()) peer->resolve_all();  // all are looked at before it is called gone
@@ -144,7 +150,10 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         ping(peer, *endpoint);
     if (health.paths == 0) return UINT64_MAX;
     if (health.dead == health.paths) {
-        if (peer->move_to(PeerState::gone)) end_transfers_to(*peer, silent);
+        // What is in flight ends by itself where somebody says that nobody is there; it is interrupted when
+        // nobody does.
+        const bool news = peer->move_to(PeerState::gone);
+        if (news || silent) end_transfers_to(*peer, silent);
     } else if (health.failed) {
         peer->move_to(PeerState::suspect);
     } else if (in_flight && now - peer->watched.moved_at > patience / 4) {

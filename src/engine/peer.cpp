@@ -24,7 +24,8 @@ Peer::Peer(ConnectionInfo info, const std::shared_ptr<RailManager>& rails)
     : info_(std::move(info)),
       all_(rail_range(info_.rails.size())),
       rails_(rails),
-      needs_introduction_(rails->needs_introduction()) {}
+      needs_introduction_(rails->needs_introduction()),
+      process_(info_.rails.empty() ? std::string_view() : info_.rails.front()) {}
 
 Peer::~Peer() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
@@ -94,6 +95,18 @@ void Peer::fail_all() {
         endpoint.path.fail();
         endpoint.confirmed = true;
     }
+}
+
+bool Peer::look_at_process() {
+    if (gone() || !process_.ended()) return false;
+    mark_gone();
+    fail_all();
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) return true;
+    const MutexLock lock(mutex_);
+    for (auto& [pair, endpoint] : resolved_)
+        rails->rail(pair.first).abandon_peer(endpoint.address);
+    return true;
 }
 
 void Peer::probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns) {

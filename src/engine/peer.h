@@ -15,6 +15,7 @@
 #include "engine/introduction.h"
 #include "engine/metadata.h"
 #include "engine/peer_report.h"
+#include "fabric/peer_process.h"
 #include "manager/lane_plan.h"
 #include "manager/rail_manager.h"
 #include "rail/path.h"
@@ -118,6 +119,9 @@ class Peer {
     [[nodiscard]] bool has_failures() const;
     /// Nothing has come of anything that was sent to it.
     void fail_all();
+    /// Its process has ended, where that can be seen: true once. What was under way to it has ended, too,
+    /// then. Not with a rail's role held; one caller at a time.
+    bool look_at_process();
     /// Every pair of rails there is. Throws Error; not with a rail's role held.
     void resolve_all();
     /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.
@@ -137,6 +141,7 @@ class Peer {
     const RailSet all_;
     const std::weak_ptr<RailManager> rails_;
     std::atomic<bool> needs_introduction_;  // written under the mutex
+    const fabric::PeerProcess process_;
     mutable Mutex mutex_;
     std::map<std::pair<std::uint16_t, std::uint16_t>, PeerEndpoint> resolved_ ABSL_GUARDED_BY(mutex_);
     std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns

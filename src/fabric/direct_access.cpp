@@ -3,17 +3,14 @@
 #include <sys/uio.h>
 
 #include <cerrno>
-#include <charconv>
+
+#include "fabric/peer_process.h"
 
 namespace railyard::fabric {
 
 bool may_access_process_of(std::string_view address) noexcept {
-    constexpr std::string_view scheme = "fi_shm://";
-    if (address.substr(0, scheme.size()) != scheme) return false;
-    address.remove_prefix(scheme.size());
-    int pid = 0;
-    const auto parsed = std::from_chars(address.data(), address.data() + address.size(), pid);
-    if (parsed.ec != std::errc{} || pid <= 0) return false;
+    const int pid = process_of(address);
+    if (pid == 0) return false;
     // A read of nothing valid: the kernel checks the permission first, then the address.
     char byte = 0;
     const iovec here{&byte, 1};

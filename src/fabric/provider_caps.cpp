@@ -34,6 +34,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
     caps.max_rma = info.ep_attr->max_msg_size;
+    if (shm && info.tx_attr->inject_size >= 2048) caps.max_eager = info.tx_attr->inject_size;
     caps.transmit_depth = info.tx_attr->size;
     return caps;
 }
@@ -70,6 +71,11 @@ Status classify_failure(bool is_efa, int error, int provider_error) noexcept {
 bool receiver_not_ready(bool is_efa, int error, int provider_error) noexcept {
     constexpr int efa_remote_rnr = 10;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_RNR
     return error == FI_ENORX || (is_efa && provider_error == efa_remote_rnr);
+}
+
+bool refused_here(bool is_efa, int provider_error) noexcept {
+    // EFA_IO_COMP_STATUS_LOCAL_ERROR_*: unsupported, invalid AH, invalid key, bad length.
+    return is_efa && provider_error >= 3 && provider_error <= 6;
 }
 
 bool unknown_at_target(bool is_efa, int provider_error) noexcept {

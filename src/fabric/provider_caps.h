@@ -29,6 +29,8 @@ struct ProviderCaps {
     bool gpu_memory = false;        ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
     std::size_t key_size = 8;       ///< bytes of a memory key
     std::size_t max_rma = 0;        ///< longest single read or write (bytes)
+    /// Longest message that leaves without the receiver's help: with more, shm waits for it in line.
+    std::size_t max_eager = SIZE_MAX;
     std::size_t transmit_depth = 0;  ///< operations the endpoint takes before it answers EAGAIN
 };
 
@@ -42,6 +44,8 @@ struct ProviderCaps {
 
 /// True when a message failed for want of a receive buffer at the target (RNR) alone.
 [[nodiscard]] bool receiver_not_ready(bool is_efa, int error, int provider_error) noexcept;
+/// Our own device refused the operation: nothing of it has left.
+[[nodiscard]] bool refused_here(bool is_efa, int provider_error) noexcept;
 /// The target refuses an endpoint that it does not have in its address vector (efa-direct).
 [[nodiscard]] bool unknown_at_target(bool is_efa, int provider_error) noexcept;
 

@@ -1,5 +1,6 @@
 #include "rail/control_channel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <span>
@@ -17,6 +18,7 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
       sink_(sink),
       give_up_after_ns_(give_up_after_ns),
       rail_(domain.rail()),
+      fragment_limit_(std::min(fragment_size, domain.caps().max_eager)),
       buffers_(std::make_unique<std::byte[]>(pinned_bytes)),
       receives_(receive_slots),
       sends_(std::make_shared<Slots>(send_slots)) {
@@ -184,7 +186,7 @@ bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
     while (message.status == Status::ok) {
         if (!free_sends_) return false;
         Slot& slot = *free_sends_;
-        const std::size_t length = message.fill(message, {slot.buffer, fragment_size});
+        const std::size_t length = message.fill(message, {slot.buffer, fragment_limit_});
         const auto result =
             sender_ ? sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination)
                     : fabric::PostResult::again;

@@ -87,6 +87,7 @@ class ControlChannel {
     ControlSink& sink_;
     const std::uint64_t give_up_after_ns_;
     const std::string rail_;
+    const std::size_t fragment_limit_;
     std::unique_ptr<std::byte[]> buffers_;
     fabric::MemoryRegion region_;
     Slots receives_;

@@ -44,9 +44,17 @@ void remove_names() {
 void DeferredClose::opened(std::string_view address) noexcept {
     static const bool at_exit = std::atexit(remove_names) == 0 && at_quick_exit(remove_names) == 0;
     static_cast<void>(at_exit);
+    {
+        Registry& all = registry();
+        const MutexLock lock(all.mutex);
+        ++all.live;
+    }
+    add_name(address);
+}
+
+void DeferredClose::add_name(std::string_view address) noexcept {
     Registry& all = registry();
     const MutexLock lock(all.mutex);
-    ++all.live;
     try {
         // "fi_shm://NAME" and a zero byte.
         const std::size_t scheme = address.find("://");

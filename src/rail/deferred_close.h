@@ -14,6 +14,8 @@ class DeferredClose {
   public:
     /// One more endpoint of this process is live, at this address.
     static void opened(std::string_view address) noexcept;
+    /// What is live has another endpoint at this address.
+    static void add_name(std::string_view address) noexcept;
     /// One fewer; `resources` close now or, while others live, when the last of them does.
     static void closed(std::shared_ptr<void> resources) noexcept;
 };

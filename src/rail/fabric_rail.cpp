@@ -30,7 +30,7 @@ FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, 
             blocking),
       addresses(domain),
       endpoint(domain, queue, addresses) {
-    if (domain.caps().separate_sender) sender.emplace(domain, queue, addresses);
+    if (domain.caps().separate_sender) sender = std::make_unique<fabric::Endpoint>(domain, queue, addresses);
 }
 
 FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device,
@@ -43,7 +43,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->control =
         std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
     control_ = fabric_->control.get();
-    sending_ = fabric_->sender ? &*fabric_->sender : &fabric_->endpoint;
+    sending_ = fabric_->sender ? fabric_->sender.get() : &fabric_->endpoint;
     control_->send_from(sending_);
     returned_.reserve(depth_);
     fabric_->operations.reserve(kept_generations);
@@ -77,7 +77,8 @@ PeerAddress FabricRail::do_insert_peer(std::string_view address) {
     if (fabric_->domain.caps().direct_rma && !fabric::may_access_process_of(address)) {
         RAILYARD_LOG(info, name().c_str(),
                      "the kernel does not let us write to a peer's memory: writes go by way of it");
-        fabric_->endpoint.confirm_delivery();
+        indirect_ = true;
+        if (sending_) sending_->confirm_delivery();
     }
     return fabric_->addresses.insert(address);
 }

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +80,7 @@ class FabricRail final : public Rail {
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     PeerAddress do_insert_peer(std::string_view address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_remove_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void do_abandon_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     bool post_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -113,6 +113,10 @@ class FabricRail final : public Rail {
     void note_failure(Path& path) noexcept;
     bool settle_failures() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void renew() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void freeze() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void drain_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void take_back() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void open_sender(std::unique_ptr<Operations> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
@@ -122,12 +126,15 @@ class FabricRail final : public Rail {
         /// The current ones last; before them those of senders that were replaced, for stray completions.
         std::vector<std::unique_ptr<Operations>> operations;
         std::vector<std::shared_ptr<void>> old_sends;
+        std::vector<std::shared_ptr<void>> frozen_operations;  ///< of the senders below
         fabric::Domain domain;
         fabric::CompletionQueue queue;
         fabric::AddressVector addresses;
         std::unique_ptr<ControlChannel> control;
         fabric::Endpoint endpoint;
-        std::optional<fabric::Endpoint> sender;  ///< none: operations leave from `endpoint`
+        /// Former senders that will wait for a process which has ended for ever, and can neither be closed.
+        std::vector<std::unique_ptr<fabric::Endpoint>> frozen;
+        std::unique_ptr<fabric::Endpoint> sender;  ///< none: operations leave from `endpoint`
     };
     void publish_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
@@ -146,6 +153,7 @@ class FabricRail final : public Rail {
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass
     BlockedSet given_up_ ABSL_GUARDED_BY(role_);             ///< what waits behind a transfer ends with it
     std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all operations
+    bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
     bool closing_ ABSL_GUARDED_BY(role_) = false;  ///< the sender: what fails now has only been interrupted
     std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;  ///< ns; the last attempt failed

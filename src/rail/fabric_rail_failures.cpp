@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "rail/deferred_close.h"
 #include "rail/fabric_rail.h"
 
 namespace railyard {
@@ -27,25 +28,30 @@ void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
 
 void FabricRail::operation_failed(Submission& submission, std::uint32_t chunk,
                                   const fabric::Completion& completion) noexcept {
-    if (!completion.unknown_at_target || !submission.route->gated)
+    if (completion.unknown_at_target && submission.route->gated) {
+        // The peer was disconnected from us, or knows too many: it will be told of us again.
+        submission.route->path->forget();
+        if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
+        return give_back(submission, chunk);
+    }
+    const bool late = fabric_->domain.caps().late_after_error &&
+                      !fabric::refused_here(true, completion.provider_error) && !closing_;
+    // Before the transfer hears of it, nothing may be left that could still write.
+    renewal_needed_ = renewal_needed_ || late;
+    if (!late || (completion.status == Status::remote_disconnect && submission.route->path))
         return chunk_failed(submission, chunk, completion.status);
-    // The peer was disconnected from us, or knows too many: it will be told of us again.
-    submission.route->path->forget();
-    if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
+    submission.lane->work->stop(completion.status);
     give_back(submission, chunk);
 }
 
+/// Of a chunk that nothing is under way of any more, or will be when it has its turn.
 void FabricRail::chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept {
     Path* const path = submission.route->path;
     if (status != Status::remote_disconnect || !path) {
         submission.lane->work->part_done(status);
         return;
     }
-    if (!closing_) {
-        note_failure(*path);
-        // Before the transfer hears of it, nothing may be left that could still write.
-        renewal_needed_ = renewal_needed_ || fabric_->domain.caps().late_after_error;
-    }
+    if (!closing_) note_failure(*path);
     give_back(submission, chunk);
 }
 
@@ -85,29 +91,13 @@ void FabricRail::renew() noexcept {
         closing_ = true;
         sending_ = nullptr;
         fabric_->sender.reset();
-        // What had ended before counts; what the closing flushes has only been interrupted.
-        for (std::size_t left = 2 * depth_; left > 0;) {
-            const std::size_t ended = fabric_->queue.drain(completions_per_round);
-            if (ended < completions_per_round) break;
-            left -= std::min(left, ended);
-        }
+        drain_all();  // what had ended before counts; what the closing flushes has only been interrupted
         closing_ = false;
-        for (Operation& operation : *fabric_->operations.back()) {
-            if (!operation.posted) continue;
-            operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
-            free_operation(operation);
-            give_back(*operation.submission, operation.chunk);
-        }
-        use(std::move(operations));
+        take_back();
         if (fabric_->old_sends.size() == kept_generations)
             fabric_->old_sends.erase(fabric_->old_sends.begin());
         fabric_->old_sends.push_back(std::move(sends));
-        control_->end_renewal(nullptr);
-        fabric_->sender.emplace(fabric_->domain, fabric_->queue, fabric_->addresses);
-        sending_ = &*fabric_->sender;
-        control_->send_from(sending_);
-        RAILYARD_LOG(info, name().c_str(), "sends from a new endpoint: %zu operations are carried out again",
-                     returned_.size());
+        open_sender(std::move(operations));
     } catch (const std::exception& error) {
         RAILYARD_LOG(error, name().c_str(), "no endpoint to send from, tried again later: %s", error.what());
         reopen_at_ = now_ns() + reopen_pause_ns;
@@ -115,8 +105,69 @@ void FabricRail::renew() noexcept {
     publish_sender();
 }
 
+/// Senders that can be replaced end what is under way by that. Else, shm: the answers of all peers are read
+/// in the order of the operations, so one that never comes ends everything on that endpoint. Another one
+/// takes over.
+void FabricRail::do_abandon_peer(PeerAddress peer) noexcept {
+    if (fabric_->domain.caps().separate_sender) return;
+    drain_all();  // what the peer had still done
+    const auto waits = [&](const Operation& operation) {
+        return operation.posted && operation.submission->route->destination == peer;
+    };
+    const Operations& operations = *fabric_->operations.back();
+    if (std::any_of(operations.begin(), operations.end(), waits)) freeze();
+    publish_load();
+}
+
+void FabricRail::freeze() noexcept {
+    try {
+        auto operations = std::make_unique<Operations>(depth_);
+        fabric_->frozen.reserve(fabric_->frozen.size() + 1);
+        fabric_->frozen_operations.reserve(fabric_->frozen_operations.size() + 2);
+        fabric_->frozen_operations.push_back(control_->begin_renewal());
+        sending_ = nullptr;
+        take_back();
+        fabric_->frozen_operations.push_back(std::move(fabric_->operations.back()));
+        fabric_->operations.pop_back();
+        if (fabric_->sender) fabric_->frozen.push_back(std::move(fabric_->sender));
+        open_sender(std::move(operations));
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(error, name().c_str(), "no other endpoint to send from: %s", error.what());
+    }
+}
+
+void FabricRail::drain_all() noexcept {
+    for (std::size_t left = 2 * depth_; left > 0;) {
+        const std::size_t ended = fabric_->queue.drain(completions_per_round);
+        if (ended < completions_per_round) break;
+        left -= std::min(left, ended);
+    }
+}
+
+/// Whatever the provider may still say of it.
+void FabricRail::take_back() noexcept {
+    for (Operation& operation : *fabric_->operations.back()) {
+        if (!operation.posted) continue;
+        operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
+        free_operation(operation);
+        give_back(*operation.submission, operation.chunk);
+    }
+}
+
+void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
+    use(std::move(operations));
+    control_->end_renewal(nullptr);
+    fabric_->sender = std::make_unique<fabric::Endpoint>(fabric_->domain, fabric_->queue, fabric_->addresses);
+    sending_ = fabric_->sender.get();
+    if (indirect_) sending_->confirm_delivery();
+    if (fabric_->domain.caps().shares_endpoints) DeferredClose::add_name(sending_->name());
+    control_->send_from(sending_);
+    RAILYARD_LOG(info, name().c_str(), "sends from a new endpoint: %zu operations are carried out again",
+                 returned_.size());
+}
+
 void FabricRail::publish_sender() noexcept {
-    const fabric::Endpoint* sender = fabric_->sender ? &*fabric_->sender : nullptr;
+    const fabric::Endpoint* const sender = fabric_->sender.get();
     const MutexLock lock(sender_mutex_);
     try {
         sender_.address = sender ? sender->name() : std::string();

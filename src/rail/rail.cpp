@@ -104,6 +104,14 @@ void Rail::remove_peer(PeerAddress peer) noexcept {
     serve_pushed();
 }
 
+void Rail::abandon_peer(PeerAddress peer) noexcept {
+    {
+        RoleGuard guard(role_);
+        do_abandon_peer(peer);
+    }
+    serve_pushed();
+}
+
 bool Rail::prepare_wait() noexcept {
     if (!role_.try_acquire()) return false;
     const bool may = may_wait();

@@ -72,6 +72,9 @@ class Rail {
     /// Resolves a peer endpoint's raw address. Throws Error.
     PeerAddress insert_peer(std::string_view address);
     void remove_peer(PeerAddress peer) noexcept;
+    /// The process behind it has ended: what is under way to it ends, too, where the provider does not say so
+    /// by itself. Nothing may be submitted to it any more.
+    void abandon_peer(PeerAddress peer) noexcept;
     /// This rail's own raw address, for peers.
     [[nodiscard]] virtual std::string address() const = 0;
     /// The endpoint that operations leave from, where that is another than `address`: it is replaced when an
@@ -103,6 +106,7 @@ class Rail {
     virtual bool serve(bool drain_first) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
     virtual PeerAddress do_insert_peer(std::string_view address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
     virtual void do_remove_peer(PeerAddress peer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
+    virtual void do_abandon_peer(PeerAddress) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {}
     virtual bool may_wait() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return false; }
 
     /// Moves what was submitted behind `pending`; returns how many.

@@ -134,7 +134,10 @@ class PeerFaults : public testing::TestWithParam<Way> {
     std::unique_ptr<Engine> engine_;
 };
 
-TEST_P(PeerFaults, AKilledPeerEndsItsTransfersInFlightAndNobodyElses) {
+/// What holds over shm, too, where a peer that only hangs cannot be given up.
+class KilledPeers : public PeerFaults {};
+
+TEST_P(KilledPeers, AKilledPeerEndsItsTransfersInFlightAndNobodyElses) {
     cluster().set("timeout_ms=200");
     start();
     const auto victim = target("beta"), healthy = target("gamma");
@@ -163,7 +166,7 @@ TEST_P(PeerFaults, AKilledPeerEndsItsTransfersInFlightAndNobodyElses) {
     EXPECT_EQ(run(*other), Status::ok);
 }
 
-TEST_P(PeerFaults, AKilledIdlePeerIsFoundOut) {
+TEST_P(KilledPeers, AKilledIdlePeerIsFoundOut) {
     cluster().set("timeout_ms=200");
     start({{"keepalive_ms", "200"}});
     const auto victim = target("beta");
@@ -188,7 +191,7 @@ TEST_P(PeerFaults, WithoutKeepaliveAnIdlePeerIsLeftInPeace) {
     EXPECT_FALSE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(600)));
 }
 
-TEST_P(PeerFaults, ANewInstanceUnderTheNameWorksAtOnceAndTheOldMetadataNoMore) {
+TEST_P(KilledPeers, ANewInstanceUnderTheNameWorksAtOnceAndTheOldMetadataNoMore) {
     cluster().set("timeout_ms=200");
     start();
     auto first = target("beta");
@@ -263,11 +266,14 @@ TEST_P(PeerFaults, AReleasedTransferTouchesNothingAfterwards) {
     EXPECT_TRUE(peer->near->bytes == now) << "read into after the release";
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults,
-                         testing::Values(Way{"tcp", 1, true}, Way{"tcp", 1, false}, Way{"tcp", 3, true},
-                                         Way{"efa-direct", 1, true}, Way{"efa-direct", 4, false},
-                                         Way{"efa", 2, true}),
-                         way_name);
+const auto networks =
+    testing::Values(Way{"tcp", 1, true}, Way{"tcp", 1, false}, Way{"tcp", 3, true},
+                    Way{"efa-direct", 1, true}, Way{"efa-direct", 4, false}, Way{"efa", 2, true});
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults, networks, way_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, KilledPeers, networks, way_name);
+INSTANTIATE_TEST_SUITE_P(SharedMemory, KilledPeers,
+                         testing::Values(Way{"shm", 1, true}, Way{"shm", 2, false}), way_name);
 
 }  // namespace
 }  // namespace railyard::test

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 namespace railyard::test {
@@ -106,6 +107,12 @@ OtherMachine::~OtherMachine() {
     kill(pid_, SIGKILL);
     waitpid(pid_, &status, 0);
     close(from_);
+    // What shm leaves behind when it is killed.
+    std::error_code error;
+    for (const auto& file : std::filesystem::directory_iterator("/dev/shm", error)) {
+        if (file.path().filename().string().rfind(std::to_string(pid_) + ":", 0) == 0)
+            std::filesystem::remove(file.path(), error);
+    }
 }
 
 void OtherMachine::send_signal(int signal) const {

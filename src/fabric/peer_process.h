@@ -1,0 +1,29 @@
+// The process of this host behind a shm endpoint: nobody tells when it ends.
+#pragma once
+
+#include <string_view>
+
+namespace railyard::fabric {
+
+/// The process that a shm endpoint's address names ("fi_shm://PID:..."); 0 for anything else.
+[[nodiscard]] int process_of(std::string_view address) noexcept;
+
+/// Sees a process end, zombies included. Any thread.
+class PeerProcess {
+  public:
+    /// Sees nothing where the address names no process, our own, or one that does not have the endpoint's
+    /// memory mapped as far as we may look: then the number is of another PID namespace.
+    explicit PeerProcess(std::string_view address) noexcept;
+    ~PeerProcess();
+    PeerProcess(const PeerProcess&) = delete;
+    PeerProcess& operator=(const PeerProcess&) = delete;
+
+    [[nodiscard]] bool watched() const noexcept { return pidfd_ >= 0; }
+    /// It was there, and is no more.
+    [[nodiscard]] bool ended() const noexcept;
+
+  private:
+    int pidfd_ = -1;
+};
+
+}  // namespace railyard::fabric
