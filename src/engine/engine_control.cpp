@@ -55,6 +55,10 @@ Engine::Impl::Impl(EngineConfig config)
         watched_peers_.reserve(most_spare_pings);
         to_probe_.reserve(most_spare_pings);
     }
+    if (!config_.params.stats_file.empty()) {
+        stats_file_ = std::make_unique<StatsFile>(config_.params.stats_file, agent(), nonce_);
+        write_stats(now_ns());
+    }
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};
         for (std::size_t i = 0; i < rails_->size(); ++i)

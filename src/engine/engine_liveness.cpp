@@ -1,9 +1,13 @@
 // Whether peers are still there: paths that fail and come back, transfers that do not get on.
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
+#include "railyard_version.h"
 
 namespace railyard {
 namespace {
@@ -91,6 +95,7 @@ void Engine::Impl::watch() noexcept {
         peers_.list(watched_peers_);
         for (const std::shared_ptr<Peer>& peer : watched_peers_)
             next = std::min(next, look_after(peer, now));
+        if (stats_file_ && stats_file_->due(now)) write_stats(now);
         watched_peers_.clear();
     } catch (const std::exception& error) {
         RAILYARD_LOG(warn, agent().c_str(), "peers could not be looked after: %s", error.what());
@@ -98,6 +103,25 @@ void Engine::Impl::watch() noexcept {
     std::uint64_t expected = now + calm_watch_ns;
     next_watch_.compare_exchange_strong(expected, next, std::memory_order_relaxed);
     watching_.store(false, std::memory_order_release);
+}
+
+/// Of the peers in watched_peers_.
+void Engine::Impl::write_stats(std::uint64_t now) {
+    const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+    LiveReport report{RAILYARD_VERSION,
+                      agent(),
+                      nonce_,
+                      rails_->provider(),
+                      static_cast<std::uint64_t>(getpid()),
+                      static_cast<std::uint64_t>(
+                          std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count())};
+    for (std::size_t i = 0; i < rails_->size(); ++i) {
+        const Rail& rail = rails_->rail(i);
+        report.rails.push_back({rail.name(), rail.load(), rail.sender_generation() - 1});
+    }
+    for (const std::shared_ptr<Peer>& peer : watched_peers_)
+        report.peers.push_back(peer->report());
+    stats_file_->write(report, now);
 }
 
 /// True while any is in flight.

@@ -1,11 +1,14 @@
-// railyard-info: which rails a machine has, which GPU and which memory they serve, and why.
+// railyard-info: which rails a machine has, which GPU and which memory they serve, and why; and what running
+// engines do.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 
 #include "common/params.h"
 #include "common/status.h"
 #include "railyard_version.h"
+#include "tools/live_view.h"
 #include "tools/reports.h"
 
 namespace railyard::tools {
@@ -16,6 +19,7 @@ struct Command {
     bool json = false;
     bool attributes = false;
     std::string svg;
+    std::vector<std::string> live;
 };
 
 void declare(CLI::App& app, Command& command) {
@@ -36,7 +40,10 @@ void declare(CLI::App& app, Command& command) {
                  "ask no libfabric: the EFAs of the topology are the rails");
     app.add_flag("--json", command.json, "print JSON instead of tables");
     app.add_flag("--attributes", command.attributes, "print every attribute of every rail");
-    app.add_option("--svg", command.svg, "also write a picture to this file");
+    auto* const svg = app.add_option("--svg", command.svg, "also write a picture to this file");
+    app.add_option("--live", command.live,
+                   "show the peers of running engines instead: the files that their setting stats_file names")
+        ->excludes(svg);
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -48,7 +55,26 @@ void write_file(const std::string& path, const std::string& text) {
                     "cannot write \"" + path + "\": check the directory and its rights");
 }
 
+/// What can be read is shown, whatever else cannot.
+int show_live(const Command& command) {
+    std::vector<LiveFile> files;
+    for (const std::string& path : command.live) {
+        try {
+            files.push_back(read_live_file(path));
+        } catch (const Error& error) {
+            std::fprintf(stderr, "railyard-info: %s\n", error.what());
+        }
+    }
+    const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+    const auto now =
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count());
+    if (!files.empty())
+        std::fputs((command.json ? live_json(files, now) : live_text(files, now)).c_str(), stdout);
+    return files.size() == command.live.size() ? 0 : 1;
+}
+
 int run(const Command& command) {
+    if (!command.live.empty()) return show_live(command);
     const Survey survey = make_survey(command.survey);
     if (!command.svg.empty()) write_file(command.svg, picture(survey));
     const std::string report = command.json ? json_report(survey) : text_report(survey, command.attributes);

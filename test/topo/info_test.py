@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree
 
 from instances import INSTANCES
@@ -214,6 +215,52 @@ def case_errors(program):
     assert "NUMA nodes" in done.stdout, "the machine is shown even where no rail is"
     done = run(program, "--devices", "a,,b", status=1)
     assert "devices" in done.stderr, done.stderr
+
+
+ENGINE = """# HELP railyard_build_info x
+railyard_build_info{version="0.0",agent="AGENT",instance="00000000000000aa",provider="tcp",pid="12"} 1
+railyard_written_timestamp_seconds{agent="AGENT"} TIME
+railyard_rail_load{agent="AGENT",rail="rail0:eth0"} 5
+railyard_rail_senders_replaced_total{agent="AGENT",rail="rail0:eth0"} 2
+railyard_peer_state{agent="AGENT",peer="far \\"one\\"",instance="0123456789abcdef",state="suspect"} 1
+railyard_peer_paths{agent="AGENT",peer="far \\"one\\"",instance="0123456789abcdef"} 4
+railyard_peer_paths_failed{agent="AGENT",peer="far \\"one\\"",instance="0123456789abcdef"} 1
+# EOF
+"""
+
+
+def case_engines(program):
+    """What engines have written of themselves, and what is wrong with what is none of that."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [pathlib.Path(folder) / name for name in ("a.prom", "b.prom", "missing.prom", "cut.prom", "other.prom")]
+        for path, agent, age in zip(paths, ("near", "second"), (0.5, 100)):
+            path.write_text(ENGINE.replace("AGENT", agent).replace("TIME", f"{time.time() - age:.3f}"), encoding="utf-8")
+        good, stale, missing, cut, other = (str(path) for path in paths)
+        paths[3].write_text(paths[0].read_text(encoding="utf-8")[:-6], encoding="utf-8")
+        paths[4].write_text("node_load1 0.5\n", encoding="utf-8")
+        done = run(program, "--live", good, stale)
+        lines = done.stdout.splitlines()
+        rows = [line.split("  ") for line in lines if "0123456789abcdef" in line]
+        cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+        assert cells == [[agent, 'far "one"', "0123456789abcdef", "suspect", "4", "1"] for agent in ("near", "second")], done.stdout
+        head = next(line for line in lines if "peer" in line and "instance" in line and "state" in line)
+        assert head.split() == ["agent", "peer", "instance", "state", "paths", "failed"], head
+        assert [line for line in lines if line.startswith("Note:")] == [line for line in lines if stale in line] != [], done.stdout
+        assert ["near", "rail0:eth0", "5", "2"] in [line.split() for line in lines], done.stdout
+        engines = json.loads(run(program, "--json", "--live", good, stale).stdout)["engines"]
+        assert [engine["agent"] for engine in engines] == ["near", "second"] and engines[0]["file"] == good, engines
+        assert engines[0]["peers"] == [{"peer": 'far "one"', "instance": "0123456789abcdef", "state": "suspect", "paths": 4,
+                                        "failed": 1}], engines
+        assert engines[0]["rails"] == [{"name": "rail0:eth0", "load": 5, "senders_replaced": 2}], engines
+        assert engines[0]["pid"] == 12 and engines[0]["instance"] == "00000000000000aa", engines
+        assert 400 <= engines[0]["age_ms"] < 60000 and engines[1]["age_ms"] >= 99000, engines
+        for bad, words in ((missing, ("No such file", "stats_file")), (cut, ("its end is missing", "stats_file")),
+                           (other, ("railyard_build_info", "stats_file")), (folder, ("stats_file",))):
+            done = run(program, "--live", bad, good, status=1)
+            assert bad in done.stderr and all(word in done.stderr for word in words), done.stderr
+            assert "near" in done.stdout, "what can be read is shown"
+            assert not run(program, "--live", bad, status=1).stdout, bad
+        assert "--svg" in run(program, "--live", good, "--svg", "x", status=108).stderr
 
 
 if __name__ == "__main__":

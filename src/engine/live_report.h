@@ -1,0 +1,43 @@
+// What a running engine tells of itself, to and from Prometheus' text format.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/peer_report.h"
+
+namespace railyard {
+
+/// A rail as it is seen now.
+struct RailReport {
+    std::string name;
+    std::uint64_t load = 0;              ///< operations and submissions on it, roughly
+    std::uint64_t senders_replaced = 0;  ///< since the engine's start
+};
+
+struct LiveReport {
+    std::string version;  ///< of Railyard
+    std::string agent;
+    std::uint64_t nonce = 0;  ///< the engine's instance
+    std::string provider;
+    std::uint64_t pid = 0;
+    std::uint64_t written_ms = 0;  ///< since 1970
+    std::vector<RailReport> rails{};
+    std::vector<PeerReport> peers{};
+};
+
+/// As it is written wherever people read it: 16 hexadecimal digits.
+[[nodiscard]] std::string instance_text(std::uint64_t nonce);
+
+/// Appends the report to `text`. What a label cannot hold (control characters, bytes that are no UTF-8) is
+/// U+FFFD there. A further figure of a peer or a rail is a member of its report and a row of the tables in
+/// live_report.cpp.
+void to_prometheus(const LiveReport& report, std::string& text);
+
+/// Reads what to_prometheus has written; metrics that it does not know are passed over. Throws
+/// Error{mismatch} naming the line, or what is missing.
+[[nodiscard]] LiveReport parse_live_report(std::string_view text);
+
+}  // namespace railyard

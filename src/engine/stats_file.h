@@ -1,0 +1,47 @@
+// The file in which a running engine keeps its state, for people and for Prometheus.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/live_report.h"
+
+namespace railyard {
+
+/// Made when the setting stats_file names a file, which goes with the object. One thread at a time.
+class StatsFile {
+  public:
+    static constexpr std::uint64_t interval_ns = 1'000'000'000;
+
+    /// The file's name: in `pattern`, %p is the process id, %a the agent's name (what a file name should not
+    /// have in it as _, at most 64 bytes), %i the engine's instance in hexadecimal, and %% a percent sign.
+    /// Throws Error{invalid_param} for any other.
+    [[nodiscard]] static std::string name(const std::string& pattern, const std::string& agent,
+                                          std::uint64_t nonce);
+
+    /// Writes nothing yet.
+    StatsFile(const std::string& pattern, const std::string& agent, std::uint64_t nonce);
+    ~StatsFile();
+    StatsFile(const StatsFile&) = delete;
+    StatsFile& operator=(const StatsFile&) = delete;
+
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] bool due(std::uint64_t now_ns) const noexcept { return now_ns >= due_at_; }
+    /// Replaces the file as a whole: no reader sees half of it. Some tens of microseconds on a local file
+    /// system. What fails is logged, once until it works again.
+    void write(const LiveReport& report, std::uint64_t now_ns) noexcept;
+
+  private:
+    /// 0, or the errno of what failed.
+    [[nodiscard]] int replace() const noexcept;
+
+    const std::string agent_;
+    const std::string path_;
+    const std::string temporary_;  ///< beside it, of this engine alone
+    std::string text_;
+    std::uint64_t due_at_ = 0;  ///< ns
+    bool written_ = false;
+    bool failing_ = false;
+};
+
+}  // namespace railyard

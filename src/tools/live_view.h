@@ -1,0 +1,28 @@
+// What running engines say of themselves in their stats files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/live_report.h"
+
+namespace railyard::tools {
+
+struct LiveFile {
+    std::string path;
+    LiveReport report;
+};
+
+/// Throws Error{not_found} where it cannot be read, Error{mismatch} where no engine has written it; both name
+/// the file and the remedy.
+[[nodiscard]] LiveFile read_live_file(const std::string& path);
+
+/// A line about each engine, and tables of all rails and peers. `now_ms`: since 1970.
+[[nodiscard]] std::string live_text(const std::vector<LiveFile>& files, std::uint64_t now_ms);
+
+/// {"engines":[{"file","agent","instance","version","provider","pid","age_ms","rails":[{"name","load",
+/// "senders_replaced"}],"peers":[{"peer","instance","state","paths","failed"}]}]}; instances in hexadecimal.
+[[nodiscard]] std::string live_json(const std::vector<LiveFile>& files, std::uint64_t now_ms);
+
+}  // namespace railyard::tools

@@ -1,0 +1,155 @@
+#include "engine/stats_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "common/log.h"
+#include "common/status.h"
+
+namespace railyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> logged;
+
+/// A directory of its own, and the log.
+class StatsFileTest : public testing::Test {
+  protected:
+    StatsFileTest() {
+        std::string name = (fs::temp_directory_path() / "stats-XXXXXX").string();
+        directory_ = mkdtemp(name.data());
+        logged.clear();
+        log::set_sink([](log::Level, const char* line) { logged.emplace_back(line); });
+    }
+    ~StatsFileTest() override {
+        log::set_sink(nullptr);
+        fs::remove_all(directory_);
+    }
+    [[nodiscard]] std::string path() const { return (directory_ / "engine.prom").string(); }
+    [[nodiscard]] LiveReport read() const {
+        std::ifstream file(path());
+        std::stringstream text;
+        text << file.rdbuf();
+        return parse_live_report(text.str());
+    }
+    [[nodiscard]] std::vector<std::string> files() const {
+        std::vector<std::string> names;
+        for (const auto& entry : fs::directory_iterator(directory_))
+            names.push_back(entry.path().filename());
+        return names;
+    }
+    static LiveReport report(std::uint64_t pid) { return {"1", "alpha", 7, "tcp", pid, 0}; }
+
+    fs::path directory_;
+};
+
+TEST_F(StatsFileTest, TheNameSaysWhoseItIs) {
+    const std::string pid = std::to_string(getpid());
+    EXPECT_EQ(StatsFile::name("/run/a.prom", "alpha", 7), "/run/a.prom");
+    EXPECT_EQ(StatsFile::name("%p-%a/%i%%.prom", "alpha", 0xabc), pid + "-alpha/0000000000000abc%.prom");
+    EXPECT_EQ(StatsFile::name("%a", "../../etc/pass wd\n", 7), "_._.._etc_pass_wd_");
+    EXPECT_EQ(StatsFile::name("%a", "..", 7), "_.");
+    EXPECT_EQ(StatsFile::name("%a", std::string(1000, 'x'), 7), std::string(64, 'x'));
+    for (const char* bad : {"%", "a%", "%x", "%%%", "%P"}) {
+        try {
+            static_cast<void>(StatsFile::name(bad, "alpha", 7));
+            ADD_FAILURE() << bad;
+        } catch (const Error& error) {
+            EXPECT_EQ(error.status(), Status::invalid_param);
+            EXPECT_NE(std::string(error.what()).find("stats_file"), std::string::npos);
+        }
+    }
+}
+
+TEST_F(StatsFileTest, IsThereFromTheFirstWriteToTheEnd) {
+    {
+        StatsFile file(path(), "alpha", 7);
+        EXPECT_TRUE(files().empty());
+        EXPECT_TRUE(file.due(0));
+        file.write(report(1), 100);
+        EXPECT_EQ(read().pid, 1u);
+        EXPECT_FALSE(file.due(100 + StatsFile::interval_ns - 1));
+        EXPECT_TRUE(file.due(100 + StatsFile::interval_ns));
+        file.write(report(2), 200);
+        EXPECT_EQ(read().pid, 2u);
+        EXPECT_EQ(files(), std::vector<std::string>{"engine.prom"});
+        struct stat status {};
+        ASSERT_EQ(stat(path().c_str(), &status), 0);
+        EXPECT_EQ(
+            status.st_mode & 0444, 0444u & ~[] {
+                const mode_t mask = umask(0);
+                umask(mask);
+                return mask;
+            }());
+    }
+    EXPECT_TRUE(files().empty());
+    EXPECT_TRUE(logged.empty());
+}
+
+/// Who has opened it goes on reading what it was: nobody sees half of the next one.
+TEST_F(StatsFileTest, IsReplacedAsAWhole) {
+    StatsFile file(path(), "alpha", 7);
+    LiveReport large = report(1);
+    large.peers.resize(1000, {"beta", 9});
+    file.write(large, 0);
+    std::ifstream old(path());
+    file.write(report(2), 0);
+    std::stringstream text;
+    text << old.rdbuf();
+    EXPECT_EQ(parse_live_report(text.str()).pid, 1u);
+    EXPECT_EQ(read().pid, 2u);
+}
+
+TEST_F(StatsFileTest, AFailureIsSaidOnceAndTriedAgain) {
+    const fs::path deeper = directory_ / "deeper";
+    StatsFile file((deeper / "engine.prom").string(), "alpha", 7);
+    for (int i = 0; i < 5; ++i)
+        file.write(report(1), 0);
+    ASSERT_EQ(logged.size(), 1u);
+    for (const char* part : {"stats_file", "deeper/engine.prom", "No such file or directory", "writable"})
+        EXPECT_NE(logged[0].find(part), std::string::npos) << logged[0];
+    EXPECT_FALSE(file.due(StatsFile::interval_ns - 1)) << "not more often than when it works";
+    fs::create_directory(deeper);
+    file.write(report(1), 0);
+    EXPECT_TRUE(fs::exists(file.path()));
+    EXPECT_EQ(logged.size(), 1u);
+    fs::remove_all(deeper);
+    file.write(report(1), 0);
+    EXPECT_EQ(logged.size(), 2u) << "another failure, another line";
+}
+
+TEST_F(StatsFileTest, AFailureAtTheLastStepLeavesNothingBehind) {
+    // A directory in the file's place: the last step fails.
+    fs::create_directory(path());
+    {
+        StatsFile file(path(), "alpha", 7);
+        file.write(report(1), 0);
+        EXPECT_EQ(files(), std::vector<std::string>{"engine.prom"}) << "the temporary file is left";
+        EXPECT_EQ(logged.size(), 1u);
+    }
+    EXPECT_TRUE(fs::is_directory(path())) << "took away what it had not written";
+}
+
+/// Somebody's link in its place is not followed: what it names stays as it is.
+TEST_F(StatsFileTest, ALinkInItsPlaceIsReplaced) {
+    const fs::path other = directory_ / "other";
+    std::ofstream(other) << "mine";
+    fs::create_symlink(other, path());
+    StatsFile file(path(), "alpha", 7);
+    file.write(report(3), 0);
+    EXPECT_EQ(read().pid, 3u);
+    EXPECT_FALSE(fs::is_symlink(path()));
+    EXPECT_EQ(fs::file_size(other), 4u);
+}
+
+}  // namespace
+}  // namespace railyard
