@@ -46,6 +46,8 @@ Engine::Impl::Impl(EngineConfig config)
       nonce_(random_u64()),
       forward_(*this, config_.params.connect_timeout_ms * 1'000'000),
       rails_(std::make_shared<RailManager>(config_.params, config_.progress_thread, inbox_)) {
+    pace_ = RailPace(rails_->size());
+    looks_.resize(rails_->size());
     {
         const MutexLock lock(spare_pings_mutex_);
         spare_pings_.reserve(most_spare_pings);

@@ -20,6 +20,7 @@
 #include "engine/notification.h"
 #include "engine/peer.h"
 #include "engine/progress_thread.h"
+#include "engine/rail_pace.h"
 #include "engine/rate_model.h"
 #include "engine/recent_table.h"
 #include "engine/stats_file.h"
@@ -155,6 +156,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     bool look_at_transfers(std::uint64_t now);
     void end_transfers_to(Peer& peer, bool interrupt);
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);
+    void look_at_rails(std::uint64_t now);
     void write_stats(std::uint64_t now);
 
     const EngineConfig config_;
@@ -168,6 +170,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::atomic<bool> watching_{false};
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< of who has set watching_
     std::vector<PeerEndpoint*> to_probe_;               ///< the same
+    RailPace pace_;                                     ///< the same
+    std::vector<RailPace::Look> looks_;                 ///< the same
     std::unique_ptr<StatsFile> stats_file_;             ///< the same; nullptr: nobody wants it
     Mutex spare_pings_mutex_;
     std::vector<std::unique_ptr<OwnMessage>> spare_pings_ ABSL_GUARDED_BY(spare_pings_mutex_);

@@ -91,7 +91,12 @@ void Engine::Impl::watch() noexcept {
     std::uint64_t next = now + calm_watch_ns;
     next_watch_.store(next, std::memory_order_relaxed);  // what happens from here on brings it forward
     try {
-        if (look_at_transfers(now)) next = now + watch_ns;
+        if (look_at_transfers(now)) {
+            next = now + watch_ns;
+            look_at_rails(now);
+        } else {
+            pace_.pause();
+        }
         peers_.list(watched_peers_);
         for (const std::shared_ptr<Peer>& peer : watched_peers_)
             next = std::min(next, look_after(peer, now));
@@ -103,6 +108,22 @@ void Engine::Impl::watch() noexcept {
     std::uint64_t expected = now + calm_watch_ns;
     next_watch_.compare_exchange_strong(expected, next, std::memory_order_relaxed);
     watching_.store(false, std::memory_order_release);
+}
+
+void Engine::Impl::look_at_rails(std::uint64_t now) {
+    for (std::size_t i = 0; i < looks_.size(); ++i)
+        looks_[i] = {rails_->rail(i).bytes_carried(), rails_->rail(i).bytes_under_way()};
+    if (!pace_.look(looks_, now)) return;
+    for (const RailPace::Change& change : pace_.changes()) {
+        const double mega = 1e-6;
+        RAILYARD_LOG(
+            warn, rails_->rail(change.rail).name().c_str(),
+            change.crawls
+                ? "crawls: %.0f MB/s, where the others carry %.0f MB/s: its NIC, its link or a peer is "
+                  "slow, and it gets less of every transfer"
+                : "keeps up again: %.0f MB/s, the others %.0f MB/s",
+            change.rate * mega, change.others * mega);
+    }
 }
 
 /// Of the peers in watched_peers_.
@@ -117,7 +138,8 @@ void Engine::Impl::write_stats(std::uint64_t now) {
                           std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count())};
     for (std::size_t i = 0; i < rails_->size(); ++i) {
         const Rail& rail = rails_->rail(i);
-        report.rails.push_back({rail.name(), rail.load(), rail.sender_generation() - 1});
+        report.rails.push_back({rail.name(), rail.load(), rail.bytes_carried(), pace_.crawls(i) ? 1u : 0u,
+                                rail.sender_generation() - 1});
     }
     for (const std::shared_ptr<Peer>& peer : watched_peers_)
         report.peers.push_back(peer->report());

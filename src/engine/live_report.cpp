@@ -23,6 +23,10 @@ struct Figure {
 
 constexpr Figure<RailReport> rail_figures[] = {
     {"railyard_rail_load", "gauge", "Operations and submissions on the rail, roughly.", &RailReport::load},
+    {"railyard_rail_bytes_total", "counter", "Bytes that the rail has read and written.",
+     &RailReport::bytes_carried},
+    {"railyard_rail_crawls", "gauge", "1: it carries far less than the others with as much to do.",
+     &RailReport::crawls},
     {"railyard_rail_senders_replaced_total", "counter", "Times that the rail's sender was replaced.",
      &RailReport::senders_replaced},
 };

@@ -96,6 +96,8 @@ void FabricRail::publish_load() noexcept {
     load_.store(outstanding_ + waiting_ + static_cast<std::uint32_t>(returned_.size()) +
                     control_->outstanding() + (control_->has_pending() ? 1 : 0),
                 std::memory_order_relaxed);
+    bytes_carried_.store(carried_, std::memory_order_relaxed);
+    bytes_under_way_.store(outstanding_bytes_, std::memory_order_relaxed);
 }
 
 bool FabricRail::serve(bool drain_first) noexcept {
@@ -292,6 +294,7 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     rail.free_operation(operation);
     Submission& submission = *operation.submission;
     if (completion.status == Status::ok) [[likely]] {
+        rail.carried_ += operation.length;
         submission.lane->work->part_done(Status::ok);
     } else {
         rail.operation_failed(submission, operation.chunk, completion);

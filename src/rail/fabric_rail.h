@@ -148,6 +148,7 @@ class FabricRail final : public Rail {
     Operation* free_operations_ ABSL_GUARDED_BY(role_) = nullptr;
     std::uint32_t outstanding_ ABSL_GUARDED_BY(role_) = 0;
     std::uint64_t outstanding_bytes_ ABSL_GUARDED_BY(role_) = 0;
+    std::uint64_t carried_ ABSL_GUARDED_BY(role_) = 0;  ///< bytes, published as bytes_carried()
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass

@@ -62,6 +62,15 @@ class Rail {
         return load() != 0 || !inbox_.empty() || !outbox_.empty();
     }
 
+    /// Bytes whose operations have ended well, ever, and those with the provider, as of its last round. Any
+    /// thread.
+    [[nodiscard]] std::uint64_t bytes_carried() const noexcept {
+        return bytes_carried_.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint64_t bytes_under_way() const noexcept {
+        return bytes_under_way_.load(std::memory_order_relaxed);
+    }
+
     /// Registers memory; any thread. Throws Error.
     virtual RegisteredMemory register_memory(const MemoryRange& range) = 0;
     /// True when the rail moves GPU memory without a copy by the CPU: its ranges may name a GPU.
@@ -121,7 +130,8 @@ class Rail {
     ThreadRole role_;
     MpscList<Submission> inbox_;
     MpscList<OutMessage> outbox_;
-    std::atomic<std::uint32_t> load_{0};  // written by the role holder only
+    std::atomic<std::uint32_t> load_{0};                                // written by the role holder only
+    std::atomic<std::uint64_t> bytes_carried_{0}, bytes_under_way_{0};  // the same
     std::atomic<std::uint32_t> sender_generation_{1};
 
   private:

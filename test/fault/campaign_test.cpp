@@ -159,6 +159,10 @@ TEST_F(Explained, ErrorsNeedAFaultThatReachesThem) {
         oracle.fault_begins(Fault::restart, 1);
         fails(oracle);
     });
+    expect(Wrong::none, [&](Oracle& oracle) {  // of other memory, but its thread drives nobody meanwhile
+        oracle.fault_begins(Fault::deregister, 1, 99);
+        fails(oracle);
+    });
     expect(Wrong::error, [&](Oracle& oracle) {  // of an engine that has no part in it
         oracle.fault_begins(Fault::restart, 2);
         fails(oracle);
@@ -182,6 +186,19 @@ TEST_F(Explained, NothingLandsOnceItsEndIsTold) {
     expect(Wrong::late_write, [](Oracle& oracle) {
         oracle.begin_round(0);
         oracle.deregistered(1, 0);
+        land(oracle, 0);
+        oracle.check_memory();
+    });
+    expect(Wrong::late_write, [](Oracle& oracle) {
+        oracle.begin_round(0);
+        oracle.destroyed(0);
+        land(oracle, 0);
+        oracle.check_memory();
+    });
+    schedule.provider = "efa";  // which may emulate WRITEs
+    expect(Wrong::none, [](Oracle& oracle) {
+        oracle.begin_round(0);
+        oracle.destroyed(0);
         land(oracle, 0);
         oracle.check_memory();
     });

@@ -39,7 +39,6 @@ struct Rule {
     Errors errors = Errors::never;
     bool lasting = false;      ///< explains errors from its beginning to the end of the run
     bool comes_after = false;  ///< what is allowed below may come after it is over
-    bool late_writes_allowed = false;
     bool lost_notifications_allowed = false;
     bool duplicate_notifications_allowed = false;
 };
@@ -58,8 +57,7 @@ inline constexpr std::array<Rule, fault_count> rules = {{
     /* disconnect */ {.errors = Errors::allowed},
     /* restart */ {.errors = Errors::allowed},
     /* deregister */ {.errors = Errors::allowed},
-    // A target whose device emulates WRITEs (efa) has bytes in its receive buffers that nobody can take back.
-    /* release */ {.late_writes_allowed = true},
+    /* release */ {},
 }};
 
 /// On fabric efa the peer's NIC answers (handshakes, receipts), and an answer that is lost is not sent again.

@@ -44,7 +44,7 @@ bool Windows::touches(const Window& window, const Concern& concern, bool for_goo
             break;
         }
         case Fault::deregister:
-            if (window.other != concern.slot) return false;
+            if (window.other != concern.slot && !needs_driving(concern)) return false;
             since = concern.prepared;
             break;
         default:
@@ -52,6 +52,14 @@ bool Windows::touches(const Window& window, const Concern& concern, bool for_goo
     }
     const Tick to = for_good ? for_ever : window.to;
     return here && window.from <= concern.ended && since <= to;
+}
+
+/// While a deregistration waits for transfers, its thread drives nobody: peers without a progress thread are
+/// silent.
+bool Windows::needs_driving(const Concern& concern) const {
+    const auto& engines = schedule_.engines;
+    return !engines[static_cast<std::size_t>(concern.from)].progress_thread ||
+           !engines[static_cast<std::size_t>(concern.to)].progress_thread;
 }
 
 bool Windows::all_rails_hit(int engine, const Concern& concern) const {

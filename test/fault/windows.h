@@ -50,6 +50,7 @@ class Windows {
 
   private:
     [[nodiscard]] bool touches(const Window& window, const Concern& concern, bool for_good) const;
+    [[nodiscard]] bool needs_driving(const Concern& concern) const;
     [[nodiscard]] bool all_rails_hit(int engine, const Concern& concern) const;
 
     const Schedule& schedule_;

@@ -1,7 +1,12 @@
 // Rails that fail: what was on them goes over the others, nothing lands late, and they come back.
+#include <unistd.h>
+
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
+#include "engine/live_report.h"
 #include "engine_pair.h"
 #include "simulated_machine.h"
 
@@ -183,9 +188,48 @@ TEST_P(Failover, AllRailsGoneIsAnErrorAndAfterwardsAllIsWell) {
     a_->release(transfer);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa"), [](const auto& fabric) {
+/// With a statistics file of alpha's.
+class Crawling : public Failover {
+  protected:
+    Crawling() : Failover(4, {{"stats_file", file()}}) {}
+
+    static std::string file() {
+        return testing::TempDir() + "railyard-crawling-" + std::to_string(getpid()) + "-%a";
+    }
+    /// Keeps all rails busy until alpha says so of its first rail, or for 20 s.
+    bool until_crawls(bool wanted) {
+        std::vector<Transfer*> transfers{prepare(), prepare()};
+        bool told = !wanted;
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (told != wanted && std::chrono::steady_clock::now() < end) {
+            for (Transfer* transfer : transfers)
+                static_cast<void>(a_->post(*transfer));
+            for (Transfer* transfer : transfers)
+                EXPECT_EQ(wait(*transfer), Status::ok);
+            std::ifstream in(file().replace(file().find("%a"), 2, "alpha"));
+            const std::string text{std::istreambuf_iterator<char>(in), {}};
+            told = parse_live_report(text).rails.at(0).crawls != 0;
+        }
+        for (Transfer* transfer : transfers)
+            a_->release(transfer);
+        return told == wanted;
+    }
+};
+
+TEST_P(Crawling, ARailThatCarriesFarLessThanTheOthersIsToldOf) {
+    warm_up();
+    cluster().set("rate_gbps=0.2", first_of_a);
+    EXPECT_TRUE(until_crawls(true));
+    calm();
+    EXPECT_TRUE(until_crawls(false));
+    EXPECT_TRUE(target_->bytes == source_->bytes);
+}
+
+std::string fabric_name(const testing::TestParamInfo<const char*>& fabric) {
     return std::string(fabric.param) == "efa" ? "efa" : "efa_direct";
-});
+}
+INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa"), fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, Crawling, testing::Values("efa-direct"), fabric_name);
 
 }  // namespace
 }  // namespace railyard::test

@@ -9,7 +9,7 @@ namespace {
 
 LiveReport sample() {
     LiveReport report{"1.2.3", "alpha", 0xabc, "efa-direct", 4711, 1'700'000'000'045};
-    report.rails = {{"rail0:rdmap79s0", 12, 0}, {"rail1:rdmap80s0", 0, 3}};
+    report.rails = {{"rail0:rdmap79s0", 12, 1234567890123, 0, 0}, {"rail1:rdmap80s0", 0, 5, 1, 3}};
     report.peers = {{"beta", 0x0123456789abcdef, PeerState::ready, 4, 0},
                     {"beta", 5, PeerState::gone, 2, 2},
                     {"gamma", 5, PeerState::unknown}};
@@ -43,6 +43,8 @@ void expect_same(const LiveReport& got, const LiveReport& wanted) {
     for (std::size_t i = 0; i < wanted.rails.size(); ++i) {
         EXPECT_EQ(got.rails[i].name, wanted.rails[i].name);
         EXPECT_EQ(got.rails[i].load, wanted.rails[i].load);
+        EXPECT_EQ(got.rails[i].bytes_carried, wanted.rails[i].bytes_carried);
+        EXPECT_EQ(got.rails[i].crawls, wanted.rails[i].crawls);
         EXPECT_EQ(got.rails[i].senders_replaced, wanted.rails[i].senders_replaced);
     }
     ASSERT_EQ(got.peers.size(), wanted.peers.size());
@@ -69,6 +71,12 @@ railyard_written_timestamp_seconds{agent="alpha"} 1700000000.045
 # HELP railyard_rail_load Operations and submissions on the rail, roughly.
 # TYPE railyard_rail_load gauge
 railyard_rail_load{agent="alpha",rail="rail0:rdmap79s0"} 12
+# HELP railyard_rail_bytes_total Bytes that the rail has read and written.
+# TYPE railyard_rail_bytes_total counter
+railyard_rail_bytes_total{agent="alpha",rail="rail0:rdmap79s0"} 1234567890123
+# HELP railyard_rail_crawls 1: it carries far less than the others with as much to do.
+# TYPE railyard_rail_crawls gauge
+railyard_rail_crawls{agent="alpha",rail="rail0:rdmap79s0"} 0
 # HELP railyard_rail_senders_replaced_total Times that the rail's sender was replaced.
 # TYPE railyard_rail_senders_replaced_total counter
 railyard_rail_senders_replaced_total{agent="alpha",rail="rail0:rdmap79s0"} 0
