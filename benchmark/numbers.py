@@ -10,34 +10,20 @@
 Needs a quiet machine: the ratios come from one run each, ours and the plain loop in turns, but both share the cores.
 """
 
-import argparse
 import json
 import pathlib
 import subprocess
 import sys
 
 import simulated
+import table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BENCH = ROOT / "build/release/bin/railyard-bench"
 PAGE = ROOT / "docs/benchmarks.md"
-BEGIN, END = "<!-- numbers: begin -->", "<!-- numbers: end -->"
 
 
-class Bound:
-    """What a figure promises: at least or at most so much."""
-
-    def __init__(self, name, bound, at_least, unit):
-        self.name, self.bound, self.at_least, self.unit = name, bound, at_least, unit
-
-    def holds(self, value):
-        return value >= self.bound if self.at_least else value <= self.bound
-
-    def bound_text(self):
-        return f"{'>=' if self.at_least else '<='} {self.bound:.4g}{self.unit}"
-
-
-class SimulatedFigure(Bound):
+class SimulatedFigure(table.Bound):
     """A figure over the simulated EFA machine: a function that measures it."""
 
     def __init__(self, name, measure, bound, at_least, unit):
@@ -47,7 +33,7 @@ class SimulatedFigure(Bound):
     def command(self):
         return f"numbers.py --only '{self.name}'"
 
-    def measure(self, _prefix):
+    def measure(self):
         try:
             return {}, self.function()
         except (subprocess.SubprocessError, ValueError, KeyError, IndexError, ZeroDivisionError) as error:
@@ -55,8 +41,10 @@ class SimulatedFigure(Bound):
             return {}, None
 
 
-class Figure(Bound):
+class Figure(table.Bound):
     """A figure of one run of railyard-bench: its arguments, and how to read the value."""
+
+    prefix = []  # of the command
 
     def __init__(self, name, arguments, read, bound, at_least, unit=""):
         super().__init__(name, bound, at_least, unit)
@@ -65,8 +53,8 @@ class Figure(Bound):
     def command(self):
         return f"railyard-bench {' '.join(self.arguments)}"
 
-    def measure(self, prefix):
-        command = [*prefix, str(BENCH), *self.arguments, "--json", "-"]
+    def measure(self):
+        command = [*self.prefix, str(BENCH), *self.arguments, "--json", "-"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=600, check=False)
         try:
             document = json.loads(done.stdout)
@@ -115,49 +103,14 @@ def figures(quick):
     return rows + [SimulatedFigure(*figure) for figure in simulated.figures(quick)]
 
 
-def row(figure, value):
-    shown = "failed" if value is None else f"{value:.3g}{figure.unit}"
-    verdict = "yes" if value is not None and figure.holds(value) else "**no**"
-    return f"| {figure.name} | `{figure.command()}` | {figure.bound_text()} | {shown} | {verdict} |"
-
-
-def machine(document):
-    host = document.get("host", {})
-    memory = host.get("memory_bytes", 0) / 2**30
-    return (f"{host.get('date', '')[:10]}, {host.get('cpus', '?')} CPUs ({host.get('cpu', 'unknown')}), {memory:.0f} GiB, "
-            f"Linux {host.get('kernel', '?')}, libfabric {host.get('libfabric', '?')}")
-
-
-def write_page(lines):
-    text = PAGE.read_text()
-    head, rest = text.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    PAGE.write_text(head + BEGIN + "\n" + "\n".join(lines) + "\n" + END + tail)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the rows into docs/benchmarks.md")
-    parser.add_argument("--quick", action="store_true", help="short slices")
-    parser.add_argument("--only", default="", help="only figures whose name contains one of these words, separated by |")
+    parser = table.parser(__doc__, PAGE)
     parser.add_argument("--prefix", default="", help="command to run each with, e.g. 'chrt -f 5' where others use the cores")
     options = parser.parse_args()
     subprocess.run([str(ROOT / "benchmark/run"), "--build-only"], stdin=subprocess.DEVNULL, check=True)
-    lines, facts, missed = [], None, 0
-    print("| figure | command | bound | measured | holds |\n|---|---|---|---|---|", flush=True)
-    for figure in figures(options.quick):
-        if not any(word in figure.name for word in options.only.split("|")):
-            continue
-        document, value = figure.measure(options.prefix.split())
-        facts = facts or (machine(document) if document else None)
-        missed += value is None or not figure.holds(value)
-        lines.append(row(figure, value))
-        print(lines[-1], flush=True)
-    print(f"\n{facts or 'nothing could be measured'}")
-    if options.write:
-        header = [f"Measured {facts}.", "", "| figure | command | bound | measured | holds |", "|---|---|---|---|---|"]
-        write_page(header + lines)
-    return 1 if missed else 0
+    Figure.prefix = options.prefix.split()
+    columns = [table.FIGURE, table.COMMAND, table.BOUND, table.MEASURED, table.HOLDS]
+    return table.measure(figures(options.quick), table.Table(PAGE, columns), options)
 
 
 if __name__ == "__main__":

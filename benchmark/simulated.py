@@ -23,9 +23,10 @@ ALL_RAILS = ["--param", "max_bw_per_dram_seg=1000000"]  # of the machine, not on
 class Cluster:
     """A namespace of simulated NICs; the benchmark's two sides are the hosts `initiator` and `target`."""
 
-    def __init__(self, instance):
+    def __init__(self, instance, build):
+        self.build = build
         self.environment = {
-            **os.environ, "FI_PROVIDER": "efa", "FI_PROVIDER_PATH": str(BUILD / "test/simefa/provider"),
+            **os.environ, "FI_PROVIDER": "efa", "FI_PROVIDER_PATH": str(build / "test/simefa/provider"),
             "HWLOC_XMLFILE": str(ROOT / f"test/topo/{instance}.xml"), "SIMEFA_HOST": "initiator",
             "SIMEFA_NAMESPACE": f"numbers-{os.getpid()}"}
 
@@ -35,7 +36,7 @@ class Cluster:
         return done.stdout
 
     def control(self, *words):
-        return self.run(BUILD / "bin/simefactl", *words)
+        return self.run(self.build / "test/simefa/simefactl", *words)
 
     def bench(self, *words):
         return json.loads(self.run(BUILD / "bin/railyard-bench", "--provider", "efa-direct", "--target-env",
@@ -47,8 +48,8 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(instance):
-    made = Cluster(instance)
+def cluster(instance, build=BUILD):
+    made = Cluster(instance, build)
     try:
         yield made
     finally:

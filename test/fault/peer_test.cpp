@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "common/crc32.h"
-#include "other_machine.h"
+#include "far_side.h"
 #include "simulated_machine.h"
 #include "stranger.h"
 
@@ -22,71 +22,17 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-struct Way {
-    const char* provider;
-    int rails;
-    bool progress_thread;
-};
-
-std::string way_name(const testing::TestParamInfo<Way>& info) {
-    std::string name = std::string(info.param.provider) + "_" + std::to_string(info.param.rails) + "rails_" +
-                       (info.param.progress_thread ? "thread" : "inline");
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
-}
-
-/// Another process with a buffer, and handles of ours on it.
-struct Target {
-    Target(Engine& engine, Way way, const std::string& agent, std::size_t size)
-        : engine_(engine), name(agent) {
-        Fabric fabric{way.provider, way.rails, true};
-        Words params{"agent=" + agent};
-        for (const auto& [key, value] : fabric_params(fabric))
-            params.push_back(key + "=" + value);
-        process = std::make_unique<OtherMachine>(std::getenv("HWLOC_XMLFILE"), agent, params, true);
-        far = process->make_buffer(size, 7);
-        load();
-        near = std::make_unique<Buffer>(engine, size);
-        fill_pattern(near->bytes, 3);
-        remote = engine.load_remote_memory(name, far.metadata, far.address, far.size);
-    }
-    ~Target() {
-        for (Transfer* transfer : transfers)
-            engine_.release(transfer);
-        if (near->region) engine_.deregister_memory(near->region);
-    }
-    Target(const Target&) = delete;
-    Target& operator=(const Target&) = delete;
-
-    void load() { engine_.load_connection_info(name, process->connection_info()); }
-    Transfer* prepare(Operation operation, std::size_t length) {
-        const LocalDescriptor here = near->local(0, length);
-        const RemoteDescriptor there{far.address, length, &remote};
-        transfers.push_back(engine_.prepare(operation, {&here, 1}, {&there, 1}, name, std::nullopt));
-        return transfers.back();
-    }
-
-    Engine& engine_;
-    const std::string name;
-    std::unique_ptr<OtherMachine> process;
-    PublishedBuffer far;
-    std::unique_ptr<Buffer> near;
-    std::shared_ptr<RemoteRegion> remote;
-    std::vector<Transfer*> transfers;
-};
-
-class PeerFaults : public testing::TestWithParam<Way> {
+class PeerFaults : public testing::TestWithParam<Fabric> {
   protected:
     static constexpr std::size_t size = std::size_t{4} << 20;
 
     ~PeerFaults() override { cluster().reset(); }
 
-    void start(const ParamMap& params = {}) {
-        const Way way = GetParam();
-        engine_ = make_engine("alpha", {way.provider, way.rails, way.progress_thread}, params);
-    }
-    std::unique_ptr<Target> target(const std::string& agent) {
-        return std::make_unique<Target>(*engine_, GetParam(), agent, size);
+    void start(const ParamMap& params = {}) { engine_ = make_engine("alpha", GetParam(), params); }
+    std::unique_ptr<FarSide> target(const std::string& agent) {
+        auto made = std::make_unique<FarSide>(*engine_, GetParam(), agent, size);
+        made->meet();
+        return made;
     }
     Status wait(Transfer& transfer, milliseconds limit = std::chrono::seconds(20)) {
         const auto end = Clock::now() + limit;
@@ -121,12 +67,12 @@ class PeerFaults : public testing::TestWithParam<Way> {
     }
 
     /// A black hole: nothing is refused, nothing is answered, by its process or its NICs.
-    void vanish(const Target& peer) {
+    void vanish(const FarSide& peer) {
         cluster().set("timeout_ms=20000");
         cluster().set("link=down");
         peer.process->send_signal(SIGSTOP);
     }
-    void return_again(const Target& peer) {
+    void return_again(const FarSide& peer) {
         cluster().reset();
         peer.process->send_signal(SIGCONT);
     }
@@ -267,13 +213,13 @@ TEST_P(PeerFaults, AReleasedTransferTouchesNothingAfterwards) {
 }
 
 const auto networks =
-    testing::Values(Way{"tcp", 1, true}, Way{"tcp", 1, false}, Way{"tcp", 3, true},
-                    Way{"efa-direct", 1, true}, Way{"efa-direct", 4, false}, Way{"efa", 2, true});
+    testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 1, false}, Fabric{"tcp", 3, true},
+                    Fabric{"efa-direct", 1, true}, Fabric{"efa-direct", 4, false}, Fabric{"efa", 2, true});
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults, networks, way_name);
-INSTANTIATE_TEST_SUITE_P(Fabrics, KilledPeers, networks, way_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults, networks, fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, KilledPeers, networks, fabric_name);
 INSTANTIATE_TEST_SUITE_P(SharedMemory, KilledPeers,
-                         testing::Values(Way{"shm", 1, true}, Way{"shm", 2, false}), way_name);
+                         testing::Values(Fabric{"shm", 1, true}, Fabric{"shm", 2, false}), fabric_name);
 
 }  // namespace
 }  // namespace railyard::test

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "common/crc32.h"
-#include "engine_pair.h"
+#include "one_engine.h"
 #include "other_machine.h"
 
 namespace railyard::test {
@@ -102,9 +102,10 @@ std::unique_ptr<Engine> engine_of(int argc, char** argv) {
 
 int serve(int argc, char** argv) {
     Target target(engine_of(argc, argv));
+    const bool driven = std::string(argv[1]) == "thread";  // by its progress thread
     for (;;) {
         pollfd request{STDIN_FILENO, POLLIN, 0};
-        if (poll(&request, 1, 0) == 0) {
+        if (poll(&request, 1, driven ? -1 : 0) == 0) {
             target.progress();
             continue;
         }
