@@ -138,8 +138,9 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     struct OwnMessage : OutNotification {
         Impl* engine = nullptr;
         std::shared_ptr<Peer> keep;
-        PeerEndpoint* probed = nullptr;  ///< what a PING is to tell of
-        Status result = Status::ok;      ///< of a PING
+        PeerEndpoint* probed = nullptr;     ///< what a PING is to tell of
+        std::uint32_t failures_before = 0;  ///< of the path that is probed
+        Status result = Status::ok;         ///< of a PING
     };
     void send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept;
     static void on_own_message(OutMessage& message, Status status) noexcept;

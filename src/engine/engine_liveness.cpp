@@ -67,6 +67,7 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
     message->kind = MessageKind::ping;
     message->patience_ns = ping_patience_ns;
     message->probed = &endpoint;
+    message->failures_before = endpoint.path.failures();
     message->done = on_own_message;
     send_over(endpoint.route, std::move(message));
 }
@@ -75,6 +76,12 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
 void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
     if (message.result == Status::canceled) return;
     const bool failed = message.path->failed();
+    if (message.result == Status::ok && message.path->failures() != message.failures_before) {
+        message.peer->probe_again(*message.probed, now_ns());  // it had left before
+        next_watch_.store(0, std::memory_order_relaxed);
+        wake();
+        return;
+    }
     message.peer->probed(*message.probed, message.result == Status::ok, now_ns());
     if (message.path->failed() == failed) return;
     RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",

@@ -123,6 +123,12 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns) {
     endpoint.probe_at = now_ns + endpoint.probe_pause;
 }
 
+void Peer::probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns) {
+    const MutexLock lock(mutex_);
+    endpoint.probing = false;
+    endpoint.probe_at = now_ns;
+}
+
 PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns) {
     const MutexLock lock(mutex_);
     const PeerEndpoint* const control = control_.load(std::memory_order_relaxed);

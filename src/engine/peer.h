@@ -127,6 +127,8 @@ class Peer {
     /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.
     PeerEndpoint* due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns);
     void probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns);
+    /// The probe said nothing: the next look has it probed again.
+    void probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns);
 
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed
     /// Of the engine's watch, which runs once at a time.

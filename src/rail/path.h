@@ -24,7 +24,15 @@ class Path {
 
     /// An operation ended because nobody answered; others should go another way. True for the first to say
     /// so.
-    bool fail() noexcept { return !failed_.exchange(true, std::memory_order_acq_rel); }
+    bool fail() noexcept {
+        if (failed_.exchange(true, std::memory_order_acq_rel)) return false;
+        failures_.fetch_add(1, std::memory_order_acq_rel);
+        return true;
+    }
+    /// How often it has failed: what was sent before the last time says nothing of the time since.
+    [[nodiscard]] std::uint32_t failures() const noexcept {
+        return failures_.load(std::memory_order_acquire);
+    }
     /// Something went through again. True when it had failed.
     bool heal() noexcept { return failed_.exchange(false, std::memory_order_acq_rel); }
     [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
@@ -32,6 +40,7 @@ class Path {
   private:
     std::atomic<std::uint32_t> admitted_{0};  ///< 0: no endpoint of ours
     std::atomic<bool> failed_{false};
+    std::atomic<std::uint32_t> failures_{0};
 };
 
 }  // namespace railyard
