@@ -42,10 +42,17 @@ PeerEndpoint& Peer::resolve(RailPair pair) {
     if (known != resolved_.end()) return known->second;
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
-    const PeerAddress address = rails->rail(pair.local).insert_peer(info_.rails.at(pair.remote));
-    PeerEndpoint& endpoint = resolved_[{pair.local, pair.remote}];
-    endpoint.address = address;
-    endpoint.route = {&rails->rail(pair.local), address, &endpoint.path};
+    Rail& rail = rails->rail(pair.local);
+    // First, because it may throw, and an address that has been inserted is to be given back.
+    const auto added = resolved_.try_emplace({pair.local, pair.remote}).first;
+    PeerEndpoint& endpoint = added->second;
+    try {
+        endpoint.address = rail.insert_peer(info_.rails.at(pair.remote));
+    } catch (...) {
+        resolved_.erase(added);
+        throw;
+    }
+    endpoint.route = {&rail, endpoint.address, &endpoint.path};
     if (pair == control_pair) control_.store(&endpoint, std::memory_order_release);
     if (needs_introduction_) unacquainted_.fetch_add(1, std::memory_order_relaxed);
     return endpoint;

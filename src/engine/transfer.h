@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -31,7 +32,7 @@ struct RemoteFlush : Work {
 /// list of transfers.
 class Transfer : public Work {
   public:
-    std::shared_ptr<Peer> peer;  ///< nullptr: a transfer to ourselves
+    std::shared_ptr<Peer> peer;  ///< set by aim_at(); nullptr: a transfer to ourselves
     std::vector<std::shared_ptr<Registration>> locals;
     std::vector<std::shared_ptr<RemoteRegion>> remotes;
     std::vector<Route> routes;            ///< lane after lane
@@ -77,6 +78,11 @@ class Transfer : public Work {
         if (peer) peer->handles.fetch_sub(1, std::memory_order_relaxed);
     }
 
+    /// At most once; without it, it is a transfer to ourselves.
+    void aim_at(std::shared_ptr<Peer> target) noexcept {
+        peer = std::move(target);
+        peer->handles.fetch_add(1, std::memory_order_relaxed);
+    }
     /// Has every rail that may have operations of it under way give them up: they end soon, and touch no
     /// memory from then on.
     void interrupt() noexcept;

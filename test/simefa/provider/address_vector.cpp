@@ -31,7 +31,9 @@ AddressVector::AddressVector(Domain& domain, void* context_of_user) : fid_av{}, 
 
 AddressVector::~AddressVector() {
     for (Peer* peer : peers_) {
-        if (peer) peer->release();
+        if (!peer) continue;
+        domain_.nic().slot().uncount(Counter::addresses);
+        peer->release();
     }
     for (const auto& [id, peer] : implicit_)
         peer->release();
@@ -87,6 +89,7 @@ fi_addr_t AddressVector::insert_one(const Address& address) {
     record.ids[position].store(id);
     record.size.store(static_cast<std::uint32_t>(peers_.size()));
     record.generation.fetch_add(1);
+    domain_.nic().slot().count(Counter::addresses);
     return position;
 }
 
@@ -99,6 +102,7 @@ bool AddressVector::remove_one(fi_addr_t position) noexcept {
     positions_.erase(peer->id());
     peers_[position] = nullptr;
     free_.push_back(position);
+    domain_.nic().slot().uncount(Counter::addresses);
     peer->release();
     return true;
 }

@@ -187,7 +187,7 @@ int Endpoint::close_fid(::fid* handle) {
             self->nic().cluster().remove(self->bell_file_);
             self->transmit_->drop_all();
             self->receive_->close();
-            self->nic().slot().counters[static_cast<std::size_t>(Counter::endpoints)].fetch_sub(1);
+            self->nic().slot().uncount(Counter::endpoints);
         }
         if (self->transmit_queue_) self->transmit_queue_->detach(*self);
         if (self->receive_queue_) self->receive_queue_->detach(*self);

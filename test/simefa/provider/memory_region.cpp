@@ -133,7 +133,7 @@ int MemoryRegion::close_fid(::fid* handle) {
         const std::lock_guard lock(domain.mutex());
         domain.regions().remove(static_cast<std::uint32_t>(region->key));
     }
-    domain.nic().slot().counters[static_cast<std::size_t>(Counter::regions)].fetch_sub(1);
+    domain.nic().slot().uncount(Counter::regions);
     if (region->mapping_) munmap(region->mapping_, region->mapping_length_);
     delete region;
     return 0;

@@ -269,7 +269,8 @@ void Cluster::reset(const NicPattern& which) {
             setting.store(0, std::memory_order_relaxed);
         for (std::size_t i = 0; i < counter_count; ++i) {
             const auto counter = static_cast<Counter>(i);
-            if (counter != Counter::in_flight && counter != Counter::regions && counter != Counter::endpoints)
+            if (counter != Counter::in_flight && counter != Counter::regions &&
+                counter != Counter::addresses && counter != Counter::endpoints)
                 slot.counters[i].store(0, std::memory_order_relaxed);
         }
         slot.epoch.fetch_add(1);

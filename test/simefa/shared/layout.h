@@ -62,6 +62,9 @@ struct alignas(64) NicSlot {
     void count(Counter counter, std::uint64_t amount = 1) noexcept {
         counters[static_cast<std::size_t>(counter)].fetch_add(amount, std::memory_order_relaxed);
     }
+    void uncount(Counter counter) noexcept {
+        counters[static_cast<std::size_t>(counter)].fetch_sub(1, std::memory_order_relaxed);
+    }
 };
 
 struct NicTableRecord {

@@ -67,6 +67,7 @@ enum class Counter : unsigned {
     in_flight,      ///< now
     max_in_flight,
     regions,    ///< registered now
+    addresses,  ///< in address vectors now
     endpoints,  ///< open now
     count
 };
