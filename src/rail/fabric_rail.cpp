@@ -96,8 +96,8 @@ void FabricRail::publish_load() noexcept {
     load_.store(outstanding_ + waiting_ + static_cast<std::uint32_t>(returned_.size()) +
                     control_->outstanding() + (control_->has_pending() ? 1 : 0),
                 std::memory_order_relaxed);
-    bytes_carried_.store(carried_, std::memory_order_relaxed);
-    bytes_under_way_.store(outstanding_bytes_, std::memory_order_relaxed);
+    bytes_carried_.store(ended_bytes_ - failed_bytes_, std::memory_order_relaxed);
+    bytes_under_way_.store(outstanding_bytes(), std::memory_order_relaxed);
 }
 
 bool FabricRail::serve(bool drain_first) noexcept {
@@ -142,9 +142,9 @@ bool FabricRail::post_pending() noexcept {
         }
         Served served = Served::rotate;
         while (served == Served::rotate && submission.allowance > 0) {
-            const std::uint64_t before = outstanding_bytes_;
+            const std::uint64_t before = posted_bytes_;
             served = post_run(submission, posted);
-            submission.allowance -= static_cast<std::int64_t>(outstanding_bytes_ - before);
+            submission.allowance -= static_cast<std::int64_t>(posted_bytes_ - before);
         }
         switch (served) {
             case Served::full:
@@ -181,8 +181,8 @@ bool FabricRail::has_turn(Submission& submission, bool alone) noexcept {
 }
 
 bool FabricRail::may_take(const Lane& lane) const noexcept {
-    if (lane.striped) return outstanding_ < striped_operations && outstanding_bytes_ < striped_bytes;
-    return outstanding_bytes_ < most_bytes;
+    if (lane.striped) return outstanding_ < striped_operations && outstanding_bytes() < striped_bytes;
+    return outstanding_bytes() < most_bytes;
 }
 
 FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) noexcept {
@@ -282,7 +282,7 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, std::uint32_t 
         operation.chunk = index;
         ++submission.outstanding;
         ++outstanding_;
-        outstanding_bytes_ += chunk.length;
+        posted_bytes_ += chunk.length;
     }
     return result;
 }
@@ -294,9 +294,9 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     rail.free_operation(operation);
     Submission& submission = *operation.submission;
     if (completion.status == Status::ok) [[likely]] {
-        rail.carried_ += operation.length;
         submission.lane->work->part_done(Status::ok);
     } else {
+        rail.failed_bytes_ += operation.length;
         rail.operation_failed(submission, operation.chunk, completion);
     }
 }

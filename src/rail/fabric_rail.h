@@ -90,6 +90,9 @@ class FabricRail final : public Rail {
     Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     fabric::PostResult post_chunk(Submission& submission, std::uint32_t chunk, bool more) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] std::uint64_t outstanding_bytes() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return posted_bytes_ - ended_bytes_;
+    }
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
@@ -99,7 +102,7 @@ class FabricRail final : public Rail {
         operation.next = free_operations_;
         free_operations_ = &operation;
         --outstanding_;
-        outstanding_bytes_ -= operation.length;
+        ended_bytes_ += operation.length;
         --operation.submission->outstanding;
     }
     using Operations = std::vector<Operation>;
@@ -147,8 +150,9 @@ class FabricRail final : public Rail {
     std::uint32_t rounds_ ABSL_GUARDED_BY(role_) = 0;
     Operation* free_operations_ ABSL_GUARDED_BY(role_) = nullptr;
     std::uint32_t outstanding_ ABSL_GUARDED_BY(role_) = 0;
-    std::uint64_t outstanding_bytes_ ABSL_GUARDED_BY(role_) = 0;
-    std::uint64_t carried_ ABSL_GUARDED_BY(role_) = 0;  ///< bytes, published as bytes_carried()
+    std::uint64_t posted_bytes_ ABSL_GUARDED_BY(role_) = 0;  ///< ever
+    std::uint64_t ended_bytes_ ABSL_GUARDED_BY(role_) = 0;   ///< of them
+    std::uint64_t failed_bytes_ ABSL_GUARDED_BY(role_) = 0;  ///< of these
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass

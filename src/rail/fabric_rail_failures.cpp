@@ -150,6 +150,7 @@ void FabricRail::take_back() noexcept {
         if (!operation.posted) continue;
         operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
         free_operation(operation);
+        failed_bytes_ += operation.length;
         give_back(*operation.submission, operation.chunk);
     }
 }
