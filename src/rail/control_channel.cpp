@@ -73,17 +73,17 @@ void ControlChannel::end_renewal(fabric::Endpoint* sender) noexcept {
 }
 
 bool ControlChannel::gives_up(OutMessage& message) const noexcept {
-    return message.stalled.refusal(message.patience_ns ? message.patience_ns : give_up_after_ns_);
+    return !sender_ || message.stalled.refusal(message.patience_ns ? message.patience_ns : give_up_after_ns_);
 }
 
 /// Returns false while some have to wait.
 bool ControlChannel::post_interrupted() noexcept {
     while (interrupted_) {
-        if (!sender_) return false;
         Slot& slot = *interrupted_;
         OutMessage& message = *slot.message;
-        const auto result =
-            sender_->post_send(slot, slot.buffer, slot.length, region_.descriptor(), message.destination);
+        const auto result = sender_ ? sender_->post_send(slot, slot.buffer, slot.length, region_.descriptor(),
+                                                         message.destination)
+                                    : fabric::PostResult::again;
         if (result == fabric::PostResult::again && !gives_up(message)) return false;
         interrupted_ = slot.next;
         slot.interrupted = false;
@@ -270,7 +270,7 @@ bool ControlChannel::send_refused() noexcept {
     RefusedFragments all = std::move(refused_);
     while (std::unique_ptr<RefusedFragment> fragment = all.pop()) {
         OutMessage& message = *fragment->message;
-        if (given_up_.contains(message.destination)) message.status = Status::remote_disconnect;
+        if (!sender_ || given_up_.contains(message.destination)) message.status = Status::remote_disconnect;
         if (fragment->due_ns > now && message.status == Status::ok) {
             refused_.put(std::move(fragment));
             continue;
@@ -290,7 +290,7 @@ bool ControlChannel::send_refused() noexcept {
 ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept {
     OutMessage& message = *fragment->message;
     if (message.status != Status::ok) return Resent::over;
-    if (!free_sends_ || !sender_) return Resent::waits;
+    if (!free_sends_) return Resent::waits;
     Slot& slot = *free_sends_;
     std::memcpy(slot.buffer, fragment->bytes.data(), fragment->length);
     switch (

@@ -34,7 +34,8 @@ class ControlChannel {
     ControlChannel(const ControlChannel&) = delete;
     ControlChannel& operator=(const ControlChannel&) = delete;
 
-    /// Where messages leave from; nullptr: nowhere for now, they wait.
+    /// Where messages leave from; nullptr: nowhere, they end with remote_disconnect, so that they go another
+    /// way.
     void send_from(fabric::Endpoint* sender) noexcept { sender_ = sender; }
     /// The sender is about to be closed: what fails until end_renewal() has only been interrupted. Returns
     /// what the provider may still tell of. Throws std::bad_alloc, and has done nothing then.

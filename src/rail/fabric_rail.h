@@ -161,7 +161,8 @@ class FabricRail final : public Rail {
     bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
     bool closing_ ABSL_GUARDED_BY(role_) = false;  ///< the sender: what fails now has only been interrupted
-    std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;  ///< ns; the last attempt failed
+    std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;        ///< ns; the last attempt failed
+    std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;  ///< until the next one
     std::atomic<bool> renewal_requested_{false};
     std::uint32_t renewals_ ABSL_GUARDED_BY(role_) = 0;
     mutable Mutex sender_mutex_;

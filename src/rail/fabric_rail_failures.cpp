@@ -9,7 +9,8 @@
 namespace railyard {
 namespace {
 
-constexpr std::uint64_t reopen_pause_ns = 100'000'000;
+constexpr std::uint64_t first_reopen_pause_ns = 100'000'000;
+constexpr std::uint64_t longest_reopen_pause_ns = 5'000'000'000;
 
 }  // namespace
 
@@ -100,7 +101,8 @@ void FabricRail::renew() noexcept {
         open_sender(std::move(operations));
     } catch (const std::exception& error) {
         RAILYARD_LOG(error, name().c_str(), "no endpoint to send from, tried again later: %s", error.what());
-        reopen_at_ = now_ns() + reopen_pause_ns;
+        reopen_pause_ns_ = std::clamp(2 * reopen_pause_ns_, first_reopen_pause_ns, longest_reopen_pause_ns);
+        reopen_at_ = now_ns() + reopen_pause_ns_;
     }
     publish_sender();
 }
@@ -160,6 +162,7 @@ void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
     control_->end_renewal(nullptr);
     fabric_->sender = std::make_unique<fabric::Endpoint>(fabric_->domain, fabric_->queue, fabric_->addresses);
     sending_ = fabric_->sender.get();
+    reopen_pause_ns_ = 0;
     if (indirect_) sending_->confirm_delivery();
     if (fabric_->domain.caps().shares_endpoints) DeferredClose::add_name(sending_->name());
     control_->send_from(sending_);
@@ -195,9 +198,10 @@ bool FabricRail::place_returned() noexcept {
         worked = true;
         if (work.status() != Status::ok) {
             work.part_done(work.status());
+        } else if ((!sending_ || returned.submission->route->path->failed()) &&
+                   hand_on(*returned.submission, {returned.chunk, returned.chunk + 1})) {
         } else if (returned.submission->route->path->failed()) {
-            if (!hand_on(*returned.submission, {returned.chunk, returned.chunk + 1}))
-                work.part_done(Status::remote_disconnect);
+            work.part_done(Status::remote_disconnect);
         } else if (!post_again(returned)) {
             returned_[kept++] = returned;
         }

@@ -272,6 +272,29 @@ TEST_F(ControlChannelTest, AMessageThatFailsTakesItsRefusedFragmentsAlong) {
     EXPECT_TRUE(script.sent.empty());
 }
 
+TEST_F(ControlChannelTest, WithoutAnEndpointToSendFromMessagesEndAtOnceSoThatTheyGoAnotherWay) {
+    const auto channel = open();
+    Message under_way("under way", 1), refused("refused", 2), queued("queued", 3);
+    send(*channel, refused);
+    complete_sent(no_buffer());
+    send(*channel, under_way);
+    EXPECT_EQ(script.sent.size(), 1u);
+    const auto old = channel->begin_renewal();
+    channel->end_renewal(nullptr);  // and no other endpoint can be opened
+    channel->send_from(nullptr);
+    send(*channel, queued);
+    for (const Message* message : {&under_way, &refused, &queued}) {
+        EXPECT_EQ(message->ends, 1) << message->name;
+        EXPECT_EQ(message->result, Status::remote_disconnect) << message->name;
+    }
+    EXPECT_FALSE(channel->has_pending());
+    channel->send_from(&endpoint_);
+    Message later("later", 1);
+    send(*channel, later);
+    complete_sent({Status::ok});
+    EXPECT_EQ(later.result, Status::ok);
+}
+
 TEST_F(ControlChannelTest, CancelingEndsRefusedMessagesOnce) {
     const auto channel = open();
     Message waiting("a", 1, 2), again("b", 2);
