@@ -208,15 +208,16 @@ void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessa
     message->path = route.path;
     message->start(config_.agent_name, nonce_, next_message_id_.fetch_add(1, std::memory_order_relaxed),
                    route.address, message->peer->nonce(), &auth_);
-    messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
+    if (message->kind != MessageKind::ping) messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
     route.rail->send(*message.release());
     wake();
 }
 
 void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     auto* message = static_cast<OwnMessage*>(static_cast<OutNotification*>(&out));
+    const bool ping = message->kind == MessageKind::ping;
     bool news = false;  // for the watch, which finds it among the sent messages
-    if (message->kind == MessageKind::ping) {
+    if (ping) {
         message->result = status;
         news = (status != Status::ok) != message->path->failed();
     } else if (status == Status::remote_disconnect && message->engine->undelivered(*message)) {
@@ -232,7 +233,7 @@ void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
         engine->next_watch_.store(0, std::memory_order_relaxed);
         engine->wake();
     }
-    engine->messages_in_flight_.fetch_sub(1, std::memory_order_release);
+    if (!ping) engine->messages_in_flight_.fetch_sub(1, std::memory_order_release);
 }
 
 void Engine::Impl::free_sent_messages() noexcept {

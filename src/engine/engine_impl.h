@@ -165,9 +165,9 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::atomic<std::uint64_t> next_message_id_{1};
     std::atomic<std::uint64_t> next_transfer_{0};
     std::atomic<std::uint64_t> caller_passes_{0};
-    std::atomic<std::uint32_t> messages_in_flight_{0};
-    std::atomic<std::uint32_t> seen_changes_{0};  ///< of the rails
-    std::atomic<std::uint64_t> next_watch_{0};    ///< ns
+    std::atomic<std::uint32_t> messages_in_flight_{0};  ///< that the destructor waits for: no pings
+    std::atomic<std::uint32_t> seen_changes_{0};        ///< of the rails
+    std::atomic<std::uint64_t> next_watch_{0};          ///< ns
     std::atomic<bool> watching_{false};
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< of who has set watching_
     std::vector<PeerEndpoint*> to_probe_;               ///< the same

@@ -65,6 +65,7 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
     message->peer = peer.get();
     message->engine = this;
     message->kind = MessageKind::ping;
+    message->confirmed = true;
     message->patience_ns = ping_patience_ns;
     message->probed = &endpoint;
     message->failures_before = endpoint.path.failures();
@@ -163,7 +164,9 @@ bool Engine::Impl::look_at_transfers(std::uint64_t now) {
         const std::uint32_t left = transfer.parts_left();
         const std::uint64_t posted = transfer.posted_at.load(std::memory_order_relaxed);
         if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight)
-            watched.moved_at = now;
+            watched.moved_at = transfer.moved_at = now;
+        watched.stuck_since =
+            watched.in_flight ? std::min(watched.stuck_since, transfer.moved_at) : transfer.moved_at;
         watched.in_flight = true;
         transfer.seen_left = left;
         transfer.seen_posted = posted;
@@ -197,8 +200,10 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         peer->watched.moved_at = now;  // where it cannot be interrupted, not again at once
     }
     to_probe_.clear();
-    if (peer->has_failures()) peer->resolve_all();  // all are looked at before it is called gone
-    const Peer::Health health = peer->look_at_paths(now, to_probe_);
+    const bool stuck = in_flight && now - peer->watched.stuck_since > patience / 4;
+    if (stuck || peer->has_failures()) peer->resolve_all();  // all are looked at before it is called gone
+    if (stuck) peer->compare_paths(now, patience / 4, to_probe_);
+    const Peer::Health health = peer->look_at_paths(now, patience, to_probe_);
     for (PeerEndpoint* endpoint : to_probe_)
         ping(peer, *endpoint);
     if (health.paths == 0) return UINT64_MAX;
@@ -207,9 +212,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         // nobody does.
         const bool news = peer->move_to(PeerState::gone);
         if (news || silent) end_transfers_to(*peer, silent);
-    } else if (health.failed) {
-        peer->move_to(PeerState::suspect);
-    } else if (in_flight && now - peer->watched.moved_at > patience / 4) {
+    } else if (health.failed || health.overdue || stuck) {
         peer->move_to(PeerState::suspect);
     } else if (!peer->gone()) {
         peer->move_to(peer->unacquainted() ? PeerState::connecting : PeerState::ready);

@@ -65,13 +65,40 @@ void Peer::resolve_all() {
         resolve(pair);
 }
 
-Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::vector<PeerEndpoint*>& to_probe) {
+void Peer::compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<PeerEndpoint*>& to_probe) {
+    const MutexLock lock(mutex_);
+    std::uint64_t last_answer = 0;
+    for (const auto& [pair, endpoint] : resolved_)
+        last_answer = std::max(last_answer, endpoint.answered_at);
+    for (auto& [pair, endpoint] : resolved_) {
+        if (endpoint.path.failed() || now_ns - endpoint.asked_at < limit_ns) continue;
+        if (!endpoint.probing) {
+            ask(endpoint, now_ns, to_probe);
+        } else if (last_answer > endpoint.asked_at && endpoint.path.fail()) {
+            RAILYARD_LOG(warn, agent().c_str(), "answers on other rails and not on %s: it is left alone",
+                         endpoint.route.rail->name().c_str());
+            endpoint.route.rail->request_renewal();
+        }
+    }
+}
+
+void Peer::ask(PeerEndpoint& endpoint, std::uint64_t now_ns, std::vector<PeerEndpoint*>& to_probe) {
+    endpoint.probing = true;
+    endpoint.asked_at = now_ns;
+    to_probe.push_back(&endpoint);
+}
+
+Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns,
+                                 std::vector<PeerEndpoint*>& to_probe) {
     const MutexLock lock(mutex_);
     Health health;
     bool fresh = std::exchange(failed_probe_, false);
     for (auto& [pair, endpoint] : resolved_) {
         ++health.paths;
-        if (!endpoint.path.failed()) continue;
+        if (!endpoint.path.failed()) {
+            health.overdue += endpoint.probing && now_ns - endpoint.asked_at > patience_ns ? 1 : 0;
+            continue;
+        }
         ++health.failed;
         health.dead += endpoint.confirmed ? 1 : 0;
         if (endpoint.probe_pause != 0) continue;
@@ -84,8 +111,7 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::vector<PeerEndpoint*
         if (!failed) endpoint.probe_pause = 0;
         endpoint.confirmed = endpoint.confirmed && failed;
         if (endpoint.probing || !(failed ? endpoint.probe_at <= now_ns : fresh)) continue;
-        endpoint.probing = true;
-        to_probe.push_back(&endpoint);
+        ask(endpoint, now_ns, to_probe);
     }
     return health;
 }
@@ -120,6 +146,7 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns) {
     const MutexLock lock(mutex_);
     endpoint.probing = false;
     if (answered) {
+        endpoint.answered_at = now_ns;
         endpoint.probe_pause = 0;
         endpoint.path.heal();
         return;
@@ -144,6 +171,7 @@ PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_n
     for (auto& [pair, endpoint] : resolved_) {
         if (&endpoint != control || endpoint.probing) continue;
         endpoint.probing = true;
+        endpoint.asked_at = now_ns;
         pinged_at_ = now_ns;
         return &endpoint;
     }

@@ -40,6 +40,8 @@ struct PeerEndpoint {
     std::uint64_t probe_at = 0;      ///< ns, once it has failed; guarded by the peer's mutex
     std::uint64_t probe_pause = 0;   ///< ns; the same
     bool probing = false;            ///< the same
+    std::uint64_t asked_at = 0;      ///< ns, by the last probe; the same
+    std::uint64_t answered_at = 0;   ///< ns; the same
     bool confirmed = false;          ///< the same: a probe has failed, too
     bool announced = false;          ///< guarded by the peer's mutex
     bool introduced_before = false;  ///< it has acknowledged a sender of ours; the same
@@ -108,13 +110,19 @@ class Peer {
     [[nodiscard]] PeerReport report() const;
 
     struct Health {
-        std::size_t paths = 0;   ///< that have been resolved
-        std::size_t failed = 0;  ///< of them
-        std::size_t dead = 0;    ///< of these; a probe has failed, too
+        std::size_t paths = 0;    ///< that have been resolved
+        std::size_t failed = 0;   ///< of them
+        std::size_t dead = 0;     ///< of these; a probe has failed, too
+        std::size_t overdue = 0;  ///< that have not failed, and where a probe has not been answered in time
     };
     /// Adds what is to be probed now: paths whose time has come, and all others when one has just failed.
     /// Each is told of through probed().
-    Health look_at_paths(std::uint64_t now_ns, std::vector<PeerEndpoint*>& to_probe);
+    Health look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns,
+                         std::vector<PeerEndpoint*>& to_probe);
+    /// Transfers do not get on, and nobody says why. Every path is asked; those that have not answered for
+    /// `limit_ns`, while another one has that was asked no earlier, fail, and what is under way on them is
+    /// interrupted.
+    void compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<PeerEndpoint*>& to_probe);
     /// Some path has failed.
     [[nodiscard]] bool has_failures() const;
     /// Nothing has come of anything that was sent to it.
@@ -133,12 +141,15 @@ class Peer {
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed
     /// Of the engine's watch, which runs once at a time.
     struct {
-        std::uint64_t moved_at = 0;  ///< ns; when a transfer in flight last got on
+        std::uint64_t moved_at = 0;     ///< ns; when a transfer in flight last got on
+        std::uint64_t stuck_since = 0;  ///< ns; when the one that has not for longest did
         bool in_flight = false;
         bool was_in_flight = false;
     } watched;
 
   private:
+    static void ask(PeerEndpoint& endpoint, std::uint64_t now_ns, std::vector<PeerEndpoint*>& to_probe);
+
     const ConnectionInfo info_;
     const RailSet all_;
     const std::weak_ptr<RailManager> rails_;

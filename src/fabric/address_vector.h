@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fabric/domain.h"
 #include "fabric/fid.h"
@@ -25,6 +26,13 @@ class AddressVector {
     /// handles, the same address gets its own again later.
     void remove(fi_addr_t handle) noexcept;
 
+    /// All that are in it.
+    [[nodiscard]] std::vector<std::string> addresses() const {
+        std::vector<std::string> all;
+        for (const auto& [address, known] : known_)
+            all.push_back(address);
+        return all;
+    }
     [[nodiscard]] fid_av* get() const noexcept { return vector_.get(); }
 
   private:

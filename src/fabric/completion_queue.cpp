@@ -101,10 +101,17 @@ bool CompletionQueue::complete_error() noexcept {
                  error.prov_errno);
     // Errors of inbound operations carry no context of ours.
     if (!error.op_context) return true;
-    static_cast<OpContext*>(error.op_context)
-        ->complete_with({status, 0, error.err, error.prov_errno,
-                         receiver_not_ready(is_efa_, error.err, error.prov_errno),
-                         unknown_at_target(is_efa_, error.prov_errno)});
+    const bool first = static_cast<OpContext*>(error.op_context)
+                           ->complete_with({status, 0, error.err, error.prov_errno,
+                                            receiver_not_ready(is_efa_, error.err, error.prov_errno),
+                                            unknown_at_target(is_efa_, error.prov_errno)});
+    if (!first && worth_a_line(++repeated_)) {
+        RAILYARD_LOG(
+            error, domain_.rail().c_str(),
+            "the provider has ended an operation twice (%llu so far); tcp of libfabric before 1.18 does "
+            "so to a READ whose connection breaks under it, and frees its memory twice: use a newer one",
+            static_cast<unsigned long long>(repeated_));
+    }
     return true;
 }
 

@@ -44,6 +44,7 @@ class CompletionQueue {
     bool is_efa_ = false;
     int wait_fd_ = -1;
     std::uint64_t failures_ = 0;         // of the provider's calls, role holder only
+    std::uint64_t repeated_ = 0;         ///< ends of operations that had ended
     std::uint32_t failures_in_row_ = 0;  // since it last answered as it should
     std::atomic<bool> broken_{false};
     Fid<fid_cq> queue_;

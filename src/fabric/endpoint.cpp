@@ -94,6 +94,18 @@ PostResult Endpoint::post_send(OpContext& op, void* buffer, std::size_t length, 
     return finish(op, fi_send(endpoint_.get(), buffer, length, descriptor, destination, &op));
 }
 
+PostResult Endpoint::post_confirmed_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
+                                         fi_addr_t destination) noexcept {
+    iovec local{buffer, length};
+    fi_msg message{};
+    message.msg_iov = &local;
+    message.desc = &descriptor;
+    message.iov_count = 1;
+    message.addr = destination;
+    message.context = &op;
+    return finish(op, fi_sendmsg(endpoint_.get(), &message, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+}
+
 PostResult Endpoint::post_receive(OpContext& op, void* buffer, std::size_t length,
                                   void* descriptor) noexcept {
     return finish(op, fi_recv(endpoint_.get(), buffer, length, descriptor, FI_ADDR_UNSPEC, &op));

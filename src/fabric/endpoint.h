@@ -38,6 +38,9 @@ class Endpoint {
     PostResult post_rma(OpContext& op, const RmaPiece& piece, Direction direction) noexcept;
     PostResult post_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
                          fi_addr_t destination) noexcept;
+    /// The same; its completion means that the peer has it.
+    PostResult post_confirmed_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
+                                   fi_addr_t destination) noexcept;
     PostResult post_receive(OpContext& op, void* buffer, std::size_t length, void* descriptor) noexcept;
 
     /// True when the provider moves GPU memory peer to peer only: never through a copy by the CPU.

@@ -29,10 +29,14 @@ struct OpContext {
     Handler handler = nullptr;
     bool posted = false;  ///< with the provider; for assertions and teardown
 
-    /// Every posted operation comes here exactly once, success and error alike.
-    void complete_with(const Completion& completion) noexcept {
+    /// Every posted operation comes here exactly once, success and error alike. False: it had ended already,
+    /// and nothing has been done.
+    bool complete_with(const Completion& completion) noexcept {
+        if (!posted) [[unlikely]]
+            return false;
         posted = false;
         handler(*this, completion);
+        return true;
     }
 };
 

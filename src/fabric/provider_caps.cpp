@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace railyard::fabric {
 
@@ -30,6 +31,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.needs_introduction = caps.completes_placed = direct;
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = std::strcmp(info.fabric_attr->prov_name, "efa") == 0;
+    const std::string_view provider = info.fabric_attr->prov_name;
+    caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);

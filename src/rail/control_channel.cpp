@@ -19,6 +19,7 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
       give_up_after_ns_(give_up_after_ns),
       rail_(domain.rail()),
       fragment_limit_(std::min(fragment_size, domain.caps().max_eager)),
+      asks_for_delivery_(domain.caps().sends_into_sockets),
       buffers_(std::make_unique<std::byte[]>(pinned_bytes)),
       receives_(receive_slots),
       sends_(std::make_shared<Slots>(send_slots)) {
@@ -76,14 +77,20 @@ bool ControlChannel::gives_up(OutMessage& message) const noexcept {
     return !sender_ || message.stalled.refusal(message.patience_ns ? message.patience_ns : give_up_after_ns_);
 }
 
+fabric::PostResult ControlChannel::post(const OutMessage& message, Slot& slot, std::size_t length) noexcept {
+    if (!sender_) return fabric::PostResult::again;
+    if (message.confirmed && asks_for_delivery_)
+        return sender_->post_confirmed_send(slot, slot.buffer, length, region_.descriptor(),
+                                            message.destination);
+    return sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination);
+}
+
 /// Returns false while some have to wait.
 bool ControlChannel::post_interrupted() noexcept {
     while (interrupted_) {
         Slot& slot = *interrupted_;
         OutMessage& message = *slot.message;
-        const auto result = sender_ ? sender_->post_send(slot, slot.buffer, slot.length, region_.descriptor(),
-                                                         message.destination)
-                                    : fabric::PostResult::again;
+        const auto result = post(message, slot, slot.length);
         if (result == fabric::PostResult::again && !gives_up(message)) return false;
         interrupted_ = slot.next;
         slot.interrupted = false;
@@ -187,9 +194,7 @@ bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
         if (!free_sends_) return false;
         Slot& slot = *free_sends_;
         const std::size_t length = message.fill(message, {slot.buffer, fragment_limit_});
-        const auto result =
-            sender_ ? sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination)
-                    : fabric::PostResult::again;
+        const auto result = post(message, slot, length);
         if (result == fabric::PostResult::again) {
             if (!gives_up(message)) {
                 blocked_.insert(message.destination);
@@ -293,8 +298,7 @@ ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragmen
     if (!free_sends_) return Resent::waits;
     Slot& slot = *free_sends_;
     std::memcpy(slot.buffer, fragment->bytes.data(), fragment->length);
-    switch (
-        sender_->post_send(slot, slot.buffer, fragment->length, region_.descriptor(), message.destination)) {
+    switch (post(message, slot, fragment->length)) {
         case fabric::PostResult::ok:
             break;
         case fabric::PostResult::again:

@@ -67,6 +67,7 @@ class ControlChannel {
     using Slots = std::vector<Slot>;
 
     void post_receive(Slot& slot) noexcept;
+    fabric::PostResult post(const OutMessage& message, Slot& slot, std::size_t length) noexcept;
     bool post_interrupted() noexcept;
     /// One more refusal; true when there have been enough.
     bool gives_up(OutMessage& message) const noexcept;
@@ -89,6 +90,7 @@ class ControlChannel {
     const std::uint64_t give_up_after_ns_;
     const std::string rail_;
     const std::size_t fragment_limit_;
+    const bool asks_for_delivery_;
     std::unique_ptr<std::byte[]> buffers_;
     fabric::MemoryRegion region_;
     Slots receives_;

@@ -116,6 +116,7 @@ class FabricRail final : public Rail {
     void note_failure(Path& path) noexcept;
     bool settle_failures() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void renew() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void close_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void freeze() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void drain_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void take_back() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

@@ -1,8 +1,10 @@
 // What becomes of operations that failed or were interrupted, and how a sender is replaced.
 #include <algorithm>
+#include <optional>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "fabric/unsent_bytes.h"
 #include "rail/deferred_close.h"
 #include "rail/fabric_rail.h"
 
@@ -91,7 +93,7 @@ void FabricRail::renew() noexcept {
         std::shared_ptr<void> sends = control_->begin_renewal();
         closing_ = true;
         sending_ = nullptr;
-        fabric_->sender.reset();
+        close_sender();
         drain_all();  // what had ended before counts; what the closing flushes has only been interrupted
         closing_ = false;
         take_back();
@@ -105,6 +107,17 @@ void FabricRail::renew() noexcept {
         reopen_at_ = now_ns() + reopen_pause_ns_;
     }
     publish_sender();
+}
+
+/// Nothing of it is sent afterwards, not by the kernel either.
+void FabricRail::close_sender() noexcept {
+    std::optional<fabric::UnsentBytesDropped> dropped;
+    try {
+        if (fabric_->domain.caps().sends_into_sockets) dropped.emplace(fabric_->addresses.addresses());
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, name().c_str(), "connections are closed with what is unsent: %s", error.what());
+    }
+    fabric_->sender.reset();
 }
 
 /// Senders that can be replaced end what is under way by that. Else, shm: the answers of all peers are read

@@ -226,6 +226,7 @@ struct OutMessage {
 
     OutMessage* next = nullptr;
     PeerAddress destination = no_address;
+    bool confirmed = false;         ///< `done` is to tell that the peer has it, not only that it has left
     std::uint64_t patience_ns = 0;  ///< with a peer that takes nothing; 0: the rail's
     Fill fill = nullptr;
     Advance advance = nullptr;

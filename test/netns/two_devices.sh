@@ -8,68 +8,23 @@
 set -euo pipefail
 
 bench=$1 plugin_dir=$2
-id=$(($$ % 100000))
-left=ry-$id-l right=ry-$id-r
 size_mib=4 iterations=40
-work=$(mktemp -d "${TMPDIR:-/tmp}/railyard-netns.XXXXXX")
-target_pid=''
-
-skip() {
-    echo "$1"
-    exit 77
-}
-
-# shellcheck disable=SC2317  # called through the trap
-clean_up() {
-    local status=$? name
-    trap - EXIT
-    if [[ -n $target_pid ]]; then
-        kill -KILL "$target_pid" 2>/dev/null || true
-        wait "$target_pid" 2>/dev/null || true
-    fi
-    for name in "$left" "$right"; do # their ends of the veth pairs go with them
-        ip netns del "$name" 2>/dev/null || true
-    done
-    rm -rf -- "$work"
-    exit "$status"
-}
-trap clean_up EXIT
-trap 'exit 143' TERM INT HUP
-
-command -v ip >/dev/null || skip "needs ip (package iproute2)"
-((EUID == 0)) || skip "needs root to make network namespaces"
 [[ -x $bench ]] || { echo "no benchmark at $bench" >&2; exit 1; }
-ip netns add "$left" 2>"$work/why" || skip "may not make network namespaces: $(tr '\n' ' ' <"$work/why")"
-ip netns exec "$left" true 2>"$work/why" || skip "may not run in a network namespace: $(tr '\n' ' ' <"$work/why")"
-ip netns add "$right"
-ip link add "ry${id}p" netns "$left" type veth peer name "ry${id}q" netns "$right" 2>"$work/why" ||
-    skip "may not make veth pairs: $(tr '\n' ' ' <"$work/why")"
-ip link add "ry${id}s" netns "$left" type veth peer name "ry${id}t" netns "$right"
+# shellcheck source=test/netns/namespaces.sh
+. "$(dirname "${BASH_SOURCE[0]}")/namespaces.sh"
 
-# device NAMESPACE NAME ADDRESS
-device() {
-    ip -n "$1" address add "$3/24" dev "$2"
-    ip -n "$1" link set "$2" up
-}
-device "$left" "ry${id}p" 10.211.1.1
-device "$right" "ry${id}q" 10.211.1.2
-device "$left" "ry${id}s" 10.211.2.1
-device "$right" "ry${id}t" 10.211.2.2
-for name in "$left" "$right"; do
-    ip -n "$name" link set lo up
-done
-
-# The kernel calls a link running a little after it is up, and libfabric passes over one that is not.
-running() {
-    [[ $(ip netns exec "$1" cat "/sys/class/net/$2/operstate") == up ]]
-}
+left=ry-$id-l right=ry-$id-r
+make_namespace "$left"
+make_namespace "$right"
+make_cable "$left" "ry${id}p" "$right" "ry${id}q"
+make_cable "$left" "ry${id}s" "$right" "ry${id}t"
+bring_up "$left" "ry${id}p" 10.211.1.1/24
+bring_up "$right" "ry${id}q" 10.211.1.2/24
+bring_up "$left" "ry${id}s" 10.211.2.1/24
+bring_up "$right" "ry${id}t" 10.211.2.2/24
 for entry in "$left ry${id}p" "$right ry${id}q" "$left ry${id}s" "$right ry${id}t"; do
     read -r name dev <<<"$entry"
-    for ((try = 0; try < 100; try++)); do
-        ! running "$name" "$dev" || break
-        sleep 0.1
-    done
-    running "$name" "$dev" || { echo "$dev did not come up within 10 s"; exit 1; }
+    await_running "$name" "$dev"
 done
 
 # received NAMESPACE DEVICE: bytes
@@ -81,13 +36,13 @@ common=(--plugin-dir "$plugin_dir" --param provider=tcp --timeout 30)
 echo "target in $right on ry${id}q,ry${id}t; initiator in $left on ry${id}p,ry${id}s"
 ip netns exec "$right" "$bench" --role target --peer 10.211.1.2:18515 \
     --param "devices=ry${id}q,ry${id}t" "${common[@]}" >"$work/target" 2>&1 &
-target_pid=$!
+child=$!
 status=0
 ip netns exec "$left" timeout --kill-after=5 90 "$bench" --role initiator --peer 10.211.1.2:18515 \
     --param "devices=ry${id}p,ry${id}s" "${common[@]}" --op both --sizes "${size_mib}M" --iters "$iterations" \
     --window 4 --notify on --json "$work/result.json" || status=$?
-wait "$target_pid" || { echo "target: exit status $?"; status=1; }
-target_pid=''
+wait "$child" || { echo "target: exit status $?"; status=1; }
+child=''
 if ((status)); then
     echo "----- target"
     cat "$work/target"

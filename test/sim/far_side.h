@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "common/crc32.h"
 #include "one_engine.h"
 #include "other_machine.h"
 
@@ -23,8 +25,10 @@ inline std::unique_ptr<OtherMachine> start_agent(const Fabric& fabric, const std
 
 /// One thread. Its process ends with it.
 struct FarSide {
-    FarSide(Engine& engine, const Fabric& fabric, std::string agent, std::size_t size)
-        : engine_(engine), name(std::move(agent)), process(start_agent(fabric, name)) {
+    FarSide(Engine& engine, const Fabric& fabric, const std::string& agent, std::size_t size)
+        : FarSide(engine, start_agent(fabric, agent), agent, size) {}
+    FarSide(Engine& engine, std::unique_ptr<OtherMachine> machine, std::string agent, std::size_t size)
+        : engine_(engine), name(std::move(agent)), process(std::move(machine)) {
         info = process->connection_info();
         far = process->make_buffer(size, 7);
         near = std::make_unique<Buffer>(engine, size);
@@ -48,11 +52,17 @@ struct FarSide {
         engine_.load_connection_info(name, info);
         remote = engine_.load_remote_memory(name, far.metadata, far.address, far.size);
     }
-    Transfer* prepare(Operation operation, std::size_t length) {
-        const LocalDescriptor here = near->local(0, length);
-        const RemoteDescriptor there{far.address, length, &remote};
-        transfers.push_back(engine_.prepare(operation, {&here, 1}, {&there, 1}, name, std::nullopt));
+    Transfer* prepare(Operation operation, std::size_t length, std::size_t at = 0,
+                      std::optional<std::string_view> message = std::nullopt) {
+        const LocalDescriptor here = near->local(at, length);
+        const RemoteDescriptor there{far.address + at, length, &remote};
+        transfers.push_back(engine_.prepare(operation, {&here, 1}, {&there, 1}, name, message));
         return transfers.back();
+    }
+    /// Both sides hold the same bytes.
+    [[nodiscard]] bool same_bytes() const {
+        return crc32({reinterpret_cast<const char*>(near->bytes.data()), near->bytes.size()}) ==
+               process->checksum(0);
     }
 
     Engine& engine_;

@@ -69,12 +69,13 @@ Words receive_words(int fd) {
 }
 
 OtherMachine::OtherMachine(const std::string& topology, const std::string& host, const Words& params,
-                           bool progress_thread) {
+                           bool progress_thread, const Words& launcher) {
     const char* program = std::getenv("RAILYARD_SIM_TARGET");
     if (!program) throw std::runtime_error("RAILYARD_SIM_TARGET is not set: run through `meson test`");
     int requests[2], answers[2];
     if (pipe2(requests, O_CLOEXEC) != 0 || pipe2(answers, O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
-    Words arguments{program, progress_thread ? "thread" : "inline"};
+    Words arguments = launcher;
+    arguments.insert(arguments.end(), {program, progress_thread ? "thread" : "inline"});
     arguments.insert(arguments.end(), params.begin(), params.end());
     std::vector<char*> raw;
     for (std::string& argument : arguments)
@@ -87,7 +88,7 @@ OtherMachine::OtherMachine(const std::string& topology, const std::string& host,
         dup2(answers[1], STDOUT_FILENO);
         setenv("HWLOC_XMLFILE", topology.c_str(), 1);
         setenv("SIMEFA_HOST", host.c_str(), 1);
-        execv(program, raw.data());
+        execvp(raw.front(), raw.data());
         _exit(127);
     }
     close(requests[0]);

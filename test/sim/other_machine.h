@@ -28,8 +28,9 @@ struct PublishedBuffer {
 class OtherMachine {
   public:
     /// `topology`: the hwloc XML file of its instance type. `params`: KEY=VALUE of its engine "beta".
+    /// `launcher`: a command that becomes the program which it is given with its arguments.
     OtherMachine(const std::string& topology, const std::string& host, const Words& params,
-                 bool progress_thread);
+                 bool progress_thread, const Words& launcher = {});
     ~OtherMachine();
     OtherMachine(const OtherMachine&) = delete;
     OtherMachine& operator=(const OtherMachine&) = delete;

@@ -142,10 +142,7 @@ TEST_P(ForkTest, EnginesOfTheParentEndAndBeginWhileAChildLives) {
     again.round();
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, ForkTest,
-                         testing::ValuesIn(fabrics({Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false},
-                                                    Fabric{"shm", 1, true}, Fabric{"shm", 2, false}})),
-                         fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, ForkTest, testing::ValuesIn(process_fabrics()), fabric_name);
 
 }  // namespace
 }  // namespace railyard::test

@@ -108,10 +108,7 @@ TEST_P(SignalledThreadTest, GoesOn) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, SignalTest,
-                         testing::ValuesIn(fabrics({Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false},
-                                                    Fabric{"shm", 1, true}, Fabric{"shm", 2, false}})),
-                         fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, SignalTest, testing::ValuesIn(process_fabrics()), fabric_name);
 
 std::vector<Fabric> with_thread() {
     std::vector<Fabric> all = fabrics({Fabric{"tcp", 2, true}, Fabric{"shm", 1, true}});

@@ -125,10 +125,7 @@ TEST_P(PeerTeardownTest, PeersThatEndUnderTransfersHoldUpNobodyElse) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, PeerTeardownTest,
-                         testing::ValuesIn(fabrics({Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false},
-                                                    Fabric{"shm", 1, true}, Fabric{"shm", 2, false}})),
-                         fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, PeerTeardownTest, testing::ValuesIn(process_fabrics()), fabric_name);
 
 }  // namespace
 }  // namespace railyard::test

@@ -3,10 +3,17 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine_pair.h"
 
 namespace railyard::test {
+
+/// What most tests of processes run over, unless RAILYARD_TEST_FABRICS says otherwise.
+inline std::vector<Fabric> process_fabrics() {
+    return fabrics(
+        {Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false}, Fabric{"shm", 1, true}, Fabric{"shm", 2, false}});
+}
 
 struct Traffic {
     explicit Traffic(const Fabric& fabric, std::size_t bytes = std::size_t{4} << 20,

@@ -1,0 +1,322 @@
+// Engines over tcp on a network that fails: see faults.sh, which this is started by.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <future>
+#include <map>
+
+#include "network.h"
+#include "peers.h"
+#include "wire.h"
+
+namespace railyard::test {
+namespace {
+
+constexpr int patience_ms = 1000;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t size = std::size_t{1} << 20;
+#else
+constexpr std::size_t size = std::size_t{4} << 20;
+#endif
+
+class NetFaults : public testing::Test, protected Initiator {
+  protected:
+    /// Our engine on machine a, and where its peers are: on the same devices.
+    void start(const std::string& devices, bool progress_thread, ParamMap params = {}) {
+        devices_ = devices;
+        has_thread_ = progress_thread;
+        params.try_emplace("peer_timeout_ms", std::to_string(patience_ms));
+        params["devices"] = devices;
+        engine_ = make_engine("alpha", {"tcp", 1, progress_thread}, params);
+    }
+    std::unique_ptr<FarSide> peer(const std::string& machine) {
+        auto process =
+            std::make_unique<OtherMachine>(std::getenv("HWLOC_XMLFILE"), machine,
+                                           Words{"agent=" + machine, "provider=tcp", "devices=" + devices_},
+                                           true, Words{"ip", "netns", "exec", namespace_of(machine)});
+        auto made = std::make_unique<FarSide>(*engine_, std::move(process), machine, size);
+        made->meet();
+        return made;
+    }
+    /// READs and WRITEs in turn, which together fill the whole buffer. WRITEs alone over libfabric before
+    /// 1.18, which frees the memory of a READ twice when its connection breaks under it (docs/gotchas.md).
+    static std::vector<Transfer*> flight(FarSide& peer, std::size_t count = 4) {
+        std::vector<Transfer*> all;
+        for (std::size_t i = 0; i < count; ++i)
+            all.push_back(peer.prepare(
+                i % 2 && FI_VERSION_GE(fi_version(), FI_VERSION(1, 18)) ? Operation::read : Operation::write,
+                size / count, i * size / count));
+        return all;
+    }
+    void run_all(const std::vector<Transfer*>& transfers) {
+        for (Transfer* transfer : transfers)
+            ASSERT_EQ(run(*transfer), Status::ok);
+    }
+
+    struct Course {
+        milliseconds last_end{0};     ///< of those that ended with an error, after the strike
+        milliseconds longest_gap{0};  ///< between two that were carried out
+        int carried_out = 0;          ///< after the strike
+        std::map<Status, int> errors;
+    };
+    /// Reposts each transfer until it ends with an error or `over`. `struck` is when the fault was there.
+    Course pump(const std::vector<Transfer*>& transfers, const std::vector<Transfer*>& others,
+                std::future<Clock::time_point>& struck, Course& of_others) {
+        Course course;
+        std::optional<Clock::time_point> at;
+        std::vector<Transfer*> left = transfers;
+        Clock::time_point last_other = Clock::now();
+        for (const auto* list : {&transfers, &others})
+            for (Transfer* transfer : *list)
+                engine_->post(*transfer);
+        const auto repost = [&](Transfer* transfer, Course& to) {
+            Status status = engine_->poll(*transfer);
+            if (status == Status::in_progress) return true;
+            if (status == Status::ok) {
+                to.carried_out += at ? 1 : 0;
+                if (&to == &of_others) {
+                    to.longest_gap = std::max(to.longest_gap, since(last_other));
+                    last_other = Clock::now();
+                }
+                status = engine_->post(*transfer);
+                if (status == Status::in_progress || status == Status::ok) return true;
+            }
+            ++to.errors[status];
+            to.last_end = at ? since(*at) : milliseconds(0);
+            return false;
+        };
+        EXPECT_TRUE(until([&] {
+            if (!at && struck.wait_for(milliseconds(0)) == std::future_status::ready) at = struck.get();
+            std::erase_if(left, [&](Transfer* transfer) { return !repost(transfer, course); });
+            for (Transfer* transfer : others)
+                repost(transfer, of_others);
+            return left.empty();
+        })) << left.size()
+            << " transfers never ended";
+        return course;
+    }
+    static milliseconds since(Clock::time_point when) {
+        return std::chrono::duration_cast<milliseconds>(Clock::now() - when);
+    }
+
+    std::string devices_;
+};
+
+struct Case {
+    const char* name;
+    Fault fault;
+    int network;
+    bool progress_thread;
+};
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+    return info.param.name + std::string(info.param.progress_thread ? "_thread" : "_inline");
+}
+
+class OnlyLink : public NetFaults, public testing::WithParamInterface<Case> {};
+
+TEST_P(OnlyLink, LostUnderTransfersIsAnErrorInTimeAndTakenBackByItself) {
+    start("e1", GetParam().progress_thread);
+    const auto b = peer("b"), c = peer("c");
+    const std::vector<Transfer*> transfers = flight(*b);
+    std::vector<Transfer*> others;
+    if (GetParam().fault == Fault::their_link_down || GetParam().fault == Fault::black_hole)
+        others = flight(*c);
+    run_all(transfers);
+    run_all(others);
+
+    Trouble trouble(GetParam().fault, 1);
+    auto struck = std::async(std::launch::async, [&] {
+        trouble.strike();
+        return Clock::now();
+    });
+    Course of_others;
+    const Course course = pump(transfers, others, struck, of_others);
+    EXPECT_EQ(course.errors, (std::map<Status, int>{{Status::remote_disconnect, 4}}));
+    EXPECT_LT(course.last_end, milliseconds(3 * patience_ms))
+        << patience_ms << " ms and a little are promised";
+    std::fprintf(stderr, "errors within %lld ms; others meanwhile: %d, longest gap %lld ms\n",
+                 static_cast<long long>(course.last_end.count()), of_others.carried_out,
+                 static_cast<long long>(of_others.longest_gap.count()));
+    if (!others.empty()) {
+        EXPECT_TRUE(of_others.errors.empty());
+        EXPECT_GT(of_others.carried_out, 8);
+        EXPECT_LT(of_others.longest_gap, milliseconds(patience_ms));
+    }
+    for (Transfer* transfer : others)
+        EXPECT_EQ(wait(*transfer), Status::ok);
+
+    const Untouched bytes(*b->near);
+    trouble.mend();
+    const auto mended = Clock::now();
+    EXPECT_TRUE(until([&] { return state_of("b") != PeerState::gone; })) << "never taken back";
+    std::fprintf(stderr, "taken back after %lld ms\n", static_cast<long long>(since(mended).count()));
+    EXPECT_LT(since(mended), std::chrono::seconds(10));
+    EXPECT_TRUE(bytes.holds()) << "read into after the error";
+    fill_pattern(b->near->bytes, 9);
+    run_all(transfers);
+    // What TCP had not sent before the error, it would send again by now.
+    drive(milliseconds(2 * patience_ms));
+    EXPECT_TRUE(b->same_bytes()) << "written to after the error";
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, OnlyLink,
+                         testing::Values(Case{"our_link", Fault::our_link_down, 1, true},
+                                         Case{"their_link", Fault::their_link_down, 1, false},
+                                         Case{"carrier", Fault::unplugged, 1, true},
+                                         Case{"black_hole", Fault::black_hole, 1, true}),
+                         case_name);
+
+class OneOfTwoLinks : public NetFaults, public testing::WithParamInterface<Case> {};
+
+TEST_P(OneOfTwoLinks, LostUnderTransfersIsLeftOutAndTakenBack) {
+    start("e1,e2", GetParam().progress_thread);
+    const std::string device = "e" + std::to_string(GetParam().network);
+    const auto b = peer("b");
+    const std::vector<Transfer*> transfers = flight(*b);
+    run_all(transfers);
+
+    Trouble trouble(GetParam().fault, GetParam().network);
+    auto struck = std::async(std::launch::async, [&] {
+        trouble.strike();
+        return Clock::now();
+    });
+    std::optional<Clock::time_point> at;
+    int rounds = 0;
+    milliseconds slowest{0};
+    while (rounds < 5) {
+        if (!at && struck.wait_for(milliseconds(0)) == std::future_status::ready) at = struck.get();
+        const auto begin = Clock::now();
+        for (Transfer* transfer : transfers) {
+            const Status posted = engine_->post(*transfer);
+            ASSERT_TRUE(posted == Status::in_progress || posted == Status::ok) << to_string(posted);
+        }
+        for (Transfer* transfer : transfers)
+            ASSERT_EQ(wait(*transfer), Status::ok);
+        slowest = std::max(slowest, since(begin));
+        if (at) ++rounds;
+    }
+    std::fprintf(stderr, "slowest round %lld ms\n", static_cast<long long>(slowest.count()));
+    EXPECT_LT(slowest, milliseconds(3 * patience_ms));
+    EXPECT_TRUE(b->same_bytes());
+    EXPECT_EQ(report_of("b").failed, 1U);
+
+    trouble.mend();
+    const auto mended = Clock::now();
+    EXPECT_TRUE(until([&] { return report_of("b").failed == 0; })) << "never taken back";
+    std::fprintf(stderr, "taken back after %lld ms\n", static_cast<long long>(since(mended).count()));
+    const std::uint64_t before = bytes_sent(device);
+    fill_pattern(b->near->bytes, 9);
+    for (int i = 0; i < 4; ++i)
+        run_all(transfers);
+    EXPECT_TRUE(b->same_bytes());
+    EXPECT_GT(bytes_sent(device) - before, size / 8) << "not used again";
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, OneOfTwoLinks,
+                         testing::Values(Case{"our_first", Fault::our_link_down, 1, true},
+                                         Case{"their_second", Fault::their_link_down, 2, true},
+                                         Case{"black_hole_first", Fault::black_hole, 1, false}),
+                         case_name);
+
+using Killed = NetFaults;
+
+TEST_F(Killed, BehindADeadLinkIsFoundOutWithTransfersInFlight) {
+    start("e1", false);
+    const auto b = peer("b");
+    const std::vector<Transfer*> transfers = flight(*b);
+    run_all(transfers);
+    Trouble trouble(Fault::black_hole, 1);
+    auto struck = std::async(std::launch::async, [&] {
+        trouble.strike();
+        b->process->send_signal(SIGKILL);
+        return Clock::now();
+    });
+    Course nobody;
+    const Course course = pump(transfers, {}, struck, nobody);
+    EXPECT_EQ(course.errors, (std::map<Status, int>{{Status::remote_disconnect, 4}}));
+    EXPECT_LT(course.last_end, milliseconds(3 * patience_ms))
+        << patience_ms << " ms and a little are promised";
+    std::fprintf(stderr, "errors within %lld ms\n", static_cast<long long>(course.last_end.count()));
+}
+
+TEST_F(Killed, BehindADeadLinkIsFoundOutIdle) {
+    start("e1", true, {{"keepalive_ms", "200"}});
+    const auto b = peer("b");
+    Transfer* transfer = b->prepare(Operation::write, size);
+    ASSERT_EQ(run(*transfer), Status::ok);
+    EXPECT_TRUE(until([&] { return state_of("b") == PeerState::ready; }));
+    Trouble trouble(Fault::black_hole, 1);
+    trouble.strike();
+    b->process->send_signal(SIGKILL);
+    const auto killed = Clock::now();
+    EXPECT_TRUE(until([&] { return state_of("b") != PeerState::ready; }, std::chrono::seconds(8)));
+    std::fprintf(stderr, "found out after %lld ms\n", static_cast<long long>(since(killed).count()));
+    EXPECT_LT(since(killed), milliseconds(4 * patience_ms));
+    const auto posted = Clock::now();
+    EXPECT_EQ(run(*transfer), Status::remote_disconnect);
+    EXPECT_LT(since(posted), milliseconds(3 * patience_ms));
+}
+
+struct Weather {
+    const char* name;
+    Wire::Quality quality;
+    bool progress_thread;
+};
+class BadWire : public NetFaults, public testing::WithParamInterface<Weather> {};
+
+TEST_P(BadWire, CarriesEverythingRightAndOnce) {
+    if (access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "needs /dev/net/tun (kernel module tun)";
+    const Wire wire({namespace_of("a"), namespace_of("b")}, "e3", GetParam().quality);
+    for (const char* machine : {"a", "b"}) {
+        ip(machine, std::string("address add 10.212.3.") + (*machine == 'a' ? "1" : "2") + "/24 dev e3");
+        ip(machine, "link set e3 up");
+    }
+    const auto limit = Clock::now() + std::chrono::seconds(10);
+    int carrier = 0;
+    while (!carrier && Clock::now() < limit)
+        std::ifstream("/sys/class/net/e3/carrier") >> carrier;
+    ASSERT_TRUE(carrier);
+
+    start("e3", GetParam().progress_thread, {{"peer_timeout_ms", "10000"}});
+    const auto b = peer("b");
+    b->process->load("alpha", engine_->connection_info());
+    const std::vector<Transfer*> transfers = flight(*b);
+    Transfer* small = b->prepare(Operation::write, 64);
+    Words wanted, got;
+    for (int i = 0; i < 40; ++i) {
+        const std::string message = std::to_string(i) + std::string(i % 10 ? 0 : 20'000, 'x');
+        ASSERT_NE(engine_->post(*small, &message), Status::remote_disconnect);
+        ASSERT_EQ(wait(*small), Status::ok);
+        wanted.push_back("alpha:" + message);
+    }
+    run_all(transfers);
+    EXPECT_TRUE(b->same_bytes());
+    const auto take = [&] {
+        for (std::string& message : b->process->notifications())
+            got.push_back(std::move(message));
+        return got.size() >= wanted.size();
+    };
+    EXPECT_TRUE(until(take));
+    drive(milliseconds(100));
+    take();
+    std::sort(got.begin(), got.end());
+    std::sort(wanted.begin(), wanted.end());
+    EXPECT_TRUE(got == wanted) << got.size() << " notifications instead of " << wanted.size();
+    const Wire::Counts counts = wire.counts();
+    std::fprintf(stderr, "%llu packets carried, %llu lost, %llu overtaken\n",
+                 static_cast<unsigned long long>(counts.carried),
+                 static_cast<unsigned long long>(counts.lost),
+                 static_cast<unsigned long long>(counts.overtaken));
+    EXPECT_GT(counts.lost + counts.overtaken, counts.carried / 50);
+    EXPECT_EQ(report_of("b").failed, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Weathers, BadWire,
+                         testing::Values(Weather{"some_loss", {0.05, 0}, true},
+                                         Weather{"much_loss", {0.1, 0}, false},
+                                         Weather{"out_of_order", {0.01, 0.2}, true}),
+                         [](const auto& way) { return way.param.name; });
+
+}  // namespace
+}  // namespace railyard::test
