@@ -225,10 +225,11 @@ std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
     const bool again = now_ns - announced_at_ >= announce_again_ns;
     for (auto& [pair, endpoint] : resolved_) {
         const Rail& rail = rails->rail(pair.first);
-        if (endpoint.path.admits(rail.sender_generation()) || (endpoint.announced && !again)) continue;
+        const std::uint32_t current = rail.sender_generation();
+        if (endpoint.path.admits(current) || (endpoint.announced == current && !again)) continue;
         Rail::Sender sender = rail.sender();
         if (sender.address.empty() && rail.sender_generation() != 1) continue;  // it is being replaced
-        endpoint.announced = true;
+        endpoint.announced = sender.generation;
         pairs.push_back({{pair.first, pair.second}, sender.generation, std::move(sender.address)});
     }
     if (!pairs.empty()) announced_at_ = now_ns;
@@ -254,19 +255,18 @@ void Peer::introduced(std::span<const IntroducedPair> pairs) {
 bool Peer::look_at_senders() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails || !needs_introduction_) return false;
-    bool gone = false;
+    bool untold = false;
     const MutexLock lock(mutex_);
     std::uint32_t unacquainted = 0;
     for (auto& [pair, endpoint] : resolved_) {
         const std::uint32_t current = rails->rail(pair.first).sender_generation();
         if (endpoint.path.admits(current)) continue;
         ++unacquainted;
-        if (!std::exchange(endpoint.introduced_before, false)) continue;
-        endpoint.announced = false;
-        gone = true;
+        if (std::exchange(endpoint.introduced_before, false)) endpoint.announced = 0;
+        untold = untold || endpoint.announced != current;
     }
     unacquainted_.store(unacquainted, std::memory_order_relaxed);
-    return gone;
+    return untold;
 }
 
 void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::string& sender) {

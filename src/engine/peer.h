@@ -43,7 +43,7 @@ struct PeerEndpoint {
     std::uint64_t asked_at = 0;      ///< ns, by the last probe; the same
     std::uint64_t answered_at = 0;   ///< ns; the same
     bool confirmed = false;          ///< the same: a probe has failed, too
-    bool announced = false;          ///< guarded by the peer's mutex
+    std::uint32_t announced = 0;     ///< generation of our sender in the latest HELLO; the same
     bool introduced_before = false;  ///< it has acknowledged a sender of ours; the same
 };
 
@@ -90,7 +90,7 @@ class Peer {
     std::vector<IntroducedPair> take_unannounced(std::uint64_t now_ns);
     void introduced(std::span<const IntroducedPair> pairs);
     /// Looks which of our senders have been replaced since: those are to be announced again.
-    /// True where it had acknowledged one that has gone.
+    /// True where the peer has not been told of one yet.
     bool look_at_senders();
     /// The peer will send from there to our rail, and no more from where it said before. Throws Error.
     void admit(RailPair ours_first, std::uint32_t generation, const std::string& sender);
