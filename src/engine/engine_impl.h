@@ -140,6 +140,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
         std::shared_ptr<Peer> keep;
         PeerEndpoint* probed = nullptr;     ///< what a PING is to tell of
         std::uint32_t failures_before = 0;  ///< of the path that is probed
+        bool confirms = true;               ///< its failure is the second opinion on the path
         Status result = Status::ok;         ///< of a PING
     };
     void send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept;
@@ -150,7 +151,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     // engine_liveness.cpp
     bool undelivered(OutNotification& message) noexcept override;
     void send_undelivered() noexcept;
-    void ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint);
+    /// `patience_ns`: with a provider that does not take it.
+    void ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint, std::uint64_t patience_ns);
     void finish_ping(OwnMessage& message) noexcept;
     /// Looks after peers and paths, when it is time. Not with a rail's role held.
     void watch() noexcept;

@@ -51,7 +51,8 @@ void Engine::Impl::send_undelivered() noexcept {
     }
 }
 
-void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint) {
+void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint,
+                        std::uint64_t patience_ns) {
     std::unique_ptr<OwnMessage> message;
     {
         const MutexLock lock(spare_pings_mutex_);
@@ -66,9 +67,10 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
     message->engine = this;
     message->kind = MessageKind::ping;
     message->confirmed = true;
-    message->patience_ns = ping_patience_ns;
+    message->patience_ns = patience_ns;
     message->probed = &endpoint;
     message->failures_before = endpoint.path.failures();
+    message->confirms = patience_ns == ping_patience_ns;
     message->done = on_own_message;
     send_over(endpoint.route, std::move(message));
 }
@@ -83,7 +85,7 @@ void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
         wake();
         return;
     }
-    message.peer->probed(*message.probed, message.result == Status::ok, now_ns());
+    message.peer->probed(*message.probed, message.result == Status::ok, message.confirms, now_ns());
     if (message.path->failed() == failed) return;
     RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",
                  failed ? "answers again" : "does not answer", message.probed->route.rail->name().c_str());
@@ -202,10 +204,15 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     to_probe_.clear();
     const bool stuck = in_flight && now - peer->watched.stuck_since > patience / 4;
     if (stuck || peer->has_failures()) peer->resolve_all();  // all are looked at before it is called gone
-    if (stuck) peer->compare_paths(now, patience / 4, to_probe_);
+    if (stuck) {
+        peer->compare_paths(now, patience / 4, to_probe_);
+        for (PeerEndpoint* endpoint : to_probe_)
+            ping(peer, *endpoint, patience);  // it may only be slow
+        to_probe_.clear();
+    }
     const Peer::Health health = peer->look_at_paths(now, patience, to_probe_);
     for (PeerEndpoint* endpoint : to_probe_)
-        ping(peer, *endpoint);
+        ping(peer, *endpoint, ping_patience_ns);
     if (health.paths == 0) return UINT64_MAX;
     if (health.dead == health.paths) {
         // What is in flight ends by itself where somebody says that nobody is there; it is interrupted when
@@ -218,7 +225,8 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         peer->move_to(peer->unacquainted() ? PeerState::connecting : PeerState::ready);
     }
     if (keepalive && !in_flight) {
-        if (PeerEndpoint* const endpoint = peer->due_keepalive(now, keepalive)) ping(peer, *endpoint);
+        if (PeerEndpoint* const endpoint = peer->due_keepalive(now, keepalive))
+            ping(peer, *endpoint, ping_patience_ns);
     }
     return health.failed ? now + watch_ns : UINT64_MAX;
 }

@@ -142,7 +142,7 @@ bool Peer::look_at_process() {
     return true;
 }
 
-void Peer::probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns) {
+void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uint64_t now_ns) {
     const MutexLock lock(mutex_);
     endpoint.probing = false;
     if (answered) {
@@ -152,6 +152,7 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns) {
         return;
     }
     failed_probe_ = endpoint.path.fail() || failed_probe_;
+    if (!confirms) return;  // the next look has it probed
     endpoint.confirmed = true;
     endpoint.probe_pause = std::clamp(endpoint.probe_pause * 2, first_probe_ns, longest_probe_ns);
     endpoint.probe_at = now_ns + endpoint.probe_pause;
@@ -262,8 +263,9 @@ bool Peer::look_at_senders() {
         const std::uint32_t current = rails->rail(pair.first).sender_generation();
         if (endpoint.path.admits(current)) continue;
         ++unacquainted;
+        // Pairs that the peer was never told of wait for their first use.
+        untold = untold || (endpoint.announced != 0 && endpoint.announced != current);
         if (std::exchange(endpoint.introduced_before, false)) endpoint.announced = 0;
-        untold = untold || endpoint.announced != current;
     }
     unacquainted_.store(unacquainted, std::memory_order_relaxed);
     return untold;

@@ -90,7 +90,7 @@ class Peer {
     std::vector<IntroducedPair> take_unannounced(std::uint64_t now_ns);
     void introduced(std::span<const IntroducedPair> pairs);
     /// Looks which of our senders have been replaced since: those are to be announced again.
-    /// True where the peer has not been told of one yet.
+    /// True where the peer was told of one that has gone.
     bool look_at_senders();
     /// The peer will send from there to our rail, and no more from where it said before. Throws Error.
     void admit(RailPair ours_first, std::uint32_t generation, const std::string& sender);
@@ -134,7 +134,8 @@ class Peer {
     void resolve_all();
     /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.
     PeerEndpoint* due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns);
-    void probed(PeerEndpoint& endpoint, bool answered, std::uint64_t now_ns);
+    /// `confirms`: that it was not answered is the second opinion on a path that has failed.
+    void probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uint64_t now_ns);
     /// The probe said nothing: the next look has it probed again.
     void probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns);
 
