@@ -77,14 +77,16 @@ TEST_P(KilledPeers, AKilledPeerEndsItsTransfersInFlightAndNobodyElses) {
     // What is in flight ends, reposts as well, until one has seen that nobody is there.
     for (Transfer* transfer : flight) {
         Status status = wait(*transfer);
-        while (status == Status::ok && Clock::now() - killed < std::chrono::seconds(5))
+        while (status == Status::ok && Clock::now() - killed < std::chrono::seconds(20))
             status = run(*transfer);
         EXPECT_EQ(status, Status::remote_disconnect);
         EXPECT_EQ(run(*other), Status::ok);
     }
     const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - killed);
     RecordProperty("death_to_error_ms", static_cast<int>(took.count()));
-    EXPECT_LT(took, milliseconds(4000))
+    // On fabric efa an operation whose answer was lost has no other end than peer_timeout_ms.
+    const bool answers_count = std::string(GetParam().provider) == "efa";
+    EXPECT_LT(took, milliseconds(answers_count ? 12'000 : 4000))
         << "200 ms beyond the provider's word are promised, on a free machine";
     EXPECT_EQ(run(*other), Status::ok);
 }
