@@ -263,9 +263,10 @@ bool Peer::look_at_senders() {
         const std::uint32_t current = rails->rail(pair.first).sender_generation();
         if (endpoint.path.admits(current)) continue;
         ++unacquainted;
-        // Pairs that the peer was never told of wait for their first use.
-        untold = untold || (endpoint.announced != 0 && endpoint.announced != current);
-        if (std::exchange(endpoint.introduced_before, false)) endpoint.announced = 0;
+        // Forgotten by the peer, or replaced before it could answer. Others wait for their first use.
+        const bool forgotten = std::exchange(endpoint.introduced_before, false);
+        untold = untold || forgotten || (endpoint.announced != 0 && endpoint.announced != current);
+        if (forgotten) endpoint.announced = 0;
     }
     unacquainted_.store(unacquainted, std::memory_order_relaxed);
     return untold;

@@ -90,7 +90,7 @@ class Peer {
     std::vector<IntroducedPair> take_unannounced(std::uint64_t now_ns);
     void introduced(std::span<const IntroducedPair> pairs);
     /// Looks which of our senders have been replaced since: those are to be announced again.
-    /// True where the peer was told of one that has gone.
+    /// True where the peer was told of one that has gone, or has forgotten it.
     bool look_at_senders();
     /// The peer will send from there to our rail, and no more from where it said before. Throws Error.
     void admit(RailPair ours_first, std::uint32_t generation, const std::string& sender);

@@ -105,6 +105,25 @@ TEST(Introductions, ALostAnswerIsAskedForAgain) {
     lose_one_message_of(OneSided::nic_of_b);
 }
 
+/// Also where nobody posts or polls: a progress thread alone has to see it through.
+TEST(Introductions, APeerThatHasForgottenUsIsToldAgain) {
+    OneSided pair;
+    Transfer* transfer = pair.prepare();
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    pair.b->load_connection_info("alpha", pair.a->connection_info());
+    pair.b->disconnect("alpha");
+    std::fill(pair.target.bytes.begin(), pair.target.bytes.end(), std::uint8_t{0});
+    ASSERT_EQ(pair.a->post(*transfer), Status::in_progress);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    while (pair.target.bytes != pair.source->bytes && std::chrono::steady_clock::now() < end) {
+        pair.a->progress();
+        pair.b->progress();
+    }
+    EXPECT_TRUE(pair.target.bytes == pair.source->bytes);
+    EXPECT_EQ(pair.finish(*transfer), Status::ok);
+    pair.a->release(transfer);
+}
+
 TEST(Introductions, ARestartedInitiatorIntroducesItselfAnew) {
     OneSided pair;
     for (int life = 0; life < 3; ++life) {
