@@ -17,8 +17,8 @@ def run(command, function, environment=None, timeout=600):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind.out"
         done = subprocess.run(
-            ["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={function}",
-             f"--callgrind-out-file={out}", *command],
+            ["valgrind", "--quiet", "--fair-sched=yes", "--tool=callgrind", "--collect-atstart=no",
+             f"--toggle-collect={function}", f"--callgrind-out-file={out}", *command],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=timeout, check=True,
             env={**os.environ, **(environment or {})})
         return done.stdout, by_object(out.read_text())
