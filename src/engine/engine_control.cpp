@@ -229,10 +229,7 @@ void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     }
     Impl* engine = message->engine;
     engine->sent_messages_.push(*message);
-    if (news) {
-        engine->next_watch_.store(0, std::memory_order_relaxed);
-        engine->wake();
-    }
+    if (news) engine->watch_soon();
     if (!ping) engine->messages_in_flight_.fetch_sub(1, std::memory_order_release);
 }
 

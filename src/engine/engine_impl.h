@@ -156,6 +156,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void finish_ping(OwnMessage& message) noexcept;
     /// Looks after peers and paths, when it is time. Not with a rail's role held.
     void watch() noexcept;
+    /// Has the next pass look, whatever the time. Any thread.
+    void watch_soon() noexcept;
     bool look_at_transfers(std::uint64_t now);
     void end_transfers_to(Peer& peer, bool interrupt);
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);

@@ -81,14 +81,16 @@ void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
     const bool failed = message.path->failed();
     if (message.result == Status::ok && message.path->failures() != message.failures_before) {
         message.peer->probe_again(*message.probed, now_ns());  // it had left before
-        next_watch_.store(0, std::memory_order_relaxed);
-        wake();
-        return;
+        return watch_soon();
     }
     message.peer->probed(*message.probed, message.result == Status::ok, message.confirms, now_ns());
     if (message.path->failed() == failed) return;
     RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",
                  failed ? "answers again" : "does not answer", message.probed->route.rail->name().c_str());
+    watch_soon();
+}
+
+void Engine::Impl::watch_soon() noexcept {
     next_watch_.store(0, std::memory_order_relaxed);
     wake();
 }

@@ -73,7 +73,7 @@ void Peer::compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vect
     for (auto& [pair, endpoint] : resolved_) {
         if (endpoint.path.failed() || now_ns - endpoint.asked_at < limit_ns) continue;
         if (!endpoint.probing) {
-            ask(endpoint, now_ns, to_probe);
+            to_probe.push_back(&ask(endpoint, now_ns));
         } else if (last_answer > endpoint.asked_at && endpoint.path.fail()) {
             RAILYARD_LOG(warn, agent().c_str(), "answers on other rails and not on %s: it is left alone",
                          endpoint.route.rail->name().c_str());
@@ -82,10 +82,10 @@ void Peer::compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vect
     }
 }
 
-void Peer::ask(PeerEndpoint& endpoint, std::uint64_t now_ns, std::vector<PeerEndpoint*>& to_probe) {
+PeerEndpoint& Peer::ask(PeerEndpoint& endpoint, std::uint64_t now_ns) noexcept {
     endpoint.probing = true;
     endpoint.asked_at = now_ns;
-    to_probe.push_back(&endpoint);
+    return endpoint;
 }
 
 Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns,
@@ -111,7 +111,7 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
         if (!failed) endpoint.probe_pause = 0;
         endpoint.confirmed = endpoint.confirmed && failed;
         if (endpoint.probing || !(failed ? endpoint.probe_at <= now_ns : fresh)) continue;
-        ask(endpoint, now_ns, to_probe);
+        to_probe.push_back(&ask(endpoint, now_ns));
     }
     return health;
 }
@@ -171,10 +171,8 @@ PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_n
         return nullptr;
     for (auto& [pair, endpoint] : resolved_) {
         if (&endpoint != control || endpoint.probing) continue;
-        endpoint.probing = true;
-        endpoint.asked_at = now_ns;
         pinged_at_ = now_ns;
-        return &endpoint;
+        return &ask(endpoint, now_ns);
     }
     return nullptr;
 }

@@ -149,7 +149,8 @@ class Peer {
     } watched;
 
   private:
-    static void ask(PeerEndpoint& endpoint, std::uint64_t now_ns, std::vector<PeerEndpoint*>& to_probe);
+    /// The endpoint, which a probe is sent to now.
+    static PeerEndpoint& ask(PeerEndpoint& endpoint, std::uint64_t now_ns) noexcept;
 
     const ConnectionInfo info_;
     const RailSet all_;

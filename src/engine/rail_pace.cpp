@@ -26,13 +26,12 @@ bool RailPace::look(std::span<const Look> looks, std::uint64_t now_ns) {
     const double seconds = static_cast<double>(now_ns - started_at_) / 1e9;
     for (std::size_t i = 0; i < rails_.size(); ++i) {
         Watched& rail = rails_[i];
-        rail.measured = rail.busy_looks > 0;
         const double busy = seconds * static_cast<double>(rail.busy_looks) / looks_in_window;
-        rail.rate = rail.measured ? static_cast<double>(looks[i].carried - rail.carried_before) / busy : 0;
+        rail.rate = rail.measured() ? static_cast<double>(looks[i].carried - rail.carried_before) / busy : 0;
     }
     for (std::size_t i = 0; i < rails_.size(); ++i) {
         Watched& rail = rails_[i];
-        if (!rail.measured) continue;
+        if (!rail.measured()) continue;
         const double others = median_of_others(i);
         if (others <= 0) continue;
         // A slow one is what the others wait for at a transfer's end, so it has work at most looks.
@@ -53,7 +52,7 @@ bool RailPace::look(std::span<const Look> looks, std::uint64_t now_ns) {
 double RailPace::median_of_others(std::size_t rail) {
     scratch_.clear();
     for (std::size_t i = 0; i < rails_.size(); ++i) {
-        if (i != rail && rails_[i].measured) scratch_.push_back(rails_[i].rate);
+        if (i != rail && rails_[i].measured()) scratch_.push_back(rails_[i].rate);
     }
     if (scratch_.empty()) return 0;
     const auto middle = scratch_.begin() + static_cast<std::ptrdiff_t>(scratch_.size() / 2);

@@ -46,8 +46,8 @@ class RailPace {
     struct Watched {
         std::uint64_t carried_before = 0;
         std::size_t busy_looks = 0;
-        double rate = 0;  ///< of the window; 0: it had too little to do
-        bool measured = false;
+        double rate = 0;  ///< of the window
+        [[nodiscard]] bool measured() const noexcept { return busy_looks > 0; }
         std::size_t in_a_row = 0;  ///< windows that say the opposite of `crawls`
         bool crawls = false;
     };

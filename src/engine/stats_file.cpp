@@ -91,10 +91,10 @@ int StatsFile::replace() const noexcept {
     int error = 0;
     for (std::size_t done = 0; done < text_.size() && error == 0;) {
         const ssize_t count = ::write(fd, text_.data() + done, text_.size() - done);
-        if (count >= 0) {
+        if (count > 0) {
             done += static_cast<std::size_t>(count);
-        } else if (errno != EINTR) {
-            error = errno;
+        } else if (count == 0 || errno != EINTR) {
+            error = count == 0 ? EIO : errno;
         }
     }
     if (close(fd) != 0 && error == 0) error = errno;

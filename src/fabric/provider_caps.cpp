@@ -5,7 +5,6 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 namespace railyard::fabric {
@@ -17,7 +16,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.provider_keys = (mr_mode & FI_MR_PROV_KEY) != 0;
     caps.local_descriptors = (mr_mode & FI_MR_LOCAL) != 0;
     caps.endpoint_registration = (mr_mode & FI_MR_ENDPOINT) != 0;
-    const bool shm = std::strcmp(info.fabric_attr->prov_name, "shm") == 0;
+    const std::string_view provider = info.fabric_attr->prov_name;
+    const bool shm = provider == "shm", efa = provider == "efa";
     caps.blocking_wait = !shm;  // shm answers FI_WAIT_FD with ENOSYS (1.17)
     caps.shares_endpoints = shm;
     caps.keeps_addresses = shm;
@@ -25,13 +25,12 @@ ProviderCaps provider_caps(const fi_info& info) {
     // the direct copy off and leaves one small operation in flight at a time. Seen with 1.17; 2.x has not
     // been looked at.
     caps.direct_rma = shm && caps.virtual_addresses && FI_MAJOR(fi_version()) == 1;
-    caps.stale_wait_signal = std::strcmp(info.fabric_attr->prov_name, "net") == 0;
-    const bool direct = std::strcmp(info.fabric_attr->prov_name, "efa") == 0 && info.fabric_attr->name &&
-                        std::strcmp(info.fabric_attr->name, "efa-direct") == 0;
+    caps.stale_wait_signal = provider == "net";
+    const bool direct =
+        efa && info.fabric_attr->name && std::string_view(info.fabric_attr->name) == "efa-direct";
     caps.needs_introduction = caps.completes_placed = direct;
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
-    caps.late_after_error = std::strcmp(info.fabric_attr->prov_name, "efa") == 0;
-    const std::string_view provider = info.fabric_attr->prov_name;
+    caps.late_after_error = efa;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);

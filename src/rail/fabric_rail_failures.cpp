@@ -211,9 +211,12 @@ bool FabricRail::place_returned() noexcept {
         worked = true;
         if (work.status() != Status::ok) {
             work.part_done(work.status());
-        } else if ((!sending_ || returned.submission->route->path->failed()) &&
-                   hand_on(*returned.submission, {returned.chunk, returned.chunk + 1})) {
-        } else if (returned.submission->route->path->failed()) {
+            continue;
+        }
+        const bool failed = returned.submission->route->path->failed();
+        if ((failed || !sending_) && hand_on(*returned.submission, {returned.chunk, returned.chunk + 1}))
+            continue;
+        if (failed) {
             work.part_done(Status::remote_disconnect);
         } else if (!post_again(returned)) {
             returned_[kept++] = returned;
