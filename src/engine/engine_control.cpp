@@ -133,7 +133,9 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
                                           ": set the same provider on both sides");
     }
     require_same_secret(auth_, info);
-    const std::shared_ptr<Peer> old = peers_.put(std::move(info), rails_);
+    const std::shared_ptr<Peer> peer = peer_of(info);
+    const std::shared_ptr<Peer> old = peers_.put(peer);
+    if (peers_.find(peer->agent()) == peer) forget_stranger(*peer);  // it is one no more
     if (!old) return;
     transfers_.stop_transfers_to(*old, Status::remote_disconnect);
     forget_stranger(*old);

@@ -117,7 +117,11 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void handle(const Letter& letter);
     void on_hello(const Letter& letter);
     void on_acknowledgement(const Letter& letter);
-    std::shared_ptr<Peer> stranger_of(ConnectionInfo info);
+    /// Whoever introduces itself so: known to our application, or a stranger. Throws Error{mismatch}.
+    std::shared_ptr<Peer> introduced_peer(const ConnectionInfo& info);
+    std::shared_ptr<Peer> stranger_of(const ConnectionInfo& info);
+    /// A new one, or the stranger that has introduced itself so.
+    std::shared_ptr<Peer> peer_of(const ConnectionInfo& info);
     void forget_stranger(const Peer& old);
     void handle_rail_changes() noexcept;
 

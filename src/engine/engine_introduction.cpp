@@ -59,18 +59,28 @@ void Engine::Impl::on_hello(const Letter& letter) {
         if (introduced.pair.remote >= rails_->size())
             throw Error(Status::mismatch, "introduction to a rail we lack");
     }
-    const std::shared_ptr<Peer> stranger = stranger_of(std::move(hello.sender));
+    const std::shared_ptr<Peer> peer = introduced_peer(hello.sender);
     for (const IntroducedPair& introduced : hello.pairs) {
         const RailPair ours_first{introduced.pair.remote, introduced.pair.local};
-        stranger->resolve(ours_first);
-        if (rails_->needs_introduction())
-            stranger->admit(ours_first, introduced.generation, introduced.sender);
+        if (introduced.sender.empty()) {
+            peer->resolve(ours_first);
+        } else if (rails_->needs_introduction()) {
+            peer->admit(ours_first, introduced.generation, introduced.sender);
+        }
     }
     RAILYARD_LOG(debug, letter.agent.c_str(), "introduced itself on %zu pairs of rails", hello.pairs.size());
-    send_own(stranger, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
+    send_own(peer, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
 }
 
-std::shared_ptr<Peer> Engine::Impl::stranger_of(ConnectionInfo info) {
+std::shared_ptr<Peer> Engine::Impl::introduced_peer(const ConnectionInfo& info) {
+    std::shared_ptr<Peer> loaded = peers_.find(info.agent);
+    if (!loaded || loaded->nonce() != info.nonce) return stranger_of(info);
+    if (!loaded->has_rails(info.rails))
+        throw Error(Status::mismatch, "introduction with other rails than the instance has");
+    return loaded;
+}
+
+std::shared_ptr<Peer> Engine::Impl::stranger_of(const ConnectionInfo& info) {
     std::optional<std::shared_ptr<Peer>> gone;  // as in forget_stranger
     const MutexLock lock(strangers_mutex_);
     if (const std::shared_ptr<Peer>* const known = strangers_.find(info.nonce)) {
@@ -80,10 +90,16 @@ std::shared_ptr<Peer> Engine::Impl::stranger_of(ConnectionInfo info) {
             throw Error(Status::mismatch, "introduction with other rails than the instance's first");
         return *known;
     }
-    const std::uint64_t nonce = info.nonce;
-    auto stranger = std::make_shared<Peer>(std::move(info), rails_);
-    gone = strangers_.add(nonce, stranger);
+    auto stranger = std::make_shared<Peer>(info, rails_);
+    gone = strangers_.add(info.nonce, stranger);
     return stranger;
+}
+
+std::shared_ptr<Peer> Engine::Impl::peer_of(const ConnectionInfo& info) {
+    const MutexLock lock(strangers_mutex_);
+    const std::shared_ptr<Peer>* const known = strangers_.find(info.nonce);
+    if (known && (*known)->agent() == info.agent && (*known)->has_rails(info.rails)) return *known;
+    return std::make_shared<Peer>(info, rails_);
 }
 
 void Engine::Impl::forget_stranger(const Peer& old) {

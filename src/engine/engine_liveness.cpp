@@ -72,7 +72,7 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
     message->failures_before = endpoint.path.failures();
     message->confirms = patience_ns == ping_patience_ns;
     message->done = on_own_message;
-    send_over(endpoint.route, std::move(message));
+    send_over(endpoint.route(), std::move(message));
 }
 
 /// Not with a rail's role held: who inserts a peer's addresses has its mutex and waits for the role.
@@ -86,7 +86,7 @@ void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
     message.peer->probed(*message.probed, message.result == Status::ok, message.confirms, now_ns());
     if (message.path->failed() == failed) return;
     RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",
-                 failed ? "answers again" : "does not answer", message.probed->route.rail->name().c_str());
+                 failed ? "answers again" : "does not answer", message.probed->rail->name().c_str());
     watch_soon();
 }
 

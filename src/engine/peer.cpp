@@ -20,39 +20,46 @@ const char* to_string(PeerState state) noexcept {
     return names[static_cast<std::size_t>(state)];
 }
 
-Peer::Peer(ConnectionInfo info, const std::shared_ptr<RailManager>& rails)
-    : info_(std::move(info)),
-      all_(rail_range(info_.rails.size())),
+Peer::Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails)
+    : agent_(info.agent),
+      nonce_(info.nonce),
+      addresses_(info.rails),
+      all_(rail_range(info.rails.size())),
       rails_(rails),
       needs_introduction_(rails->needs_introduction()),
-      process_(info_.rails.empty() ? std::string_view() : info_.rails.front()) {}
+      process_(info.rails.empty() ? std::string_view() : info.rails.front()) {}
 
 Peer::~Peer() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;
-    for (const auto& [pair, endpoint] : resolved_)
-        rails->rail(pair.first).remove_peer(endpoint.address);
-    for (const auto& [pair, sender] : admitted_)
-        rails->rail(pair.first).remove_peer(sender.address);
+    for (const auto& endpoint : resolved_)
+        endpoint->rail->remove_peer(endpoint->address);
+    for (const Admitted& sender : admitted_)
+        rails->rail(sender.pair.local).remove_peer(sender.address);
+}
+
+Peer::Endpoints::iterator Peer::place_of(RailPair pair) {
+    return std::lower_bound(resolved_.begin(), resolved_.end(), pair,
+                            [](const auto& endpoint, RailPair wanted) { return endpoint->pair < wanted; });
 }
 
 PeerEndpoint& Peer::resolve(RailPair pair) {
     const MutexLock lock(mutex_);
-    const auto known = resolved_.find({pair.local, pair.remote});
-    if (known != resolved_.end()) return known->second;
+    const auto place = place_of(pair);
+    if (place != resolved_.end() && (*place)->pair == pair) return **place;
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
-    Rail& rail = rails->rail(pair.local);
     // First, because it may throw, and an address that has been inserted is to be given back.
-    const auto added = resolved_.try_emplace({pair.local, pair.remote}).first;
-    PeerEndpoint& endpoint = added->second;
+    const auto added = resolved_.insert(place, std::make_unique<PeerEndpoint>());
+    PeerEndpoint& endpoint = **added;
+    endpoint.pair = pair;
+    endpoint.rail = &rails->rail(pair.local);
     try {
-        endpoint.address = rail.insert_peer(info_.rails.at(pair.remote));
+        endpoint.address = endpoint.rail->insert_peer(addresses_.at(pair.remote));
     } catch (...) {
         resolved_.erase(added);
         throw;
     }
-    endpoint.route = {&rail, endpoint.address, &endpoint.path};
     if (pair == control_pair) control_.store(&endpoint, std::memory_order_release);
     if (needs_introduction_) unacquainted_.fetch_add(1, std::memory_order_relaxed);
     return endpoint;
@@ -68,16 +75,16 @@ void Peer::resolve_all() {
 void Peer::compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<PeerEndpoint*>& to_probe) {
     const MutexLock lock(mutex_);
     std::uint64_t last_answer = 0;
-    for (const auto& [pair, endpoint] : resolved_)
-        last_answer = std::max(last_answer, endpoint.answered_at);
-    for (auto& [pair, endpoint] : resolved_) {
-        if (endpoint.path.failed() || now_ns - endpoint.asked_at < limit_ns) continue;
-        if (!endpoint.probing) {
-            to_probe.push_back(&ask(endpoint, now_ns));
-        } else if (last_answer > endpoint.asked_at && endpoint.path.fail()) {
+    for (const auto& endpoint : resolved_)
+        last_answer = std::max(last_answer, endpoint->answered_at);
+    for (const auto& endpoint : resolved_) {
+        if (endpoint->path.failed() || now_ns - endpoint->asked_at < limit_ns) continue;
+        if (!endpoint->probing) {
+            to_probe.push_back(&ask(*endpoint, now_ns));
+        } else if (last_answer > endpoint->asked_at && endpoint->path.fail()) {
             RAILYARD_LOG(warn, agent().c_str(), "answers on other rails and not on %s: it is left alone",
-                         endpoint.route.rail->name().c_str());
-            endpoint.route.rail->request_renewal();
+                         endpoint->rail->name().c_str());
+            endpoint->rail->request_renewal();
         }
     }
 }
@@ -93,25 +100,25 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
     const MutexLock lock(mutex_);
     Health health;
     bool fresh = std::exchange(failed_probe_, false);
-    for (auto& [pair, endpoint] : resolved_) {
+    for (const auto& endpoint : resolved_) {
         ++health.paths;
-        if (!endpoint.path.failed()) {
-            health.overdue += endpoint.probing && now_ns - endpoint.asked_at > patience_ns ? 1 : 0;
+        if (!endpoint->path.failed()) {
+            health.overdue += endpoint->probing && now_ns - endpoint->asked_at > patience_ns ? 1 : 0;
             continue;
         }
         ++health.failed;
-        health.dead += endpoint.confirmed ? 1 : 0;
-        if (endpoint.probe_pause != 0) continue;
+        health.dead += endpoint->confirmed ? 1 : 0;
+        if (endpoint->probe_pause != 0) continue;
         fresh = true;
-        endpoint.probe_pause = first_probe_ns / 2;
-        endpoint.probe_at = now_ns;
+        endpoint->probe_pause = first_probe_ns / 2;
+        endpoint->probe_at = now_ns;
     }
-    for (auto& [pair, endpoint] : resolved_) {
-        const bool failed = endpoint.path.failed();
-        if (!failed) endpoint.probe_pause = 0;
-        endpoint.confirmed = endpoint.confirmed && failed;
-        if (endpoint.probing || !(failed ? endpoint.probe_at <= now_ns : fresh)) continue;
-        to_probe.push_back(&ask(endpoint, now_ns));
+    for (const auto& endpoint : resolved_) {
+        const bool failed = endpoint->path.failed();
+        if (!failed) endpoint->probe_pause = 0;
+        endpoint->confirmed = endpoint->confirmed && failed;
+        if (endpoint->probing || !(failed ? endpoint->probe_at <= now_ns : fresh)) continue;
+        to_probe.push_back(&ask(*endpoint, now_ns));
     }
     return health;
 }
@@ -119,14 +126,14 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
 bool Peer::has_failures() const {
     const MutexLock lock(mutex_);
     return std::any_of(resolved_.begin(), resolved_.end(),
-                       [](const auto& entry) { return entry.second.path.failed(); });
+                       [](const auto& endpoint) { return endpoint->path.failed(); });
 }
 
 void Peer::fail_all() {
     const MutexLock lock(mutex_);
-    for (auto& [pair, endpoint] : resolved_) {
-        endpoint.path.fail();
-        endpoint.confirmed = true;
+    for (const auto& endpoint : resolved_) {
+        endpoint->path.fail();
+        endpoint->confirmed = true;
     }
 }
 
@@ -137,8 +144,8 @@ bool Peer::look_at_process() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return true;
     const MutexLock lock(mutex_);
-    for (auto& [pair, endpoint] : resolved_)
-        rails->rail(pair.first).abandon_peer(endpoint.address);
+    for (const auto& endpoint : resolved_)
+        endpoint->rail->abandon_peer(endpoint->address);
     return true;
 }
 
@@ -166,23 +173,20 @@ void Peer::probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns) {
 
 PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns) {
     const MutexLock lock(mutex_);
-    const PeerEndpoint* const control = control_.load(std::memory_order_relaxed);
-    if (!control || handles == 0 || control->path.failed() || now_ns - pinged_at_ < interval_ns)
+    PeerEndpoint* const control = control_.load(std::memory_order_relaxed);
+    if (!control || handles == 0 || control->probing || control->path.failed() ||
+        now_ns - pinged_at_ < interval_ns)
         return nullptr;
-    for (auto& [pair, endpoint] : resolved_) {
-        if (&endpoint != control || endpoint.probing) continue;
-        pinged_at_ = now_ns;
-        return &ask(endpoint, now_ns);
-    }
-    return nullptr;
+    pinged_at_ = now_ns;
+    return &ask(*control, now_ns);
 }
 
 PeerReport Peer::report() const {
     PeerReport report{agent(), nonce(), state()};
     const MutexLock lock(mutex_);
-    for (const auto& [pair, endpoint] : resolved_) {
+    for (const auto& endpoint : resolved_) {
         ++report.paths;
-        report.failed += endpoint.path.failed() ? 1 : 0;
+        report.failed += endpoint->path.failed() ? 1 : 0;
     }
     return report;
 }
@@ -199,7 +203,7 @@ bool Peer::choose_control_route() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return false;
     for (const RailPair pair : pair_rails(rails->all(), all_)) {
-        const PeerEndpoint& endpoint = resolve(pair);
+        PeerEndpoint& endpoint = resolve(pair);
         if (endpoint.path.failed()) continue;
         const MutexLock lock(mutex_);
         control_.store(&endpoint, std::memory_order_release);
@@ -222,14 +226,14 @@ std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
     if (!rails) return pairs;
     const MutexLock lock(mutex_);
     const bool again = now_ns - announced_at_ >= announce_again_ns;
-    for (auto& [pair, endpoint] : resolved_) {
-        const Rail& rail = rails->rail(pair.first);
+    for (const auto& endpoint : resolved_) {
+        const Rail& rail = *endpoint->rail;
         const std::uint32_t current = rail.sender_generation();
-        if (endpoint.path.admits(current) || (endpoint.announced == current && !again)) continue;
+        if (endpoint->path.admits(current) || (endpoint->announced == current && !again)) continue;
         Rail::Sender sender = rail.sender();
         if (sender.address.empty() && rail.sender_generation() != 1) continue;  // it is being replaced
-        endpoint.announced = sender.generation;
-        pairs.push_back({{pair.first, pair.second}, sender.generation, std::move(sender.address)});
+        endpoint->announced = sender.generation;
+        pairs.push_back({endpoint->pair, sender.generation, std::move(sender.address)});
     }
     if (!pairs.empty()) announced_at_ = now_ns;
     return pairs;
@@ -240,10 +244,10 @@ void Peer::introduced(std::span<const IntroducedPair> pairs) {
     if (!rails) return;
     const MutexLock lock(mutex_);
     for (const IntroducedPair& introduced : pairs) {
-        const auto known = resolved_.find({introduced.pair.local, introduced.pair.remote});
-        if (known == resolved_.end()) continue;
-        PeerEndpoint& endpoint = known->second;
-        const std::uint32_t current = rails->rail(introduced.pair.local).sender_generation();
+        const auto known = place_of(introduced.pair);
+        if (known == resolved_.end() || (*known)->pair != introduced.pair) continue;
+        PeerEndpoint& endpoint = **known;
+        const std::uint32_t current = endpoint.rail->sender_generation();
         if (introduced.generation != current || endpoint.path.admits(current)) continue;
         endpoint.introduced_before = true;
         endpoint.path.admit(current);
@@ -257,14 +261,14 @@ bool Peer::look_at_senders() {
     bool untold = false;
     const MutexLock lock(mutex_);
     std::uint32_t unacquainted = 0;
-    for (auto& [pair, endpoint] : resolved_) {
-        const std::uint32_t current = rails->rail(pair.first).sender_generation();
-        if (endpoint.path.admits(current)) continue;
+    for (const auto& endpoint : resolved_) {
+        const std::uint32_t current = endpoint->rail->sender_generation();
+        if (endpoint->path.admits(current)) continue;
         ++unacquainted;
         // Forgotten by the peer, or replaced before it could answer. Others wait for their first use.
-        const bool forgotten = std::exchange(endpoint.introduced_before, false);
-        untold = untold || forgotten || (endpoint.announced != 0 && endpoint.announced != current);
-        if (forgotten) endpoint.announced = 0;
+        const bool forgotten = std::exchange(endpoint->introduced_before, false);
+        untold = untold || forgotten || (endpoint->announced != 0 && endpoint->announced != current);
+        if (forgotten) endpoint->announced = 0;
     }
     unacquainted_.store(unacquainted, std::memory_order_relaxed);
     return untold;
@@ -274,22 +278,24 @@ void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::strin
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails || sender.empty()) return;
     const MutexLock lock(mutex_);
-    Admitted& admitted = admitted_[{ours_first.local, ours_first.remote}];
+    auto place = std::lower_bound(admitted_.begin(), admitted_.end(), ours_first,
+                                  [](const Admitted& known, RailPair wanted) { return known.pair < wanted; });
+    if (place == admitted_.end() || place->pair != ours_first) place = admitted_.insert(place, {ours_first});
+    Admitted& admitted = *place;
     if (generation <= admitted.generation) return;
     Rail& rail = rails->rail(ours_first.local);
     const PeerAddress address = rail.insert_peer(sender);
     if (admitted.address != no_address) rail.remove_peer(admitted.address);
-    admitted = {generation, address};
+    admitted = {ours_first, generation, address};
 }
 
-std::shared_ptr<Peer> PeerTable::put(ConnectionInfo info, const std::shared_ptr<RailManager>& rails) {
+std::shared_ptr<Peer> PeerTable::put(std::shared_ptr<Peer> peer) {
     const MutexLock lock(mutex_);
-    const auto known = peers_.find(info.agent);
-    if (known != peers_.end() && known->second->nonce() == info.nonce) return nullptr;
-    RAILYARD_LOG(info, info.agent.c_str(), "%s: instance %016llx with %zu rails",
-                 known != peers_.end() ? "replaced" : "known", static_cast<unsigned long long>(info.nonce),
-                 info.rails.size());
-    auto peer = std::make_shared<Peer>(std::move(info), rails);  // may throw, so before anything changes
+    const auto known = peers_.find(peer->agent());
+    if (known != peers_.end() && known->second->nonce() == peer->nonce()) return nullptr;
+    RAILYARD_LOG(info, peer->agent().c_str(), "%s: instance %016llx with %zu rails",
+                 known != peers_.end() ? "replaced" : "known", static_cast<unsigned long long>(peer->nonce()),
+                 peer->rail_count());
     if (known == peers_.end()) {
         peers_.emplace(peer->agent(), std::move(peer));
         return nullptr;

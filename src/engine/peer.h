@@ -12,6 +12,7 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "engine/address_list.h"
 #include "engine/introduction.h"
 #include "engine/metadata.h"
 #include "engine/peer_report.h"
@@ -32,19 +33,25 @@ struct ControlRoute {
     Path* path = nullptr;
 };
 
-/// One rail of a peer as one of ours reaches it.
+/// One rail of a peer as one of ours reaches it. There is one for each pair of rails towards each peer, so it
+/// is kept small.
 struct PeerEndpoint {
+    RailPair pair;
+    std::uint32_t announced =
+        0;  ///< generation of our sender in the latest HELLO; guarded by the peer's mutex
     PeerAddress address = no_address;
+    Rail* rail = nullptr;  ///< ours
     Path path;
-    ControlRoute route;              ///< for a control message over it; fixed
-    std::uint64_t probe_at = 0;      ///< ns, once it has failed; guarded by the peer's mutex
-    std::uint64_t probe_pause = 0;   ///< ns; the same
-    bool probing = false;            ///< the same
-    std::uint64_t asked_at = 0;      ///< ns, by the last probe; the same
-    std::uint64_t answered_at = 0;   ///< ns; the same
-    bool confirmed = false;          ///< the same: a probe has failed, too
-    std::uint32_t announced = 0;     ///< generation of our sender in the latest HELLO; the same
-    bool introduced_before = false;  ///< it has acknowledged a sender of ours; the same
+    bool probing = false;            ///< guarded by the peer's mutex, as all that follows
+    bool confirmed = false;          ///< a probe has failed, too
+    bool introduced_before = false;  ///< it has acknowledged a sender of ours
+    std::uint64_t probe_at = 0;      ///< ns, once it has failed
+    std::uint64_t probe_pause = 0;   ///< ns
+    std::uint64_t asked_at = 0;      ///< ns, by the last probe
+    std::uint64_t answered_at = 0;   ///< ns
+
+    /// For a control message over it.
+    [[nodiscard]] ControlRoute route() noexcept { return {rail, address, &path}; }
 };
 
 /// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails
@@ -52,17 +59,17 @@ struct PeerEndpoint {
 /// Any thread.
 class Peer {
   public:
-    Peer(ConnectionInfo info, const std::shared_ptr<RailManager>& rails);
+    Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails);
     ~Peer();
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
 
-    [[nodiscard]] const std::string& agent() const noexcept { return info_.agent; }
-    [[nodiscard]] std::uint64_t nonce() const noexcept { return info_.nonce; }
-    [[nodiscard]] std::size_t rail_count() const noexcept { return info_.rails.size(); }
+    [[nodiscard]] const std::string& agent() const noexcept { return agent_; }
+    [[nodiscard]] std::uint64_t nonce() const noexcept { return nonce_; }
+    [[nodiscard]] std::size_t rail_count() const noexcept { return addresses_.size(); }
     [[nodiscard]] const RailSet& rails() const noexcept { return all_; }
     [[nodiscard]] bool has_rails(const std::vector<std::string>& addresses) const noexcept {
-        return info_.rails == addresses;
+        return addresses_ == addresses;
     }
 
     /// The peer's rail as our rail of the pair addresses it, resolved on first use. Stays where it is for the
@@ -72,7 +79,7 @@ class Peer {
     /// Over the control pair, or another one that has been resolved where that has failed. Only after
     /// resolve(control_pair). Never waits.
     [[nodiscard]] ControlRoute control_route() const noexcept {
-        return control_.load(std::memory_order_acquire)->route;
+        return control_.load(std::memory_order_acquire)->route();
     }
     /// Chooses anew, among pairs that have not failed. False: all have, and the route stays. Resolves pairs,
     /// so not with a rail's role held; throws Error.
@@ -152,22 +159,28 @@ class Peer {
     /// The endpoint, which a probe is sent to now.
     static PeerEndpoint& ask(PeerEndpoint& endpoint, std::uint64_t now_ns) noexcept;
 
-    const ConnectionInfo info_;
+    using Endpoints = std::vector<std::unique_ptr<PeerEndpoint>>;
+    /// Where the pair is in `resolved_`, or belongs.
+    Endpoints::iterator place_of(RailPair pair) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+    const std::string agent_;
+    const std::uint64_t nonce_;
+    const AddressList addresses_;  // of its rails
     const RailSet all_;
     const std::weak_ptr<RailManager> rails_;
     std::atomic<bool> needs_introduction_;  // written under the mutex
     const fabric::PeerProcess process_;
     mutable Mutex mutex_;
-    std::map<std::pair<std::uint16_t, std::uint16_t>, PeerEndpoint> resolved_ ABSL_GUARDED_BY(mutex_);
+    Endpoints resolved_ ABSL_GUARDED_BY(mutex_);              // by pair
     std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
     struct Admitted {
+        RailPair pair;  ///< ours first
         std::uint32_t generation = 0;
         PeerAddress address = no_address;
     };
-    /// Senders of the peer that our rails (first) have been told of.
-    std::map<std::pair<std::uint16_t, std::uint16_t>, Admitted> admitted_ ABSL_GUARDED_BY(mutex_);
-    std::atomic<std::uint32_t> unacquainted_{0};         // written under the mutex
-    std::atomic<const PeerEndpoint*> control_{nullptr};  // written under the mutex
+    std::vector<Admitted> admitted_ ABSL_GUARDED_BY(mutex_);  // senders that our rails were told of, by pair
+    std::atomic<std::uint32_t> unacquainted_{0};              // written under the mutex
+    std::atomic<PeerEndpoint*> control_{nullptr};             // written under the mutex
     std::atomic<bool> gone_{false};
     std::atomic<PeerState> state_{PeerState::unknown};
     bool failed_probe_ ABSL_GUARDED_BY(mutex_) = false;    // since the last look
@@ -178,7 +191,7 @@ class Peer {
 class PeerTable {
   public:
     /// Adds or replaces; the same instance again changes nothing. Returns what was replaced, if anything.
-    std::shared_ptr<Peer> put(ConnectionInfo info, const std::shared_ptr<RailManager>& rails);
+    std::shared_ptr<Peer> put(std::shared_ptr<Peer> peer);
     /// nullptr for an agent that is not known.
     [[nodiscard]] std::shared_ptr<Peer> find(const std::string& agent) const;
     std::shared_ptr<Peer> remove(const std::string& agent);

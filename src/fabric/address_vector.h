@@ -3,8 +3,8 @@
 
 #include <rdma/fi_domain.h>
 
-#include <functional>
-#include <map>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,25 +27,30 @@ class AddressVector {
     void remove(fi_addr_t handle) noexcept;
 
     /// All that are in it.
-    [[nodiscard]] std::vector<std::string> addresses() const {
-        std::vector<std::string> all;
-        for (const auto& [address, known] : known_)
-            all.push_back(address);
-        return all;
-    }
+    [[nodiscard]] std::vector<std::string> addresses() const;
     [[nodiscard]] fid_av* get() const noexcept { return vector_.get(); }
 
   private:
     /// Providers differ in what a second insertion of an address gives; efa gives the same handle, which one
-    /// removal then ends for both. So each address is inserted once, and counted here.
+    /// removal then ends for both. So each address is inserted once, and counted here. The address follows in
+    /// the same block: thousands of peers have tens each.
     struct Known {
-        fi_addr_t handle = FI_ADDR_NOTAVAIL;
-        std::size_t users = 0;
+        fi_addr_t handle;
+        std::uint32_t users;
+        std::uint32_t length;
+        [[nodiscard]] std::string_view address() const noexcept {
+            return {reinterpret_cast<const char*>(this + 1), length};
+        }
     };
+    struct Release {
+        void operator()(Known* known) const noexcept { ::operator delete(known); }
+    };
+    using KnownPtr = std::unique_ptr<Known, Release>;
+    static KnownPtr make_known(std::string_view address);
 
     const Domain& domain_;
-    std::map<std::string, Known, std::less<>> known_;
-    std::map<fi_addr_t, std::map<std::string, Known, std::less<>>::iterator> by_handle_;
+    std::vector<KnownPtr> by_address_;
+    std::vector<Known*> by_handle_;
     Fid<fid_av> vector_;
 };
 

@@ -1,6 +1,7 @@
 // Which rails carry which pieces of a transfer. Pure.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,7 +15,7 @@ namespace railyard {
 struct RailPair {
     std::uint16_t local = 0;
     std::uint16_t remote = 0;
-    bool operator==(const RailPair&) const = default;
+    auto operator<=>(const RailPair&) const = default;
 };
 
 /// Pieces whose memory is registered on the same rails at either side.

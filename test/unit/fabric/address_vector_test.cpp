@@ -1,0 +1,120 @@
+// Which addresses a rail knows: each inserted into the provider once, whoever asks for it.
+#include "fabric/address_vector.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "common/status.h"
+
+namespace railyard::fabric {
+namespace {
+
+/// What is in the provider's table.
+struct Counted {
+    fi_ops_av* real = nullptr;
+    int inside = 0;
+    bool refuse = false;
+};
+Counted counted;
+
+int counted_insert(fid_av* av, const void* address, std::size_t count, fi_addr_t* handle, std::uint64_t flags,
+                   void* context) {
+    if (counted.refuse) return 0;
+    ++counted.inside;
+    return counted.real->insert(av, address, count, handle, flags, context);
+}
+
+int counted_remove(fid_av* av, fi_addr_t* handle, std::size_t count, std::uint64_t flags) {
+    --counted.inside;
+    return counted.real->remove(av, handle, count, flags);
+}
+
+class AddressVectorTest : public testing::Test {
+  protected:
+    AddressVectorTest()
+        : domain_(
+              std::make_shared<const Device>(std::move(discover("tcp", parse_device_filter("lo")).front())),
+              "rail"),
+          vector_(domain_) {
+        counted = {vector_.get()->ops};
+        operations_ = *counted.real;
+        operations_.insert = counted_insert;
+        operations_.remove = counted_remove;
+        vector_.get()->ops = &operations_;
+    }
+    ~AddressVectorTest() override { vector_.get()->ops = counted.real; }
+
+    static std::string address(unsigned number) {
+        sockaddr_in raw{};
+        raw.sin_family = AF_INET;
+        raw.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (number >> 8));
+        raw.sin_port = htons(static_cast<std::uint16_t>(1 + (number & 255)));
+        return {reinterpret_cast<const char*>(&raw), sizeof raw};
+    }
+
+    Domain domain_;
+    AddressVector vector_;
+    fi_ops_av operations_{};
+};
+
+TEST_F(AddressVectorTest, AnAddressIsInsertedOnceAndRemovedByItsLastUser) {
+    const fi_addr_t first = vector_.insert(address(7));
+    EXPECT_EQ(vector_.insert(address(7)), first);
+    EXPECT_EQ(counted.inside, 1);
+    vector_.remove(first);
+    EXPECT_EQ(counted.inside, 1);
+    EXPECT_EQ(vector_.addresses(), std::vector{address(7)});
+    vector_.remove(first);
+    EXPECT_EQ(counted.inside, 0);
+    EXPECT_TRUE(vector_.addresses().empty());
+    vector_.remove(first);
+    EXPECT_EQ(counted.inside, 0) << "removed twice";
+}
+
+TEST_F(AddressVectorTest, ManyComeAndGoInAnyOrder) {
+    std::vector<unsigned> numbers(1000);
+    for (unsigned i = 0; i < numbers.size(); ++i)
+        numbers[i] = i;
+    std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same each time
+    std::shuffle(numbers.begin(), numbers.end(), random);
+    std::vector<fi_addr_t> handles(numbers.size());
+    for (const unsigned number : numbers)
+        handles[number] = vector_.insert(address(number));
+    for (const unsigned number : numbers)
+        ASSERT_EQ(vector_.insert(address(number)), handles[number]);
+    std::shuffle(numbers.begin(), numbers.end(), random);
+    for (const unsigned number : numbers)
+        vector_.remove(handles[number]);
+    EXPECT_EQ(counted.inside, 1000);
+    for (std::size_t left = numbers.size(); left-- > 0;) {
+        vector_.remove(handles[numbers[left]]);
+        ASSERT_EQ(vector_.addresses().size(), left);
+        ASSERT_EQ(counted.inside, static_cast<int>(left));
+    }
+}
+
+TEST_F(AddressVectorTest, WhatTheProviderRefusesIsNotKnown) {
+    counted.refuse = true;
+    EXPECT_THROW(static_cast<void>(vector_.insert(address(1))), Error);
+    EXPECT_TRUE(vector_.addresses().empty());
+    counted.refuse = false;
+    EXPECT_NO_THROW(static_cast<void>(vector_.insert(address(1))));
+}
+
+TEST_F(AddressVectorTest, AnAddressOfAnotherKindIsRefused) {
+    try {
+        static_cast<void>(vector_.insert(std::string(3, 'x')));
+        FAIL() << "inserted";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::mismatch);
+        EXPECT_NE(std::strstr(error.what(), "3 bytes"), nullptr) << error.what();
+    }
+}
+
+}  // namespace
+}  // namespace railyard::fabric
