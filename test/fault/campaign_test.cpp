@@ -195,7 +195,20 @@ TEST_F(Explained, NothingLandsOnceItsEndIsTold) {
         land(oracle, 0);
         oracle.check_memory();
     });
-    schedule.provider = "efa";  // which may emulate WRITEs
+    const auto lands_late = [](Fault fault) {
+        return [fault](Oracle& oracle) {
+            oracle.nic_fault(fault, 1, 0);
+            oracle.begin_round(0);
+            oracle.end_round(0, Status::remote_disconnect);
+            land(oracle, 0);
+            oracle.check_memory();
+        };
+    };
+    expect(Wrong::late_write, lands_late(Fault::link));
+    schedule.provider = "efa";
+    schedule.machine = "p4d.24xl";  // where WRITEs are emulated
+    expect(Wrong::none, lands_late(Fault::link));
+    expect(Wrong::late_write, lands_late(Fault::late));
     expect(Wrong::none, [](Oracle& oracle) {
         oracle.begin_round(0);
         oracle.destroyed(0);

@@ -94,7 +94,7 @@ class Oracle {
     [[nodiscard]] std::string describe(const Round& round) const;
     void require_data(const Round& round, const char* when);
     void require_old_or_new(const Round& round, const char* when);
-    [[nodiscard]] bool writes_may_be_emulated() const;
+    [[nodiscard]] bool writes_are_emulated() const;
     void freeze(Round& round, const char* why);
     void require_frozen(Round& round);
     void require_explained(const Concern& concern, Status status, const std::string& what);

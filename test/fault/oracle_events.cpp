@@ -39,8 +39,7 @@ void Oracle::arrived(int engine, const std::string& agent, const std::string& te
                                                std::to_string(text.size()) + " of " +
                                                std::to_string(message.length) + " bytes");
     ++counts_.notifications;
-    if (++message.seen > 1 && !windows_.any(concern_of(message), &Rule::duplicate_notifications_allowed))
-        throw Failure(Wrong::duplicate, "notification \"" + name + "\" came twice");
+    if (++message.seen > 1) throw Failure(Wrong::duplicate, "notification \"" + name + "\" came twice");
     if (message.transfer < 0) return;
     const Round& round = round_of(message.transfer);
     // Another round may be overwriting the data by now, which is nobody's fault.
@@ -52,10 +51,8 @@ std::string Oracle::missing() {
     std::string names;
     for (const auto& [name, message] : messages_) {
         if (!message.due || message.seen > 0 || message.excused) continue;
-        Concern concern = concern_of(message);
-        if (windows_.any(concern, &Rule::lost_notifications_allowed)) continue;
         // Of a message of its own nobody hears the end: what may end a transfer may lose it.
-        if (message.transfer < 0 && windows_.explain_error(concern)) continue;
+        if (message.transfer < 0 && windows_.explain_error(concern_of(message))) continue;
         names += (names.empty() ? "" : ", ") + name;
     }
     return names;

@@ -37,10 +37,8 @@ enum class Errors : std::uint8_t {
 /// from and to it.
 struct Rule {
     Errors errors = Errors::never;
-    bool lasting = false;      ///< explains errors from its beginning to the end of the run
-    bool comes_after = false;  ///< what is allowed below may come after it is over
-    bool lost_notifications_allowed = false;
-    bool duplicate_notifications_allowed = false;
+    bool lasting = false;                       ///< explains errors from its beginning to the end of the run
+    bool late_emulated_writes_allowed = false;  ///< after an error; see Oracle::writes_are_emulated
 };
 
 /// One line a kind, in the order of Fault.
@@ -49,24 +47,17 @@ inline constexpr std::array<Rule, fault_count> rules = {{
     /* rate */ {.errors = Errors::never},
     /* delay */ {.errors = Errors::never},
     /* shuffle */ {.errors = Errors::never},
-    /* error */ {.errors = Errors::allowed, .lasting = true},  // a peer that was gone is back after a probe
-    /* not_ready */ {.errors = Errors::allowed, .lasting = true},
-    /* link */ {.errors = Errors::allowed, .lasting = true},
+    // A peer that was gone is back after a probe.
+    /* error */ {.errors = Errors::allowed, .lasting = true, .late_emulated_writes_allowed = true},
+    /* not_ready */ {.errors = Errors::allowed, .lasting = true, .late_emulated_writes_allowed = true},
+    /* link */ {.errors = Errors::allowed, .lasting = true, .late_emulated_writes_allowed = true},
     /* late */ {.errors = Errors::allowed, .lasting = true},
-    /* gone */ {.errors = Errors::allowed, .lasting = true},
+    /* gone */ {.errors = Errors::allowed, .lasting = true, .late_emulated_writes_allowed = true},
     /* disconnect */ {.errors = Errors::allowed},
     /* restart */ {.errors = Errors::allowed},
     /* deregister */ {.errors = Errors::allowed},
     /* release */ {},
 }};
-
-/// On fabric efa the peer's NIC answers (handshakes, receipts), and an answer that is lost is not sent again.
-/// False: such an operation never ends, so the NICs of that fabric are spared the faults that lose answers.
-inline constexpr bool lost_answers_end = false;
-
-[[nodiscard]] constexpr bool loses_answers(Fault fault) noexcept {
-    return fault == Fault::error || fault == Fault::not_ready || fault == Fault::link || fault == Fault::gone;
-}
 
 inline constexpr std::array<std::string_view, fault_count> fault_names = {
     "eagain", "rate", "delay",      "shuffle", "error",      "not_ready", "link",

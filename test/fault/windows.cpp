@@ -84,7 +84,7 @@ bool Windows::explain_error(const Concern& concern) const {
 bool Windows::any(const Concern& concern, bool Rule::*allowance) const {
     for (const Window& window : windows_) {
         const Rule& rule = rule_of(window.fault);
-        if (rule.*allowance && touches(window, concern, rule.lasting || rule.comes_after)) return true;
+        if (rule.*allowance && touches(window, concern, rule.lasting)) return true;
     }
     return false;
 }
