@@ -1,39 +1,30 @@
 #include "fabric/address_vector.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
-#include <utility>
+#include <functional>
 
 #include "common/log.h"
 
 namespace railyard::fabric {
 namespace {
 
-constexpr auto address_of = [](const auto& known) { return known->address(); };
-constexpr auto handle_of = [](const auto& known) { return known->handle; };
+/// Longer than any provider's.
+constexpr std::size_t longest = 256;
 
-/// Where the key is in a sorted vector, or belongs.
-template <typename Sorted, typename Key, typename KeyOf>
-auto place_of(Sorted& sorted, const Key& key, KeyOf key_of) noexcept {
-    return std::lower_bound(sorted.begin(), sorted.end(), key,
-                            [&](const auto& known, const Key& wanted) { return key_of(known) < wanted; });
+std::uint32_t hash_of(std::string_view address) noexcept {
+    return static_cast<std::uint32_t>(std::hash<std::string_view>{}(address));
 }
 
-/// So that the next insertion does not throw.
-template <typename Vector>
-void make_room(Vector& vector) {
-    if (vector.size() == vector.capacity()) vector.reserve(vector.size() + vector.size() / 2 + 1);
+/// As the provider has it.
+std::string lookup(fid_av* vector, fi_addr_t handle) {
+    std::string address(longest, '\0');
+    std::size_t length = address.size();
+    if (fi_av_lookup(vector, handle, address.data(), &length) != 0) length = 0;
+    address.resize(std::min(length, address.size()));
+    return address;
 }
 
 }  // namespace
-
-AddressVector::KnownPtr AddressVector::make_known(std::string_view address) {
-    void* const block = ::operator new(sizeof(Known) + address.size());
-    KnownPtr known(new (block) Known{FI_ADDR_NOTAVAIL, 1, static_cast<std::uint32_t>(address.size())});
-    std::memcpy(known.get() + 1, address.data(), address.size());
-    return known;
-}
 
 AddressVector::AddressVector(const Domain& domain) : domain_(domain) {
     fi_av_attr attr{};
@@ -54,43 +45,58 @@ fi_addr_t AddressVector::insert(std::string_view address) {
                                           std::to_string(info.src_addrlen) +
                                           ": the peer's provider or address family differs");
     }
-    const auto place = place_of(by_address_, address, address_of);
-    if (place != by_address_.end() && (*place)->address() == address) {
-        ++(*place)->users;
-        return (*place)->handle;
+    const std::uint32_t hash = hash_of(address);
+    auto place = first_of(hash);
+    for (; place != known_.end() && place->hash == hash; ++place) {
+        if (address_of(place->handle) != address) continue;
+        ++place->users;
+        return place->handle;
     }
     // What may throw comes first: what has been inserted is to be known.
-    KnownPtr known = make_known(address);
-    const auto offset = place - by_address_.begin();
-    make_room(by_address_);
-    make_room(by_handle_);
-    const int count = fi_av_insert(vector_.get(), address.data(), 1, &known->handle, 0, nullptr);
-    if (count != 1 || known->handle == FI_ADDR_NOTAVAIL) {
-        throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
-                                                   domain_.rail() + ": the peer may have ended");
+    place = known_.insert(place, {hash, 1, FI_ADDR_NOTAVAIL});
+    fi_addr_t handle = FI_ADDR_NOTAVAIL;
+    try {
+        const int count = fi_av_insert(vector_.get(), address.data(), 1, &handle, 0, nullptr);
+        if (count != 1 || handle == FI_ADDR_NOTAVAIL) {
+            throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
+                                                       domain_.rail() + ": the peer may have ended");
+        }
+        if (lookup(vector_.get(), handle) != address) translated_.emplace(handle, address);
+    } catch (...) {
+        known_.erase(place);
+        if (handle != FI_ADDR_NOTAVAIL && !domain_.caps().keeps_addresses)
+            fi_av_remove(vector_.get(), &handle, 1, 0);
+        throw;
     }
-    const fi_addr_t handle = known->handle;
-    by_handle_.insert(place_of(by_handle_, handle, handle_of), known.get());
-    by_address_.insert(by_address_.begin() + offset, std::move(known));
+    place->handle = handle;
     return handle;
 }
 
 void AddressVector::remove(fi_addr_t handle) noexcept {
-    const auto found = place_of(by_handle_, handle, handle_of);
-    if (found == by_handle_.end() || (*found)->handle != handle) return;
-    if (--(*found)->users > 0 || domain_.caps().keeps_addresses) return;
-    const auto place = place_of(by_address_, (*found)->address(), address_of);
-    by_handle_.erase(found);
-    by_address_.erase(place);
+    const auto found = std::find_if(known_.begin(), known_.end(),
+                                    [handle](const Known& known) { return known.handle == handle; });
+    if (found == known_.end() || --found->users > 0 || domain_.caps().keeps_addresses) return;
+    known_.erase(found);
+    translated_.erase(handle);
     const int rc = fi_av_remove(vector_.get(), &handle, 1, 0);
     if (rc != 0) RAILYARD_LOG(debug, domain_.rail().c_str(), "fi_av_remove: %s", fi_strerror(-rc));
 }
 
 std::vector<std::string> AddressVector::addresses() const {
     std::vector<std::string> all;
-    for (const KnownPtr& known : by_address_)
-        all.emplace_back(known->address());
+    for (const Known& known : known_)
+        all.push_back(address_of(known.handle));
     return all;
+}
+
+AddressVector::Entries::iterator AddressVector::first_of(std::uint32_t hash) noexcept {
+    return std::lower_bound(known_.begin(), known_.end(), hash,
+                            [](const Known& known, std::uint32_t wanted) { return known.hash < wanted; });
+}
+
+std::string AddressVector::address_of(fi_addr_t handle) const {
+    const auto translated = translated_.find(handle);
+    return translated != translated_.end() ? translated->second : lookup(vector_.get(), handle);
 }
 
 }  // namespace railyard::fabric

@@ -4,7 +4,7 @@
 #include <rdma/fi_domain.h>
 
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,25 +32,22 @@ class AddressVector {
 
   private:
     /// Providers differ in what a second insertion of an address gives; efa gives the same handle, which one
-    /// removal then ends for both. So each address is inserted once, and counted here. The address follows in
-    /// the same block: thousands of peers have tens each.
+    /// removal then ends for both. So each address is inserted once, and counted here. Thousands of peers
+    /// have tens each, so the provider's copy of the bytes is the only one.
     struct Known {
-        fi_addr_t handle;
+        std::uint32_t hash;  ///< of the address
         std::uint32_t users;
-        std::uint32_t length;
-        [[nodiscard]] std::string_view address() const noexcept {
-            return {reinterpret_cast<const char*>(this + 1), length};
-        }
+        fi_addr_t handle;
     };
-    struct Release {
-        void operator()(Known* known) const noexcept { ::operator delete(known); }
-    };
-    using KnownPtr = std::unique_ptr<Known, Release>;
-    static KnownPtr make_known(std::string_view address);
+    using Entries = std::vector<Known>;
+    Entries::iterator first_of(std::uint32_t hash) noexcept;
+    /// The raw address as it was inserted.
+    [[nodiscard]] std::string address_of(fi_addr_t handle) const;
 
     const Domain& domain_;
-    std::vector<KnownPtr> by_address_;
-    std::vector<Known*> by_handle_;
+    Entries known_;  // by hash
+    /// Those that the provider gives back in other words.
+    std::map<fi_addr_t, std::string> translated_;
     Fid<fid_av> vector_;
 };
 

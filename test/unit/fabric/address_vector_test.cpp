@@ -19,6 +19,7 @@ struct Counted {
     fi_ops_av* real = nullptr;
     int inside = 0;
     bool refuse = false;
+    bool translate = false;
 };
 Counted counted;
 
@@ -34,6 +35,12 @@ int counted_remove(fid_av* av, fi_addr_t* handle, std::size_t count, std::uint64
     return counted.real->remove(av, handle, count, flags);
 }
 
+int counted_lookup(fid_av* av, fi_addr_t handle, void* address, std::size_t* length) {
+    const int rc = counted.real->lookup(av, handle, address, length);
+    if (counted.translate) static_cast<char*>(address)[sizeof(sockaddr_in) - 1] = 'x';
+    return rc;
+}
+
 class AddressVectorTest : public testing::Test {
   protected:
     AddressVectorTest()
@@ -45,6 +52,7 @@ class AddressVectorTest : public testing::Test {
         operations_ = *counted.real;
         operations_.insert = counted_insert;
         operations_.remove = counted_remove;
+        operations_.lookup = counted_lookup;
         vector_.get()->ops = &operations_;
     }
     ~AddressVectorTest() override { vector_.get()->ops = counted.real; }
@@ -61,6 +69,20 @@ class AddressVectorTest : public testing::Test {
     AddressVector vector_;
     fi_ops_av operations_{};
 };
+
+TEST_F(AddressVectorTest, WhatTheProviderTellsInOtherWordsIsKeptAsItWas) {
+    counted.translate = true;
+    const fi_addr_t first = vector_.insert(address(7));
+    EXPECT_EQ(vector_.insert(address(7)), first);
+    EXPECT_EQ(counted.inside, 1);
+    EXPECT_EQ(vector_.addresses(), std::vector{address(7)});
+    vector_.remove(first);
+    vector_.remove(first);
+    EXPECT_EQ(counted.inside, 0);
+    counted.translate = false;
+    EXPECT_EQ(vector_.insert(address(8)), first) << "handles are taken again";
+    EXPECT_EQ(vector_.addresses(), std::vector{address(8)});
+}
 
 TEST_F(AddressVectorTest, AnAddressIsInsertedOnceAndRemovedByItsLastUser) {
     const fi_addr_t first = vector_.insert(address(7));
