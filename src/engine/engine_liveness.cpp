@@ -167,7 +167,8 @@ bool Engine::Impl::look_at_transfers(std::uint64_t now) {
         auto& watched = transfer.peer->watched;
         const std::uint32_t left = transfer.parts_left();
         const std::uint64_t posted = transfer.posted_at.load(std::memory_order_relaxed);
-        if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight)
+        const bool gone = transfer.peer->gone();  // nobody looks after it any more
+        if (left != transfer.seen_left || posted != transfer.seen_posted || (!watched.was_in_flight && !gone))
             watched.moved_at = transfer.moved_at = now;
         watched.stuck_since =
             watched.in_flight ? std::min(watched.stuck_since, transfer.moved_at) : transfer.moved_at;
@@ -180,6 +181,10 @@ bool Engine::Impl::look_at_transfers(std::uint64_t now) {
                          static_cast<unsigned long long>(config_.params.xfer_timeout_ms));
             transfer.end_early(Status::canceled);
             transfer.interrupt();
+        }
+        if (gone && now - transfer.moved_at > config_.params.peer_timeout_ms * 1'000'000) {
+            transfer.interrupt();
+            transfer.moved_at = now;  // where it cannot be interrupted, not again at once
         }
     });
     return any;

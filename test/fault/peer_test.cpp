@@ -145,6 +145,17 @@ TEST_P(PeerFaults, AVanishedPeerIsGivenUpAndTakenBack) {
     EXPECT_TRUE(peer->same_bytes());
 }
 
+TEST_P(PeerFaults, AVanishedPeerThatIsDisconnectedKeepsNoTransfers) {
+    start({{"peer_timeout_ms", "400"}});
+    const auto peer = target("beta");
+    Transfer* read = peer->prepare(Operation::read, size);
+    vanish_under(*read, *peer, [&] {
+        ASSERT_EQ(engine_->post(*read), Status::in_progress);
+        engine_->disconnect("beta");
+        EXPECT_EQ(wait(*read), Status::remote_disconnect);
+    });
+}
+
 TEST_P(PeerFaults, ATransferPastItsTimeEndsAndTouchesNothingAfterwards) {
     start({{"xfer_timeout_ms", "300"}, {"connect_timeout_ms", "20000"}});
     const auto peer = target("beta");
