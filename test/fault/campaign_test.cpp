@@ -163,6 +163,16 @@ TEST_F(Explained, ErrorsNeedAFaultThatReachesThem) {
         oracle.fault_begins(Fault::deregister, 1, 99);
         fails(oracle);
     });
+    const auto fails_afterwards = [&](Oracle& oracle) {
+        oracle.fault_begins(Fault::deregister, 1, 99);
+        oracle.fault_ends(Fault::deregister, 1, 99);
+        oracle.prepared(0);
+        fails(oracle);
+    };
+    expect(Wrong::none, fails_afterwards);  // it was given up, and has not been probed yet
+    for (auto& engine : schedule.engines)
+        engine.progress_thread = true;
+    expect(Wrong::error, fails_afterwards);
     expect(Wrong::error, [&](Oracle& oracle) {  // of an engine that has no part in it
         oracle.fault_begins(Fault::restart, 2);
         fails(oracle);

@@ -45,6 +45,7 @@ bool Windows::touches(const Window& window, const Concern& concern, bool for_goo
         }
         case Fault::deregister:
             if (window.other != concern.slot && !needs_driving(concern)) return false;
+            for_good = for_good || needs_driving(concern);  // one that was given up is back after a probe
             since = concern.prepared;
             break;
         default:
