@@ -15,6 +15,8 @@ namespace {
 /// Between two looks while there is something to see, and else.
 constexpr std::uint64_t watch_ns = 50'000'000;
 constexpr std::uint64_t calm_watch_ns = 250'000'000;
+/// An operation that has been found unanswered so often, half a peer_timeout_ms apart, never will be.
+constexpr std::uint8_t unanswered_looks = 4;
 constexpr std::uint64_t ping_patience_ns = 250'000'000;
 /// Paths that one message is tried on.
 constexpr std::uint32_t most_attempts = 8;
@@ -109,6 +111,7 @@ void Engine::Impl::watch() noexcept {
         } else {
             pace_.pause();
         }
+        if (now >= next_unanswered_look_) look_for_unanswered(now);
         peers_.list(watched_peers_);
         for (const std::shared_ptr<Peer>& peer : watched_peers_)
             next = std::min(next, look_after(peer, now));
@@ -120,6 +123,13 @@ void Engine::Impl::watch() noexcept {
     std::uint64_t expected = now + calm_watch_ns;
     next_watch_.compare_exchange_strong(expected, next, std::memory_order_relaxed);
     watching_.store(false, std::memory_order_release);
+}
+
+/// Peers may be well, and answer others all the while.
+void Engine::Impl::look_for_unanswered(std::uint64_t now) noexcept {
+    next_unanswered_look_ = now + config_.params.peer_timeout_ms * 1'000'000 / 2;
+    for (std::size_t i = 0; i < rails_->size(); ++i)
+        rails_->rail(i).look_for_unanswered(unanswered_looks);
 }
 
 void Engine::Impl::look_at_rails(std::uint64_t now) {

@@ -63,7 +63,7 @@ Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& 
 
 PostResult Endpoint::finish(OpContext& op, ssize_t rc) noexcept {
     if (rc == 0) {
-        op.posted = true;
+        op.posted = 1;
         return PostResult::ok;
     }
     if (rc == -FI_EAGAIN) return PostResult::again;

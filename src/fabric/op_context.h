@@ -27,16 +27,23 @@ struct OpContext {
     fi_context2 provider_context{};  // must stay first: providers write here (FI_CONTEXT2)
     using Handler = void (*)(OpContext& op, const Completion& completion) noexcept;
     Handler handler = nullptr;
-    bool posted = false;  ///< with the provider; for assertions and teardown
+    /// 0: not with the provider; else 1, and as much more as found_again() has found it there.
+    std::uint8_t posted = 0;
 
     /// Every posted operation comes here exactly once, success and error alike. False: it had ended already,
     /// and nothing has been done.
     bool complete_with(const Completion& completion) noexcept {
         if (!posted) [[unlikely]]
             return false;
-        posted = false;
+        posted = 0;
         handler(*this, completion);
         return true;
+    }
+    /// True when it has been found with the provider `often` times.
+    bool found_again(std::uint8_t often) noexcept {
+        if (posted == 0) return false;
+        if (posted < UINT8_MAX) ++posted;
+        return posted > often;
     }
 };
 

@@ -30,7 +30,7 @@ ProviderCaps provider_caps(const fi_info& info) {
         efa && info.fabric_attr->name && std::string_view(info.fabric_attr->name) == "efa-direct";
     caps.needs_introduction = caps.completes_placed = direct;
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
-    caps.late_after_error = efa;
+    caps.late_after_error = caps.loses_answers = efa;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);

@@ -26,6 +26,7 @@ struct ProviderCaps {
     bool completes_placed = false;    ///< a write's completion means placed without being asked (efa-direct)
     bool separate_sender = false;   ///< operations leave from an endpoint of their own, which can be replaced
     bool late_after_error = false;  ///< an operation may go on after its error, until its endpoint is closed
+    bool loses_answers = false;     ///< an operation may never end although its peer is well (efa)
     bool sends_into_sockets =
         false;                 ///< a message's completion tells nothing of the peer unless asked to (tcp)
     bool gpu_memory = false;   ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)

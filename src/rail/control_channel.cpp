@@ -43,6 +43,11 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
     }
 }
 
+std::size_t ControlChannel::unanswered(std::uint8_t often) noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(sends_->begin(), sends_->end(), [=](Slot& slot) { return slot.found_again(often); }));
+}
+
 std::shared_ptr<void> ControlChannel::begin_renewal() {
     next_sends_ = std::make_shared<Slots>(send_slots);
     closing_ = true;

@@ -48,6 +48,8 @@ class ControlChannel {
     /// Posts what there is room for; true if anything went out.
     bool post_pending() noexcept;
     [[nodiscard]] std::uint32_t outstanding() const noexcept { return in_flight_; }
+    /// Fragments that have been found with the provider `often` times, this one included.
+    std::size_t unanswered(std::uint8_t often) noexcept;
     [[nodiscard]] bool has_pending() const noexcept {
         return !pending_.empty() || interrupted_ || !refused_.empty();
     }

@@ -81,6 +81,7 @@ class FabricRail final : public Rail {
     PeerAddress do_insert_peer(std::string_view address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_remove_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_abandon_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void do_look_for_unanswered(std::uint8_t often) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     bool post_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

@@ -134,6 +134,20 @@ void FabricRail::do_abandon_peer(PeerAddress peer) noexcept {
     publish_load();
 }
 
+/// What has ended and has not been read yet does not count.
+void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
+    if (!fabric_->domain.caps().loses_answers || (outstanding_ == 0 && control_->outstanding() == 0)) return;
+    drain_all();
+    std::size_t unanswered = control_->unanswered(often);
+    for (Operation& operation : *fabric_->operations.back())
+        unanswered += operation.found_again(often) ? 1 : 0;
+    publish_load();
+    if (unanswered == 0 || renewal_needed_) return;
+    RAILYARD_LOG(warn, name().c_str(), "%zu operations are not answered: sent again, from a new endpoint",
+                 unanswered);
+    renewal_needed_ = true;
+}
+
 void FabricRail::freeze() noexcept {
     try {
         auto operations = std::make_unique<Operations>(depth_);

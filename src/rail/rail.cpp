@@ -112,6 +112,14 @@ void Rail::abandon_peer(PeerAddress peer) noexcept {
     serve_pushed();
 }
 
+void Rail::look_for_unanswered(std::uint8_t often) noexcept {
+    {
+        RoleGuard guard(role_);
+        do_look_for_unanswered(often);
+    }
+    serve_pushed();
+}
+
 bool Rail::prepare_wait() noexcept {
     if (!role_.try_acquire()) return false;
     const bool may = may_wait();

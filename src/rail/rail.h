@@ -84,6 +84,9 @@ class Rail {
     /// The process behind it has ended: what is under way to it ends, too, where the provider does not say so
     /// by itself. Nothing may be submitted to it any more.
     void abandon_peer(PeerAddress peer) noexcept;
+    /// Looks at what is with the provider. What has been there at `often` of these looks will not be answered
+    /// any more: the sender is replaced, and all that was under way is carried out again.
+    void look_for_unanswered(std::uint8_t often) noexcept;
     /// This rail's own raw address, for peers.
     [[nodiscard]] virtual std::string address() const = 0;
     /// The endpoint that operations leave from, where that is another than `address`: it is replaced when an
@@ -116,6 +119,7 @@ class Rail {
     virtual PeerAddress do_insert_peer(std::string_view address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
     virtual void do_remove_peer(PeerAddress peer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
     virtual void do_abandon_peer(PeerAddress) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {}
+    virtual void do_look_for_unanswered(std::uint8_t) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {}
     virtual bool may_wait() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return false; }
 
     /// Moves what was submitted behind `pending`; returns how many.

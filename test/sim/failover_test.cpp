@@ -229,7 +229,34 @@ TEST_P(Crawling, ARailThatCarriesFarLessThanTheOthersIsToldOf) {
 std::string fabric_name(const testing::TestParamInfo<const char*>& fabric) {
     return std::string(fabric.param) == "efa" ? "efa" : "efa_direct";
 }
+class LostAnswer : public Failover {
+  protected:
+    LostAnswer() : Failover(1, {{"peer_timeout_ms", "1000"}}) {}
+};
+
+TEST_P(LostAnswer, IsNotWaitedForWhileOthersGetOn) {
+    warm_up();
+    Transfer* lost = prepare(4096, 0, "lost");
+    Transfer* other = prepare(4096, size / 2);
+    cluster().set("rnr_next=1", first_of_b);
+    Status status = a_->post(*lost);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (status == Status::in_progress && std::chrono::steady_clock::now() < end) {
+        ASSERT_EQ(run(*other), Status::ok);
+        status = a_->poll(*lost);
+    }
+    EXPECT_EQ(status, Status::ok);
+    EXPECT_TRUE(std::equal(target_->bytes.begin(), target_->bytes.begin() + 4096, source_->bytes.begin()));
+    drive(milliseconds(100));
+    std::vector<Notification> got;
+    b_->take_notifications(got);
+    EXPECT_EQ(got.size(), 1u);
+    a_->release(lost);
+    a_->release(other);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa"), fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, LostAnswer, testing::Values("efa-direct", "efa"), fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, Crawling, testing::Values("efa-direct"), fabric_name);
 
 }  // namespace
