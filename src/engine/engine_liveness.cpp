@@ -172,11 +172,19 @@ void Engine::Impl::write_stats(std::uint64_t now) {
 bool Engine::Impl::look_at_transfers(std::uint64_t now) {
     const std::uint64_t limit = config_.params.xfer_timeout_ms * 1'000'000;
     bool any = false;
-    transfers_.for_each_in_flight([&](Transfer& transfer) {
-        any = true;
+    transfers_.for_each([&](Transfer& transfer, bool in_flight) {
         auto& watched = transfer.peer->watched;
-        const std::uint32_t left = transfer.parts_left();
         const std::uint64_t posted = transfer.posted_at.load(std::memory_order_relaxed);
+        if (!in_flight) {
+            // It may have ended since the last look, or come and gone.
+            const bool ended = posted != transfer.seen_posted || transfer.seen_left != UINT32_MAX;
+            if (ended && transfer.done() && transfer.status() == Status::ok) watched.moved_at = now;
+            transfer.seen_posted = posted;
+            transfer.seen_left = UINT32_MAX;
+            return;
+        }
+        any = true;
+        const std::uint32_t left = transfer.parts_left();
         const bool gone = transfer.peer->gone();  // nobody looks after it any more
         if (left != transfer.seen_left || posted != transfer.seen_posted || (!watched.was_in_flight && !gone))
             watched.moved_at = transfer.moved_at = now;
@@ -251,8 +259,8 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
 void Engine::Impl::end_transfers_to(Peer& peer, bool interrupt) {
     transfers_.stop_transfers_to(peer, Status::remote_disconnect);
     if (!interrupt) return;
-    transfers_.for_each_in_flight([&](Transfer& transfer) {
-        if (transfer.peer.get() == &peer) transfer.interrupt();
+    transfers_.for_each([&](Transfer& transfer, bool in_flight) {
+        if (in_flight && transfer.peer.get() == &peer) transfer.interrupt();
     });
 }
 

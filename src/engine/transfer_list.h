@@ -31,20 +31,16 @@ class TransferList {
     }
     /// True while a posted transfer that uses `region` is not over.
     [[nodiscard]] bool in_flight_on(const Registration& region) const;
-    /// Ends the unposted rest of every transfer towards `peer` with `status`.
-    /// Calls `look` for every transfer between two peers that is in flight, with the list's lock held.
+    /// Calls `look(transfer, in_flight)` for every transfer between two peers, with the list's lock held.
     template <class Look>
-    void for_each_in_flight(Look&& look) {
+    void for_each(Look&& look) {
         const MutexLock lock(mutex_);
         for (Transfer* transfer = head_; transfer; transfer = transfer->next) {
             if (!transfer->peer) continue;
-            if (transfer->done() || !transfer->started.load(std::memory_order_acquire)) {
-                transfer->seen_left = UINT32_MAX;
-            } else {
-                look(*transfer);
-            }
+            look(*transfer, !transfer->done() && transfer->started.load(std::memory_order_acquire));
         }
     }
+    /// Ends the unposted rest of every transfer towards `peer` with `status`.
     void stop_transfers_to(const Peer& peer, Status status);
 
   private:
