@@ -197,11 +197,11 @@ class Crawling : public Failover {
     static std::string file() {
         return testing::TempDir() + "railyard-crawling-" + std::to_string(getpid()) + "-%a";
     }
-    /// Keeps all rails busy until alpha says so of its first rail, or for 20 s.
+    /// Keeps all rails busy until alpha says so of its first rail, or for 40 s.
     bool until_crawls(bool wanted) {
         std::vector<Transfer*> transfers{prepare(), prepare()};
         bool told = !wanted;
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(40);
         while (told != wanted && std::chrono::steady_clock::now() < end) {
             for (Transfer* transfer : transfers)
                 static_cast<void>(a_->post(*transfer));
