@@ -178,12 +178,12 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::atomic<std::uint32_t> seen_changes_{0};        ///< of the rails
     std::atomic<std::uint64_t> next_watch_{0};          ///< ns
     std::atomic<bool> watching_{false};
-    std::uint64_t next_unanswered_look_ = 0;  ///< ns; of who has set watching_, as what follows
-    std::vector<std::shared_ptr<Peer>> watched_peers_;
-    std::vector<PeerEndpoint*> to_probe_;    ///< the same
-    RailPace pace_;                          ///< the same
-    std::vector<RailPace::Look> looks_;      ///< the same
-    std::unique_ptr<StatsFile> stats_file_;  ///< the same; nullptr: nobody wants it
+    std::uint64_t next_unanswered_look_ = 0;            ///< ns; of who has set watching_
+    std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< the same
+    std::vector<PeerEndpoint*> to_probe_;               ///< the same
+    RailPace pace_;                                     ///< the same
+    std::vector<RailPace::Look> looks_;                 ///< the same
+    std::unique_ptr<StatsFile> stats_file_;             ///< the same; nullptr: nobody wants it
     Mutex spare_pings_mutex_;
     std::vector<std::unique_ptr<OwnMessage>> spare_pings_ ABSL_GUARDED_BY(spare_pings_mutex_);
     MpscList<OutMessage> undelivered_;

@@ -37,7 +37,7 @@ AddressVector::AddressVector(const Domain& domain) : domain_(domain) {
 fi_addr_t AddressVector::insert(std::string_view address) {
     const fi_info& info = domain_.info();
     const bool text = info.addr_format == FI_ADDR_STR;
-    const bool whole = text ? !address.empty() && address.back() == '\0' && address.size() <= 256
+    const bool whole = text ? !address.empty() && address.back() == '\0' && address.size() <= longest
                             : address.size() == info.src_addrlen;
     if (!whole) {
         throw Error(Status::mismatch, "peer address of " + std::to_string(address.size()) +

@@ -226,9 +226,6 @@ TEST_P(Crawling, ARailThatCarriesFarLessThanTheOthersIsToldOf) {
     EXPECT_TRUE(target_->bytes == source_->bytes);
 }
 
-std::string fabric_name(const testing::TestParamInfo<const char*>& fabric) {
-    return std::string(fabric.param) == "efa" ? "efa" : "efa_direct";
-}
 class LostAnswer : public Failover {
   protected:
     LostAnswer() : Failover(1, {{"peer_timeout_ms", "1000"}}) {}
@@ -255,6 +252,9 @@ TEST_P(LostAnswer, IsNotWaitedForWhileOthersGetOn) {
     a_->release(other);
 }
 
+std::string fabric_name(const testing::TestParamInfo<const char*>& fabric) {
+    return std::string(fabric.param) == "efa" ? "efa" : "efa_direct";
+}
 INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa"), fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, LostAnswer, testing::Values("efa-direct", "efa"), fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, Crawling, testing::Values("efa-direct"), fabric_name);
