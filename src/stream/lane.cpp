@@ -199,20 +199,21 @@ void StreamLane::check() noexcept {
 /// With the post lock held, so that the event stands behind all that is armed.
 void StreamLane::fail_armed(const char* why) noexcept {
     const std::uint64_t reached = cell_.words->trigger.load(std::memory_order_acquire);
+    const MutexLock lock(queue_mutex_);
+    const auto lost = [&](const HeldTransfer& held) { return held.armed_ && held.number_ > reached; };
     unsigned failed = 0;
-    {
-        const MutexLock lock(queue_mutex_);
-        for (HeldTransfer* held = first_armed_; held; held = held->next_) {
-            if (!held->armed_ || held->number_ <= reached) continue;
-            held->transfer_.stop(Status::backend);  // its round is open: it has not been started
-            held->failed_ = true;
-            ++failed;
-        }
-        if (failed) any_stopped_.store(true, std::memory_order_seq_cst);
+    for (const HeldTransfer* held = first_armed_; held; held = held->next_)
+        failed += lost(*held) ? 1 : 0;
+    if (!failed) return;
+    // Before anybody can see that they failed: the reason is in the log by then.
+    RAILYARD_LOG(error, "stream", "stream %p of GPU %d will never come to %u transfers posted on it: %s",
+                 static_cast<void*>(place_.handle), place_.gpu->ordinal(), failed, why);
+    for (HeldTransfer* held = first_armed_; held; held = held->next_) {
+        if (!lost(*held)) continue;
+        held->transfer_.stop(Status::backend);  // its round is open: it has not been started
+        held->failed_ = true;
     }
-    if (failed)
-        RAILYARD_LOG(error, "stream", "stream %p of GPU %d will never come to %u transfers posted on it: %s",
-                     static_cast<void*>(place_.handle), place_.gpu->ordinal(), failed, why);
+    any_stopped_.store(true, std::memory_order_seq_cst);
 }
 
 bool StreamLane::finished() noexcept {

@@ -4,9 +4,9 @@
 #include <set>
 #include <sstream>
 
-#include "common/log.h"
 #include "engine/live_report.h"
 #include "engine_pair.h"
+#include "log_lines.h"
 
 namespace railyard::test {
 namespace {
@@ -115,9 +115,7 @@ TEST_P(LiveViewTest, ItIsWrittenOnceASecondWhateverHappens) {
 }
 
 TEST_F(LiveView, WhereItCannotBeWrittenTheEngineSaysSoAndWorks) {
-    static std::vector<std::string> logged;
-    logged.clear();
-    log::set_sink([](log::Level, const char* line) { logged.emplace_back(line); });
+    const LogLines log;
     {
         SmallWrite work({"tcp", 1, true}, {{"stats_file", (directory_ / "none/%a").string()}});
         const auto end = std::chrono::steady_clock::now() + milliseconds(1200);
@@ -125,7 +123,7 @@ TEST_F(LiveView, WhereItCannotBeWrittenTheEngineSaysSoAndWorks) {
             EXPECT_EQ(work.pair.run(*work.transfer), Status::ok);
         work.pair.a->release(work.transfer);
     }
-    log::set_sink(nullptr);
+    const auto logged = log.all();
     for (const char* agent : {"alpha", "beta"}) {
         EXPECT_EQ(std::count_if(logged.begin(), logged.end(),
                                 [&](const std::string& line) {

@@ -1,9 +1,9 @@
 // Engines with a secret, and strangers without it, over NICs that want introductions.
 #include <algorithm>
-#include <mutex>
 
 #include "common/log.h"
 #include "engine/message_auth.h"
+#include "log_lines.h"
 #include "simulated_machine.h"
 #include "stranger.h"
 
@@ -14,30 +14,18 @@ constexpr const char* secret = "what the engines of this test share";
 constexpr const char* other_secret = "what other engines share";
 const Fabric direct{"efa-direct", 2, false};
 
-std::mutex lines_mutex;
-std::string all_lines;
-
 class ClusterSecretTest : public testing::Test {
   protected:
     void SetUp() override {
         if (!find_libcrypto().functions) GTEST_SKIP() << "no libcrypto: " << find_libcrypto().absent_because;
-        all_lines.clear();
         log::set_level(log::Level::trace);
-        log::set_sink([](log::Level, const char* line) {
-            const std::lock_guard lock(lines_mutex);
-            all_lines += line;
-        });
     }
     void TearDown() override {
-        log::set_sink(nullptr);
         log::set_level(log::Level::warn);
         for (const char* text : {secret, other_secret})
             EXPECT_FALSE(said(text)) << "a secret is in the log";
     }
-    static bool said(const char* text) {
-        const std::lock_guard lock(lines_mutex);
-        return all_lines.find(text) != std::string::npos;
-    }
+    static bool said(const char* text) { return LogLines::contain(text); }
     static std::unique_ptr<Engine> engine(const std::string& name, const char* with) {
         return make_engine(name, direct, {{"cluster_secret", with}, {"connect_timeout_ms", "300"}});
     }
@@ -62,6 +50,8 @@ class ClusterSecretTest : public testing::Test {
         a.release(transfer);
         return status;
     }
+
+    LogLines lines_;
 };
 
 TEST_F(ClusterSecretTest, TransfersAndNotificationsWorkUnderIt) {
@@ -116,8 +106,7 @@ TEST_F(ClusterSecretTest, AHelloUnderAnotherSecretEndsInTheTimeout) {
         info.tag.assign(tag.begin(), tag.end());
         EXPECT_EQ(write(*a, *b, encode(info)), Status::remote_disconnect);
         EXPECT_TRUE(said("cluster_secret is not the same")) << "beta does not say why it does not answer";
-        const std::lock_guard lock(lines_mutex);
-        all_lines.clear();
+        LogLines::clear();
     }
 }
 

@@ -11,15 +11,13 @@
 #include <sstream>
 #include <vector>
 
-#include "common/log.h"
 #include "common/status.h"
+#include "log_lines.h"
 
 namespace railyard {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> logged;
 
 /// A directory of its own, and the log.
 class StatsFileTest : public testing::Test {
@@ -27,13 +25,8 @@ class StatsFileTest : public testing::Test {
     StatsFileTest() {
         std::string name = (fs::temp_directory_path() / "stats-XXXXXX").string();
         directory_ = mkdtemp(name.data());
-        logged.clear();
-        log::set_sink([](log::Level, const char* line) { logged.emplace_back(line); });
     }
-    ~StatsFileTest() override {
-        log::set_sink(nullptr);
-        fs::remove_all(directory_);
-    }
+    ~StatsFileTest() override { fs::remove_all(directory_); }
     [[nodiscard]] std::string path() const { return (directory_ / "engine.prom").string(); }
     [[nodiscard]] LiveReport read() const {
         std::ifstream file(path());
@@ -50,6 +43,7 @@ class StatsFileTest : public testing::Test {
     static LiveReport report(std::uint64_t pid) { return {"1", "alpha", 7, "tcp", pid, 0}; }
 
     fs::path directory_;
+    test::LogLines log_;
 };
 
 TEST_F(StatsFileTest, TheNameSaysWhoseItIs) {
@@ -92,7 +86,7 @@ TEST_F(StatsFileTest, IsThereFromTheFirstWriteToTheEnd) {
             }());
     }
     EXPECT_TRUE(files().empty());
-    EXPECT_TRUE(logged.empty());
+    EXPECT_EQ(log_.count(), 0);
 }
 
 /// Who has opened it goes on reading what it was: nobody sees half of the next one.
@@ -114,6 +108,7 @@ TEST_F(StatsFileTest, AFailureIsSaidOnceAndTriedAgain) {
     StatsFile file((deeper / "engine.prom").string(), "alpha", 7);
     for (int i = 0; i < 5; ++i)
         file.write(report(1), 0);
+    const auto logged = log_.all();
     ASSERT_EQ(logged.size(), 1u);
     for (const char* part : {"stats_file", "deeper/engine.prom", "No such file or directory", "writable"})
         EXPECT_NE(logged[0].find(part), std::string::npos) << logged[0];
@@ -121,10 +116,10 @@ TEST_F(StatsFileTest, AFailureIsSaidOnceAndTriedAgain) {
     fs::create_directory(deeper);
     file.write(report(1), 0);
     EXPECT_TRUE(fs::exists(file.path()));
-    EXPECT_EQ(logged.size(), 1u);
+    EXPECT_EQ(log_.count(), 1);
     fs::remove_all(deeper);
     file.write(report(1), 0);
-    EXPECT_EQ(logged.size(), 2u) << "another failure, another line";
+    EXPECT_EQ(log_.count(), 2) << "another failure, another line";
 }
 
 TEST_F(StatsFileTest, AFailureAtTheLastStepLeavesNothingBehind) {
@@ -134,7 +129,7 @@ TEST_F(StatsFileTest, AFailureAtTheLastStepLeavesNothingBehind) {
         StatsFile file(path(), "alpha", 7);
         file.write(report(1), 0);
         EXPECT_EQ(files(), std::vector<std::string>{"engine.prom"}) << "the temporary file is left";
-        EXPECT_EQ(logged.size(), 1u);
+        EXPECT_EQ(log_.count(), 1);
     }
     EXPECT_TRUE(fs::is_directory(path())) << "took away what it had not written";
 }

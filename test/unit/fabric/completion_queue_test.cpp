@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/log.h"
 #include "fabric/op_context.h"
+#include "log_lines.h"
 
 namespace railyard::fabric {
 namespace {
@@ -31,7 +31,6 @@ struct Script {
     std::size_t calls = 0;
 };
 Script script;
-std::vector<std::string> lines;
 
 ssize_t scripted_read(fid_cq*, void*, std::size_t) {
     ++script.calls;
@@ -79,27 +78,18 @@ class CompletionQueueTest : public testing::Test {
           real_(queue_.get()->ops),
           scripted_(*real_) {
         script = {};
-        lines.clear();
         scripted_.read = scripted_read;
         scripted_.readerr = scripted_readerr;
         scripted_.strerror = scripted_strerror;
         queue_.get()->ops = &scripted_;
-        log::set_sink([](log::Level, const char* line) { lines.emplace_back(line); });
     }
-    ~CompletionQueueTest() override {
-        log::set_sink(nullptr);
-        queue_.get()->ops = real_;
-    }
-
-    static long lines_with(const std::string& text) {
-        return std::count_if(lines.begin(), lines.end(),
-                             [&](const std::string& line) { return line.find(text) != std::string::npos; });
-    }
+    ~CompletionQueueTest() override { queue_.get()->ops = real_; }
 
     Domain domain_;
     CompletionQueue queue_;
     fi_ops_cq* real_;
     fi_ops_cq scripted_;
+    test::LogLines log_;
 };
 
 TEST_F(CompletionQueueTest, AnAnswerNeverSeenIsCountedSaidNowAndThenAndCalledBroken) {
@@ -112,8 +102,8 @@ TEST_F(CompletionQueueTest, AnAnswerNeverSeenIsCountedSaidNowAndThenAndCalledBro
         EXPECT_EQ(queue_.drain(64), 0u);
     EXPECT_TRUE(queue_.broken());
     EXPECT_EQ(script.calls, CompletionQueue::most_failures - 1 + 1000) << "it must not try again by itself";
-    EXPECT_EQ(lines_with("fi_cq_read: "), 10) << "1, 2, 4, ... 512 of 1007";
-    EXPECT_EQ(lines_with("is broken"), 1);
+    EXPECT_EQ(log_.count("fi_cq_read: "), 10) << "1, 2, 4, ... 512 of 1007";
+    EXPECT_EQ(log_.count("is broken"), 1);
 }
 
 TEST_F(CompletionQueueTest, OneOddAnswerAmongGoodOnesIsNoEnd) {
@@ -192,7 +182,7 @@ TEST_F(CompletionQueueTest, AnInterruptedReadIsNoFailure) {
     for (int i = 0; i < 100; ++i)
         queue_.drain(64);
     EXPECT_FALSE(queue_.broken());
-    EXPECT_TRUE(lines.empty());
+    EXPECT_EQ(log_.count(), 0);
 }
 
 }  // namespace

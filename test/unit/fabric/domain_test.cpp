@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/log.h"
+#include "log_lines.h"
 
 namespace railyard::fabric {
 namespace {
@@ -19,7 +19,6 @@ struct Script {
     std::size_t room = 0;
 };
 Script script;
-std::vector<std::string> lines;
 
 ssize_t scripted_read(fid_eq*, std::uint32_t* event, void*, std::size_t room, std::uint64_t) {
     ++script.reads;
@@ -43,15 +42,12 @@ class DomainEvents : public testing::Test {
           real_(domain_.event_queue()->ops),
           scripted_(*real_) {
         script = {};
-        lines.clear();
         scripted_.read = scripted_read;
         scripted_.readerr = scripted_readerr;
         domain_.event_queue()->ops = &scripted_;
         log::set_level(log::Level::info);
-        log::set_sink([](log::Level, const char* line) { lines.emplace_back(line); });
     }
     ~DomainEvents() override {
-        log::set_sink(nullptr);
         log::set_level(log::Level::warn);
         domain_.event_queue()->ops = real_;
     }
@@ -59,6 +55,7 @@ class DomainEvents : public testing::Test {
     Domain domain_;
     fi_ops_eq* real_;
     fi_ops_eq scripted_;
+    test::LogLines log_;
 };
 
 TEST_F(DomainEvents, UnknownEventsWithoutEndTakeABoundedRoundAndFewLines) {
@@ -66,7 +63,7 @@ TEST_F(DomainEvents, UnknownEventsWithoutEndTakeABoundedRoundAndFewLines) {
     for (int i = 0; i < 128; ++i)
         EXPECT_TRUE(domain_.drain_events());
     EXPECT_EQ(script.reads, 128u * Domain::events_per_drain);
-    EXPECT_EQ(lines.size(), 11u) << "1, 2, 4, ... 1024 of 1024";
+    EXPECT_EQ(log_.count(), 11) << "1, 2, 4, ... 1024 of 1024";
     EXPECT_EQ(domain_.event_errors(), 0u);
     EXPECT_GE(script.room, sizeof(fi_eq_cm_entry) + 256) << "what does not fit stays at the head";
 }
@@ -77,7 +74,7 @@ TEST_F(DomainEvents, ErrorsAreCountedForTheOwner) {
         EXPECT_TRUE(domain_.drain_events());
     EXPECT_EQ(script.reads, 16u * Domain::events_per_drain);
     EXPECT_EQ(domain_.event_errors(), 16u * Domain::events_per_drain);
-    EXPECT_EQ(lines.size(), 8u);
+    EXPECT_EQ(log_.count(), 8);
 }
 
 TEST_F(DomainEvents, AnErrorThatCannotBeReadEndsTheRound) {
@@ -96,7 +93,7 @@ TEST_F(DomainEvents, AnAnswerNeverSeenEndsTheRoundAndIsSaidNowAndThen) {
     for (int i = 0; i < 100; ++i)
         EXPECT_FALSE(domain_.drain_events());
     EXPECT_EQ(script.reads, 100u);
-    EXPECT_EQ(lines.size(), 7u) << "1, 2, 4, ... 64 of 100";
+    EXPECT_EQ(log_.count(), 7) << "1, 2, 4, ... 64 of 100";
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "common/log.h"
+#include "log_lines.h"
 #include "unit/topology/topologies.h"
 
 namespace railyard {
@@ -63,20 +63,16 @@ TEST(GpuRails, ItsNodeIsTheTopologys) {
     EXPECT_EQ(p5.node_of_gpu("0000:01:00.0"), topology::unknown_numa);
 }
 
-std::string logged;
-
 TEST(GpuRails, AreAllWithALineInTheLogForAnUnknownGpu) {
     const Rails p5("p5.48xl");
     const RailPlacement placement = p5.place();
-    logged.clear();
     log::set_level(log::Level::info);
-    log::set_sink([](log::Level, const char* line) { logged += line; });
+    const test::LogLines log;
     EXPECT_EQ(placement.for_gpu("0000:53:00.0").size(), 4u);
-    EXPECT_EQ(logged, "");
+    EXPECT_EQ(log.count(), 0);
     EXPECT_EQ(placement.for_gpu("0000:01:00.0"), rail_range(32));
-    log::set_sink(nullptr);
     log::set_level(log::Level::warn);
-    EXPECT_NE(logged.find("0000:01:00.0"), std::string::npos) << logged;
+    EXPECT_TRUE(log.contain("0000:01:00.0"));
     EXPECT_THROW(static_cast<void>(placement.for_gpu("GPU-0")), Error);
 }
 

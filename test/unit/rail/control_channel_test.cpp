@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/log.h"
+#include "log_lines.h"
 #include "rail/rail.h"
 
 namespace railyard {
@@ -319,19 +319,16 @@ TEST_F(ControlChannelTest, ReceiveBuffersThatWereNotTakenAreOfferedAgain) {
 }
 
 TEST_F(ControlChannelTest, AProviderThatTakesNoReceiveBufferIsAskedNowAndThenOnly) {
-    std::vector<std::string> lines;
-    static std::vector<std::string>* target = &lines;
-    log::set_sink([](log::Level, const char* line) { target->emplace_back(line); });
+    const test::LogLines log;
     script.receives_otherwise = -FI_ENOMEM;
     const auto channel = open();
     EXPECT_EQ(channel->receives_missing(), ControlChannel::receive_slots);
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
     while (std::chrono::steady_clock::now() < end)
         channel->post_pending();
-    log::set_sink(nullptr);
     EXPECT_GT(script.receive_posts, ControlChannel::receive_slots);
     EXPECT_LE(script.receive_posts, ControlChannel::receive_slots + 50) << "one try in 10 ms, or so";
-    EXPECT_LE(lines.size(), 7u);
+    EXPECT_LE(log.count(), 7);
     script.receives_otherwise = 0;
     ASSERT_TRUE(pass_until(*channel, [&] { return channel->receives_missing() == 0; }));
     EXPECT_EQ(script.buffers.size(), ControlChannel::receive_slots);

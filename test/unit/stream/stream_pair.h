@@ -5,8 +5,8 @@
 
 #include <stdexcept>
 
-#include "common/log.h"
 #include "conformance/engine_pair.h"
+#include "log_lines.h"
 #include "on_fake_driver.h"
 #include "program_stream.h"
 #include "stream/stream_transfers.h"
@@ -75,24 +75,5 @@ class OnStreams : public cuda::OnFakeDriver, public testing::WithParamInterface<
 inline std::string mode_name(const testing::TestParamInfo<bool>& info) {
     return info.param ? "thread" : "inline";
 }
-
-/// Collects the log's lines for as long as it lives; one at a time.
-class LogLines {
-  public:
-    LogLines() {
-        text().clear();
-        log::set_sink([](log::Level, const char* line) { text() += std::string(line) + "\n"; });
-    }
-    ~LogLines() { log::set_sink(nullptr); }
-    [[nodiscard]] static bool contain(const std::string& part) {
-        return text().find(part) != std::string::npos;
-    }
-
-  private:
-    static std::string& text() {
-        static std::string lines;
-        return lines;
-    }
-};
 
 }  // namespace railyard::test
