@@ -28,6 +28,12 @@ class AddressList {
         const std::uint32_t end = ends_.at(index), begin = index == 0 ? 0 : ends_[index - 1];
         return std::string_view(bytes_).substr(begin, end - begin);
     }
+    [[nodiscard]] std::vector<std::string> unpacked() const {
+        std::vector<std::string> addresses;
+        for (std::size_t i = 0; i < size(); ++i)
+            addresses.emplace_back(at(i));
+        return addresses;
+    }
     bool operator==(const std::vector<std::string>& addresses) const {
         std::size_t index = 0;
         return addresses.size() == size() &&

@@ -123,6 +123,9 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     /// A new one, or the stranger that has introduced itself so.
     std::shared_ptr<Peer> peer_of(const ConnectionInfo& info);
     void forget_stranger(const Peer& old);
+    /// A stranger that did not answer, and that nobody looks after any more, is met afresh when it asks
+    /// again.
+    void renew_stranger(const Peer& old);
     void handle_rail_changes() noexcept;
 
     // engine_serving.cpp
@@ -180,10 +183,12 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::atomic<bool> watching_{false};
     std::uint64_t next_unanswered_look_ = 0;            ///< ns; of who has set watching_
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< the same
-    std::vector<PeerEndpoint*> to_probe_;               ///< the same
-    RailPace pace_;                                     ///< the same
-    std::vector<RailPace::Look> looks_;                 ///< the same
-    std::unique_ptr<StatsFile> stats_file_;             ///< the same; nullptr: nobody wants it
+    std::vector<std::shared_ptr<Peer>>
+        unlisted_peers_;  ///< the same; those that are in no table, and have transfers in flight
+    std::vector<PeerEndpoint*> to_probe_;    ///< the same
+    RailPace pace_;                          ///< the same
+    std::vector<RailPace::Look> looks_;      ///< the same
+    std::unique_ptr<StatsFile> stats_file_;  ///< the same; nullptr: nobody wants it
     Mutex spare_pings_mutex_;
     std::vector<std::unique_ptr<OwnMessage>> spare_pings_ ABSL_GUARDED_BY(spare_pings_mutex_);
     MpscList<OutMessage> undelivered_;

@@ -109,6 +109,13 @@ void Engine::Impl::forget_stranger(const Peer& old) {
     gone = strangers_.remove(old.nonce());
 }
 
+void Engine::Impl::renew_stranger(const Peer& old) {
+    std::shared_ptr<Peer> renewed = old.anew();  // then the old one, which is destroyed without the lock
+    const MutexLock lock(strangers_mutex_);
+    std::shared_ptr<Peer>* const known = strangers_.find(old.nonce());
+    if (known && known->get() == &old) known->swap(renewed);
+}
+
 /// What peers were told of our senders may be out of date.
 void Engine::Impl::handle_rail_changes() noexcept {
     const std::uint32_t changes = rails_->changes();

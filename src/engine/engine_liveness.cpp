@@ -105,6 +105,9 @@ void Engine::Impl::watch() noexcept {
     std::uint64_t next = now + calm_watch_ns;
     next_watch_.store(next, std::memory_order_relaxed);  // what happens from here on brings it forward
     try {
+        peers_.list(watched_peers_);
+        for (const std::shared_ptr<Peer>& peer : watched_peers_)
+            peer->watched.listed_at = now;
         if (look_at_transfers(now)) {
             next = now + watch_ns;
             look_at_rails(now);
@@ -112,14 +115,18 @@ void Engine::Impl::watch() noexcept {
             pace_.pause();
         }
         if (now >= next_unanswered_look_) look_for_unanswered(now);
-        peers_.list(watched_peers_);
         for (const std::shared_ptr<Peer>& peer : watched_peers_)
             next = std::min(next, look_after(peer, now));
+        for (const std::shared_ptr<Peer>& peer : unlisted_peers_) {
+            next = std::min(next, look_after(peer, now));
+            if (peer->state() == PeerState::gone && !peer->gone()) renew_stranger(*peer);
+        }
         if (stats_file_ && stats_file_->due(now)) write_stats(now);
-        watched_peers_.clear();
     } catch (const std::exception& error) {
         RAILYARD_LOG(warn, agent().c_str(), "peers could not be looked after: %s", error.what());
     }
+    watched_peers_.clear();
+    unlisted_peers_.clear();
     std::uint64_t expected = now + calm_watch_ns;
     next_watch_.compare_exchange_strong(expected, next, std::memory_order_relaxed);
     watching_.store(false, std::memory_order_release);
@@ -168,7 +175,7 @@ void Engine::Impl::write_stats(std::uint64_t now) {
     stats_file_->write(report, now);
 }
 
-/// True while any is in flight.
+/// True while any is in flight. Adds to unlisted_peers_.
 bool Engine::Impl::look_at_transfers(std::uint64_t now) {
     const std::uint64_t limit = config_.params.xfer_timeout_ms * 1'000'000;
     bool any = false;
@@ -185,9 +192,9 @@ bool Engine::Impl::look_at_transfers(std::uint64_t now) {
         }
         any = true;
         const std::uint32_t left = transfer.parts_left();
-        const bool gone = transfer.peer->gone();  // nobody looks after it any more
-        if (left != transfer.seen_left || posted != transfer.seen_posted || (!watched.was_in_flight && !gone))
+        if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight)
             watched.moved_at = transfer.moved_at = now;
+        if (std::exchange(watched.listed_at, now) != now) unlisted_peers_.push_back(transfer.peer);
         watched.stuck_since =
             watched.in_flight ? std::min(watched.stuck_since, transfer.moved_at) : transfer.moved_at;
         watched.in_flight = true;
@@ -200,10 +207,6 @@ bool Engine::Impl::look_at_transfers(std::uint64_t now) {
             transfer.end_early(Status::canceled);
             transfer.interrupt();
         }
-        if (gone && now - transfer.moved_at > config_.params.peer_timeout_ms * 1'000'000) {
-            transfer.interrupt();
-            transfer.moved_at = now;  // where it cannot be interrupted, not again at once
-        }
     });
     return any;
 }
@@ -213,12 +216,17 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         RAILYARD_LOG(warn, peer->agent().c_str(), "its process has ended");
         transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
     }
-    if (peer->gone()) return UINT64_MAX;
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
     const std::uint64_t keepalive = config_.params.keepalive_ms * 1'000'000;
     const bool in_flight = std::exchange(peer->watched.in_flight, false);
     peer->watched.was_in_flight = in_flight;
     const bool silent = in_flight && now - peer->watched.moved_at > patience;
+    if (peer->gone()) {
+        if (!silent) return UINT64_MAX;
+        peer->watched.moved_at = now;  // where it cannot be interrupted, not again at once
+        end_transfers_to(*peer, true);
+        return UINT64_MAX;
+    }
     if (silent) {
         RAILYARD_LOG(warn, peer->agent().c_str(), "nothing has got on for %llu ms: given up",
                      static_cast<unsigned long long>(config_.params.peer_timeout_ms));

@@ -29,6 +29,13 @@ Peer::Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails
       needs_introduction_(rails->needs_introduction()),
       process_(info.rails.empty() ? std::string_view() : info.rails.front()) {}
 
+std::shared_ptr<Peer> Peer::anew() const {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
+    return std::make_shared<Peer>(ConnectionInfo{agent_, nonce_, rails->provider(), addresses_.unpacked()},
+                                  rails);
+}
+
 Peer::~Peer() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;

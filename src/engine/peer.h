@@ -72,6 +72,9 @@ class Peer {
         return addresses_ == addresses;
     }
 
+    /// The same instance, of which nothing has been learned yet.
+    [[nodiscard]] std::shared_ptr<Peer> anew() const;
+
     /// The peer's rail as our rail of the pair addresses it, resolved on first use. Stays where it is for the
     /// peer's life. Throws Error.
     PeerEndpoint& resolve(RailPair pair);
@@ -149,6 +152,7 @@ class Peer {
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed
     /// Of the engine's watch, which runs once at a time.
     struct {
+        std::uint64_t listed_at = 0;    ///< ns; the last look that has it among those to look after
         std::uint64_t moved_at = 0;     ///< ns; when a transfer in flight last got on
         std::uint64_t stuck_since = 0;  ///< ns; when the one that has not for longest did
         bool in_flight = false;
