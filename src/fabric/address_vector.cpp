@@ -8,20 +8,8 @@
 namespace railyard::fabric {
 namespace {
 
-/// Longer than any provider's.
-constexpr std::size_t longest = 256;
-
 std::uint32_t hash_of(std::string_view address) noexcept {
     return static_cast<std::uint32_t>(std::hash<std::string_view>{}(address));
-}
-
-/// As the provider has it.
-std::string lookup(fid_av* vector, fi_addr_t handle) {
-    std::string address(longest, '\0');
-    std::size_t length = address.size();
-    if (fi_av_lookup(vector, handle, address.data(), &length) != 0) length = 0;
-    address.resize(std::min(length, address.size()));
-    return address;
 }
 
 }  // namespace
@@ -37,7 +25,7 @@ AddressVector::AddressVector(const Domain& domain) : domain_(domain) {
 fi_addr_t AddressVector::insert(std::string_view address) {
     const fi_info& info = domain_.info();
     const bool text = info.addr_format == FI_ADDR_STR;
-    const bool whole = text ? !address.empty() && address.back() == '\0' && address.size() <= longest
+    const bool whole = text ? !address.empty() && address.back() == '\0' && address.size() <= longest_address
                             : address.size() == info.src_addrlen;
     if (!whole) {
         throw Error(Status::mismatch, "peer address of " + std::to_string(address.size()) +
@@ -45,10 +33,11 @@ fi_addr_t AddressVector::insert(std::string_view address) {
                                           std::to_string(info.src_addrlen) +
                                           ": the peer's provider or address family differs");
     }
+    AddressRoom room;
     const std::uint32_t hash = hash_of(address);
     auto place = first_of(hash);
     for (; place != known_.end() && place->hash == hash; ++place) {
-        if (address_of(place->handle) != address) continue;
+        if (address_of(place->handle, room) != address) continue;
         ++place->users;
         return place->handle;
     }
@@ -61,7 +50,7 @@ fi_addr_t AddressVector::insert(std::string_view address) {
             throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
                                                        domain_.rail() + ": the peer may have ended");
         }
-        if (lookup(vector_.get(), handle) != address) translated_.emplace(handle, address);
+        if (address_of(handle, room) != address) translated_.emplace(handle, address);
     } catch (...) {
         known_.erase(place);
         if (handle != FI_ADDR_NOTAVAIL && !domain_.caps().keeps_addresses)
@@ -73,9 +62,13 @@ fi_addr_t AddressVector::insert(std::string_view address) {
 }
 
 void AddressVector::remove(fi_addr_t handle) noexcept {
-    const auto found = std::find_if(known_.begin(), known_.end(),
-                                    [handle](const Known& known) { return known.handle == handle; });
-    if (found == known_.end() || --found->users > 0 || domain_.caps().keeps_addresses) return;
+    AddressRoom room;
+    const std::uint32_t hash = hash_of(address_of(handle, room));
+    auto found = first_of(hash);
+    while (found != known_.end() && found->hash == hash && found->handle != handle)
+        ++found;
+    if (found == known_.end() || found->hash != hash || --found->users > 0 || domain_.caps().keeps_addresses)
+        return;
     known_.erase(found);
     translated_.erase(handle);
     const int rc = fi_av_remove(vector_.get(), &handle, 1, 0);
@@ -84,8 +77,9 @@ void AddressVector::remove(fi_addr_t handle) noexcept {
 
 std::vector<std::string> AddressVector::addresses() const {
     std::vector<std::string> all;
+    AddressRoom room;
     for (const Known& known : known_)
-        all.push_back(address_of(known.handle));
+        all.emplace_back(address_of(known.handle, room));
     return all;
 }
 
@@ -94,9 +88,12 @@ AddressVector::Entries::iterator AddressVector::first_of(std::uint32_t hash) noe
                             [](const Known& known, std::uint32_t wanted) { return known.hash < wanted; });
 }
 
-std::string AddressVector::address_of(fi_addr_t handle) const {
+std::string_view AddressVector::address_of(fi_addr_t handle, AddressRoom& room) const noexcept {
     const auto translated = translated_.find(handle);
-    return translated != translated_.end() ? translated->second : lookup(vector_.get(), handle);
+    if (translated != translated_.end()) return translated->second;
+    std::size_t length = room.size();
+    if (fi_av_lookup(vector_.get(), handle, room.data(), &length) != 0) return {};
+    return {room.data(), std::min(length, room.size())};
 }
 
 }  // namespace railyard::fabric

@@ -3,6 +3,7 @@
 
 #include <rdma/fi_domain.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -31,6 +32,9 @@ class AddressVector {
     [[nodiscard]] fid_av* get() const noexcept { return vector_.get(); }
 
   private:
+    static constexpr std::size_t longest_address = 256;  ///< longer than any provider's
+    using AddressRoom = std::array<char, longest_address>;
+
     /// Providers differ in what a second insertion of an address gives; efa gives the same handle, which one
     /// removal then ends for both. So each address is inserted once, and counted here. Thousands of peers
     /// have tens each, so the provider's copy of the bytes is the only one.
@@ -41,8 +45,8 @@ class AddressVector {
     };
     using Entries = std::vector<Known>;
     Entries::iterator first_of(std::uint32_t hash) noexcept;
-    /// The raw address as it was inserted.
-    [[nodiscard]] std::string address_of(fi_addr_t handle) const;
+    /// The raw address as it was inserted; in `room`, where only the provider has it.
+    [[nodiscard]] std::string_view address_of(fi_addr_t handle, AddressRoom& room) const noexcept;
 
     const Domain& domain_;
     Entries known_;  // by hash

@@ -227,6 +227,20 @@ TEST_F(HostileTest, AnInstanceKeepsTheRailsOfItsFirstHello) {
     expect_unanswered();
 }
 
+TEST_F(HostileTest, ALoadedInstanceKeepsTheRailsThatItWasLoadedWith) {
+    ConnectionInfo loaded = stranger_.info();
+    loaded.agent = "loaded";
+    loaded.nonce = 0x8888;
+    victim_->load_connection_info("loaded", encode(loaded));
+    stranger_.say(MessageKind::hello, "loaded", loaded.nonce,
+                  encode(Introduction{loaded, introduced({{0, 0}})}));
+    EXPECT_EQ(stranger_.answers().size(), 1u);
+    std::reverse(loaded.rails.begin(), loaded.rails.end());
+    stranger_.say(MessageKind::hello, "loaded", loaded.nonce,
+                  encode(Introduction{loaded, introduced({{0, 0}})}));
+    expect_unanswered();
+}
+
 TEST_F(HostileTest, FuzzedMessagesAreNeitherAnsweredNorHarmful) {
     log::set_level(log::Level::off);
     std::mt19937 random(9);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "failing_new.h"
 
 namespace railyard::fabric {
 namespace {
@@ -126,6 +127,26 @@ TEST_F(AddressVectorTest, WhatTheProviderRefusesIsNotKnown) {
     EXPECT_TRUE(vector_.addresses().empty());
     counted.refuse = false;
     EXPECT_NO_THROW(static_cast<void>(vector_.insert(address(1))));
+}
+
+TEST_F(AddressVectorTest, WhatThereIsNoMemoryForIsGivenBack) {
+    counted.translate = true;
+    static_cast<void>(vector_.insert(address(1)));
+    const std::string second = address(2);
+    int failures = 0;
+    for (bool failed = true; failed; failures += failed ? 1 : 0) {
+        failed = false;
+        allocations_left = failures;
+        try {
+            static_cast<void>(vector_.insert(second));
+        } catch (const std::bad_alloc&) {
+            failed = true;
+        }
+        allocations_left = -1;
+        EXPECT_EQ(counted.inside, failed ? 1 : 2) << "allocation " << failures;
+        EXPECT_EQ(vector_.addresses().size(), failed ? 1u : 2u) << "allocation " << failures;
+    }
+    EXPECT_GE(failures, 2) << "room among the known, and the kept copy";
 }
 
 TEST_F(AddressVectorTest, AnAddressOfAnotherKindIsRefused) {
