@@ -10,6 +10,7 @@ import traceback
 
 import numpy
 from nixl_cu12 import nixl_agent, nixl_agent_config
+from stock_host_faults import case_killed_peer
 from stock_host_target import Remote, backend_params, make_agent, register, text
 
 LIMIT_S = 110
@@ -26,7 +27,8 @@ class Pair:
         self.remote = Remote("target", size, options, LIMIT_S)
         self.agent = make_agent("initiator", options)
         self.buffer, self.registration = register(self.agent, size, options)
-        metadata, self.remote_address, _ = self.remote.ask("describe")
+        self.addresses = {"initiator": self.buffer.ctypes.data}
+        metadata, self.addresses["target"], _ = self.remote.ask("describe")
         self.remote_metadata = metadata
         assert text(self.agent.add_remote_agent(metadata)) == "target"
         assert self.remote.ask("load", self.agent.get_agent_metadata()) == "initiator"
@@ -42,14 +44,15 @@ class Pair:
 
     def prepare(self, operation, local, remote, message=b"", agent="target"):
         """`local` and `remote`: lists of (offset or address, length)."""
-        base = self.buffer.ctypes.data
-        remote_base = base if agent == "initiator" else self.remote_address
+        base, remote_base = self.buffer.ctypes.data, self.addresses.get(agent, self.addresses["target"])
         mine = self.agent.get_xfer_descs([(base + at, length, 0) for at, length in local], "DRAM")
         theirs = self.agent.get_xfer_descs([(remote_base + at, length, 0) for at, length in remote], "DRAM")
         return self.agent.initialize_xfer(operation, mine, theirs, agent, message, backends=[self.backend])
 
     def finish(self, handle, message=b""):
-        state = self.agent.transfer(handle, message)
+        self.wait(handle, self.agent.transfer(handle, message))
+
+    def wait(self, handle, state):
         limit = time.monotonic() + TRANSFER_LIMIT_S
         while state == "PROC":
             assert time.monotonic() < limit, "the transfer does not end"
@@ -170,12 +173,19 @@ def case_repost(pair):
 
 
 def case_release_in_flight(pair):
-    # Released operations may still land after a later transfer over another rail has ended, so they get a place of their own.
-    for _ in range(20):
-        handle = pair.prepare("WRITE", [(8 << 20, 4 << 20)], [(8 << 20, 4 << 20)])
+    """Nothing of what was released lands on what is written to the same place later, over one rail of several."""
+    large, small = 8 << 20, 64 << 10
+    pair.fill(0, large)
+    content = pair.fill(large, small)
+    for turn in range(20):
+        handle = pair.prepare("WRITE", [(0, large)], [(0, large)])
+        place = large * (turn + 1) // 20 - small
+        later = pair.prepare("WRITE", [(large, small)], [(place, small)])
         pair.agent.transfer(handle)
         handle.release()
-    case_write_without_notification(pair)
+        pair.finish(later)
+        assert pair.remote.ask("get", place, small) == content, f"other bytes after release {turn}"
+        later.release()
 
 
 def case_plugin_params(pair):
@@ -188,7 +198,7 @@ def case_plugin_params(pair):
 
 
 def case_bad_descriptors(pair):
-    base, far = pair.buffer.ctypes.data, pair.remote_address
+    base, far = pair.buffer.ctypes.data, pair.addresses["target"]
     wrapping = (1 << 64) - 11
 
     def attempt(local, remote):
@@ -290,7 +300,7 @@ def figure_post(pair):
     rows[:, 0] = order + numpy.uint64(pair.buffer.ctypes.data)
     mine = pair.agent.get_xfer_descs(rows, "DRAM")
     rows = rows.copy()
-    rows[:, 0] = order + numpy.uint64(pair.remote_address)
+    rows[:, 0] = order + numpy.uint64(pair.addresses["target"])
     theirs = pair.agent.get_xfer_descs(rows, "DRAM")
     handle = pair.agent.initialize_xfer("WRITE", mine, theirs, "target", b"", backends=[pair.backend])
     content = pair.fill(0, count * length)
@@ -313,7 +323,7 @@ def figure_post(pair):
 CASES = [case_write, case_write_without_notification, case_read, case_many_descriptors, case_notifications,
          case_notifications_back, case_self, case_repost, case_release_in_flight, case_plugin_params,
          case_bad_descriptors, case_unknown_agent, case_vram_refused, case_query_memory, case_estimate,
-         case_bad_params, case_damaged_metadata]
+         case_bad_params, case_damaged_metadata, case_killed_peer]
 FIGURES = [figure_latency, figure_post]
 
 

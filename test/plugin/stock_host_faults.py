@@ -1,0 +1,104 @@
+"""Cases of the stock host test in which the other process is killed."""
+
+import os
+import pathlib
+import signal
+import time
+
+from stock_host_target import Remote, text
+
+REMOTE_LIMIT_S = 100
+END_LIMIT_S = 15  # peer_timeout_ms is 5 s, where nobody tells of the death; the machine may be slow
+LENGTH = 8 << 20
+
+
+class Victim:
+    """A process of its own whose agent the pair's first process knows."""
+
+    def __init__(self, pair):
+        self.pair = pair
+        self.remote = Remote("victim", LENGTH, pair.options, REMOTE_LIMIT_S)
+        self.remote.while_waiting = pair.remote.while_waiting
+        metadata, pair.addresses["victim"], _ = self.remote.ask("describe")
+        assert text(pair.agent.add_remote_agent(metadata)) == "victim"
+        assert self.remote.ask("load", pair.agent.get_agent_metadata()) == "initiator"
+
+    def write(self):
+        """Shows that transfers to it work."""
+        content = self.pair.fill(0, LENGTH)
+        self.pair.run("WRITE", [(0, LENGTH)], [(0, LENGTH)], agent="victim")
+        assert self.remote.ask("get", 0, LENGTH) == content
+
+    def stop(self):
+        os.kill(self.remote.process.pid, signal.SIGSTOP)
+        os.waitpid(self.remote.process.pid, os.WUNTRACED)
+
+    def kill(self):
+        self.remote.process.kill()
+        self.remote.process.join()
+
+    def clear(self):
+        self.kill()
+        for left in pathlib.Path("/dev/shm").glob(f"{self.remote.process.pid}:*"):
+            left.unlink(missing_ok=True)  # what shm leaves behind
+
+
+def outcome(call, *arguments):
+    """The state that the host returns for the call, or the name of the exception that it raises."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        return type(error).__name__
+
+
+def end_of(pair, handle, state, begin):
+    """How the transfer ends, and how many seconds after `begin`; one that had ended before its peer did is posted again."""
+    while state in ("PROC", "DONE"):
+        assert time.monotonic() - begin < END_LIMIT_S, f"still {state} after {END_LIMIT_S} s"
+        state = outcome(pair.agent.check_xfer_state if state == "PROC" else pair.agent.transfer, handle)
+    return state, time.monotonic() - begin
+
+
+def kill_under_transfers(pair, victim, stopped):
+    victim.write()
+    doomed = pair.prepare("WRITE", [(0, LENGTH)], [(0, LENGTH)], agent="victim")
+    content = pair.fill(LENGTH, 1 << 20)
+    healthy = pair.prepare("WRITE", [(LENGTH, 1 << 20)], [(0, 1 << 20)])
+    if stopped:
+        victim.stop()
+    state = pair.agent.transfer(doomed)
+    beside = pair.agent.transfer(healthy)
+    if stopped and pair.options.provider == "tcp":
+        assert state == "PROC", state
+    killed = time.monotonic()
+    victim.kill()
+    state, seconds = end_of(pair, doomed, state, killed)
+    print(f"a transfer to a killed peer: {state} after {seconds:.2f} s", flush=True)
+    assert state == "nixlRemoteDisconnectError", state
+    pair.wait(healthy, beside)
+    assert pair.remote.ask("get", 0, 1 << 20) == content
+    state, _ = end_of(pair, doomed, outcome(pair.agent.transfer, doomed), time.monotonic())
+    assert state == "nixlRemoteDisconnectError", f"posted again: {state}"
+    doomed.release()
+    healthy.release()
+    content = pair.fill(0, LENGTH)
+    pair.run("WRITE", [(0, LENGTH)], [(0, LENGTH)])
+    assert pair.remote.ask("get", 0, LENGTH) == content
+    pair.agent.remove_remote_agent("victim")
+
+
+def case_killed_peer(pair):
+    """Once with the transfer certainly under way, where the provider needs the target for it, and once as it comes.
+
+    Each victim has the name of the one before it, and so has the last, which lives.
+    """
+    for stopped in (True, False):
+        victim = Victim(pair)
+        try:
+            kill_under_transfers(pair, victim, stopped)
+        finally:
+            victim.clear()
+    again = Victim(pair)
+    again.write()
+    pair.agent.remove_remote_agent("victim")
+    again.remote.close()
