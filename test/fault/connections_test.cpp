@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <sys/statvfs.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <iterator>
 
@@ -21,7 +22,7 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 constexpr int cycles = sanitized ? 300 : 10'000;
-constexpr std::size_t most_peers = sanitized ? 50 : 1000;
+constexpr std::size_t wanted_peers = 1000, most_peers = sanitized ? 50 : wanted_peers;
 
 std::size_t heap_bytes() {
     const struct mallinfo2 info = mallinfo2();
@@ -140,11 +141,21 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, ComeAndGo,
                                          Fabric{"tcp", 2, false}),
                          fabric_name);
 
-/// As many as there is shared memory for: a simulated endpoint takes 300 KB of it.
+/// As many as there is shared memory for: a simulated endpoint takes 300 KB of it. Says why they are fewer.
 std::size_t peers_here() {
     struct statvfs room {};
     statvfs("/dev/shm", &room);
-    return std::min<std::size_t>(most_peers, room.f_bavail * room.f_frsize / (1 << 20));
+    const std::size_t free_mib = room.f_bavail * room.f_frsize / (1 << 20);
+    const std::size_t count = std::min(most_peers, free_mib);
+    if (count < wanted_peers) {
+        std::fprintf(stderr, "ManyPeers: %zu peers, not %zu: ", count, wanted_peers);
+        if (count < most_peers) {
+            std::fprintf(stderr, "/dev/shm has %zu MiB free, and 1 MiB is reckoned for each\n", free_mib);
+        } else {
+            std::fprintf(stderr, "a sanitizer needs room of its own\n");
+        }
+    }
+    return count;
 }
 
 /// One engine, its peers, and a handle to each.
