@@ -320,10 +320,11 @@ def figure_post(pair):
           f"{max(posts):.2f} ms; whole transfer {statistics.median(totals):.1f} ms")
 
 
+# After case_vram_refused nobody can load the agent's metadata (docs/gotchas.md): what needs that comes before.
 CASES = [case_write, case_write_without_notification, case_read, case_many_descriptors, case_notifications,
-         case_notifications_back, case_self, case_repost, case_release_in_flight, case_plugin_params,
+         case_notifications_back, case_self, case_repost, case_release_in_flight, case_killed_peer, case_plugin_params,
          case_bad_descriptors, case_unknown_agent, case_vram_refused, case_query_memory, case_estimate,
-         case_bad_params, case_damaged_metadata, case_killed_peer]
+         case_bad_params, case_damaged_metadata]
 FIGURES = [figure_latency, figure_post]
 
 
