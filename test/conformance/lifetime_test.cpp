@@ -62,7 +62,7 @@ TEST_P(LifetimeTest, NothingOfAHandleReleasedInFlightLandsLater) {
         ASSERT_NE(setup.pair.a->post(*whole), Status::backend);
         setup.pair.a->release(whole);
         EXPECT_EQ(setup.pair.run(*later), Status::ok);  // over one rail; the rest would come over others
-        for (int pass = 0; pass < 1000; ++pass) {
+        for (int pass = 0; pass < 300; ++pass) {
             setup.pair.a->progress();
             setup.pair.b->progress();
         }
