@@ -53,6 +53,30 @@ class PeerFaults : public testing::TestWithParam<Fabric>, protected Initiator {
 /// What holds over shm, too, where a peer that only hangs cannot be given up.
 class KilledPeers : public PeerFaults {};
 
+/// Peers whose processes go on, and whose NICs are cut off.
+class CutOffPeers : public PeerFaults {
+  protected:
+    /// With `write` in flight nothing passes; whatever `end` then does to it, it changes none of the target's
+    /// bytes any more, also when all is well again.
+    void cut_off_under(Transfer& write, FarSide& peer, const std::function<void()>& end) {
+        ASSERT_EQ(run(write), Status::ok);
+        fill_pattern(peer.near->bytes, 4);  // what lands now shows
+        cluster().set("timeout_ms=20000");
+        cluster().set("link=down");
+        end();
+        const std::uint32_t bytes = peer.process->checksum(0);
+        cluster().reset();
+        drive(milliseconds(300));
+        EXPECT_EQ(peer.process->checksum(0), bytes) << "written to afterwards";
+        Transfer* next = peer.prepare(Operation::write, size);
+        Status status = Status::remote_disconnect;
+        EXPECT_TRUE(until([&] { return (status = run(*next)) != Status::remote_disconnect; }))
+            << "never taken back";
+        EXPECT_EQ(status, Status::ok);
+        EXPECT_TRUE(peer.same_bytes());
+    }
+};
+
 TEST_P(KilledPeers, AKilledPeerEndsItsTransfersInFlightAndNobodyElses) {
     cluster().set("timeout_ms=200");
     start();
@@ -180,11 +204,46 @@ TEST_P(PeerFaults, AReleasedTransferTouchesNothingAfterwards) {
     });
 }
 
+TEST_P(CutOffPeers, AWritePastItsTimeEndsAndChangesNothingAfterwards) {
+    start({{"xfer_timeout_ms", "300"}, {"connect_timeout_ms", "20000"}});
+    const auto peer = target("beta");
+    Transfer* write = peer->prepare(Operation::write, size);
+    cut_off_under(*write, *peer, [&] { EXPECT_EQ(run(*write), Status::canceled); });
+}
+
+TEST_P(CutOffPeers, AReleasedWriteChangesNothingAfterwards) {
+    start({{"connect_timeout_ms", "20000"}});
+    const auto peer = target("beta");
+    Transfer* write = peer->prepare(Operation::write, size);
+    cut_off_under(*write, *peer, [&] {
+        ASSERT_EQ(engine_->post(*write), Status::in_progress);
+        peer->transfers.clear();
+        engine_->release(write);
+    });
+}
+
+TEST_P(PeerFaults, AStoppedPeerIsLoadedAndConnectedAtOnce) {
+    start();
+    FarSide peer(*engine_, GetParam(), "beta", 4096);
+    peer.process->send_signal(SIGSTOP);
+    const auto begin = Clock::now();
+    peer.meet();
+    engine_->connect("beta");
+    EXPECT_LT(Clock::now() - begin, milliseconds(3000)) << "waited for it";
+    peer.process->send_signal(SIGCONT);
+    EXPECT_EQ(run(*peer.prepare(Operation::write, 4096)), Status::ok);
+    EXPECT_TRUE(peer.same_bytes());
+}
+
 const auto networks =
     testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 1, false}, Fabric{"tcp", 3, true},
                     Fabric{"efa-direct", 1, true}, Fabric{"efa-direct", 4, false}, Fabric{"efa", 2, true});
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults, networks, fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, CutOffPeers,
+                         testing::Values(Fabric{"efa-direct", 1, true}, Fabric{"efa-direct", 4, false},
+                                         Fabric{"efa", 2, true}),
+                         fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, KilledPeers, networks, fabric_name);
 INSTANTIATE_TEST_SUITE_P(SharedMemory, KilledPeers,
                          testing::Values(Fabric{"shm", 1, true}, Fabric{"shm", 2, false}), fabric_name);
