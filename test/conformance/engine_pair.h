@@ -120,6 +120,14 @@ inline Status run_alone(Engine& engine, Transfer& transfer,
     return status;
 }
 
+inline PeerReport report_of(const Engine& engine, const std::string& agent) {
+    for (const PeerReport& peer : engine.peers()) {
+        if (peer.agent == agent) return peer;
+    }
+    ADD_FAILURE() << agent << " is not known";
+    return {};
+}
+
 /// `call` must throw Error of this status, with `word` in its text.
 template <class Call>
 inline void expect_error(Status status, const std::string& word, Call call) {

@@ -64,13 +64,7 @@ class Initiator {
     void drive(milliseconds time) {
         until([] { return false; }, time);
     }
-    PeerReport report_of(const std::string& agent) {
-        for (const PeerReport& peer : engine_->peers()) {
-            if (peer.agent == agent) return peer;
-        }
-        ADD_FAILURE() << agent << " is not known";
-        return {};
-    }
+    PeerReport report_of(const std::string& agent) { return test::report_of(*engine_, agent); }
     PeerState state_of(const std::string& agent) { return report_of(agent).state; }
 
     std::unique_ptr<Engine> engine_;

@@ -9,6 +9,7 @@
 #include "engine/live_report.h"
 #include "engine_pair.h"
 #include "simulated_machine.h"
+#include "state_log.h"
 
 namespace railyard::test {
 namespace {
@@ -194,6 +195,45 @@ TEST_P(Failover, AllRailsGoneIsAnErrorAndAfterwardsAllIsWell) {
     a_->release(transfer);
 }
 
+/// An answer that is lost with the link costs twice peer_timeout_ms on fabric efa.
+class PeerStates : public Failover {
+  protected:
+    PeerStates() : Failover(4, {{"peer_timeout_ms", "2000"}}) {}
+};
+
+TEST_P(PeerStates, APeerIsSuspectWhileOneOfItsLinksIsDown) {
+    const StateLog log;
+    warm_up();
+    Transfer* transfer = prepare();
+    const auto beta = [&] { return report_of(*a_, "beta"); };
+    const auto until = [&](PeerState wanted, bool with_failures) {
+        const auto reached = [&] { return beta().state == wanted && (beta().failed > 0) == with_failures; };
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        while (!reached() && std::chrono::steady_clock::now() < end) {
+            EXPECT_EQ(run(*transfer), Status::ok);
+            drive(milliseconds(20));
+        }
+        return reached();
+    };
+    EXPECT_TRUE(until(PeerState::ready, false)) << to_string(beta().state);
+    cluster().set("link=down", first_of_a);
+    EXPECT_TRUE(until(PeerState::suspect, true)) << to_string(beta().state);
+    drive(milliseconds(300));
+    EXPECT_EQ(beta().state, PeerState::suspect) << "forgotten while the link is down";
+    cluster().set("link=up", first_of_a);
+    EXPECT_TRUE(until(PeerState::ready, false)) << to_string(beta().state);
+    // On efa-direct a new sender has it connecting in between. Each change is told of once.
+    std::string before = "unknown";
+    for (const std::string& change : log.changes_of(beta())) {
+        const std::string was = ", was " + before;
+        EXPECT_TRUE(change.ends_with(was)) << change << was;
+        EXPECT_FALSE(change.starts_with(before)) << change;
+        before = change.substr(0, change.find(','));
+    }
+    EXPECT_EQ(before, "ready");
+    a_->release(transfer);
+}
+
 /// With a statistics file of alpha's.
 class Crawling : public Failover {
   protected:
@@ -202,32 +242,43 @@ class Crawling : public Failover {
     static std::string file() {
         return testing::TempDir() + "railyard-crawling-" + std::to_string(getpid()) + "-%a";
     }
-    /// Keeps all rails busy until alpha says so of its first rail, or for 40 s.
-    bool until_crawls(bool wanted) {
-        std::vector<Transfer*> transfers{prepare(), prepare()};
-        bool told = !wanted;
+    /// Keeps all rails busy until `over`; false after 40 s.
+    bool busy_until(const std::function<bool()>& over) {
+        std::vector<Transfer*> transfers{prepare(), prepare(), prepare(), prepare()};
+        bool done = false;
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(40);
-        while (told != wanted && std::chrono::steady_clock::now() < end) {
+        while (!done && std::chrono::steady_clock::now() < end) {
             for (Transfer* transfer : transfers)
                 static_cast<void>(a_->post(*transfer));
             for (Transfer* transfer : transfers)
                 EXPECT_EQ(wait(*transfer), Status::ok);
-            std::ifstream in(file().replace(file().find("%a"), 2, "alpha"));
-            const std::string text{std::istreambuf_iterator<char>(in), {}};
-            told = parse_live_report(text).rails.at(0).crawls != 0;
+            done = over();
         }
         for (Transfer* transfer : transfers)
             a_->release(transfer);
-        return told == wanted;
+        return done;
+    }
+    /// What alpha says of its first rail.
+    static bool crawls() {
+        std::ifstream in(file().replace(file().find("%a"), 2, "alpha"));
+        const std::string text{std::istreambuf_iterator<char>(in), {}};
+        return parse_live_report(text).rails.at(0).crawls != 0;
     }
 };
 
-TEST_P(Crawling, ARailThatCarriesFarLessThanTheOthersIsToldOf) {
+TEST_P(Crawling, ARailThatCarriesFarLessThanTheOthersIsToldOfAndGetsLess) {
     warm_up();
     cluster().set("rate_gbps=0.2", first_of_a);
-    EXPECT_TRUE(until_crawls(true));
+    EXPECT_TRUE(busy_until(crawls));
+    std::optional<Growth> first, second;
+    EXPECT_TRUE(busy_until([&] {
+        const bool less = first && 2 * first->value() < second->value();
+        first.emplace("bytes_out", first_of_a);
+        second.emplace("bytes_out", second_of_a);
+        return less;
+    })) << "of each transfer it carries as much as another one";
     calm();
-    EXPECT_TRUE(until_crawls(false));
+    EXPECT_TRUE(busy_until([] { return !crawls(); }));
     EXPECT_TRUE(target_->bytes == source_->bytes);
 }
 
@@ -261,6 +312,7 @@ std::string fabric_name(const testing::TestParamInfo<const char*>& fabric) {
     return std::string(fabric.param) == "efa" ? "efa" : "efa_direct";
 }
 INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa"), fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, PeerStates, testing::Values("efa-direct", "efa"), fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, LostAnswer, testing::Values("efa-direct", "efa"), fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, Crawling, testing::Values("efa-direct"), fabric_name);
 

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "engine/peer.h"
 #include "simulated_machine.h"
+#include "state_log.h"
 #include "stranger.h"
 
 namespace railyard::test {
@@ -66,6 +67,34 @@ TEST(Introductions, OneSideAloneHasToKnowTheOther) {
     std::fill(pair.target.bytes.begin(), pair.target.bytes.end(), std::uint8_t{0});
     EXPECT_EQ(pair.run(*transfer, false), Status::ok);
     EXPECT_TRUE(pair.target.bytes == pair.source->bytes);
+    pair.a->release(transfer);
+}
+
+TEST(Introductions, APeerIsConnectingUntilItHasSaidThatItKnowsUs) {
+    const StateLog log;
+    OneSided pair(
+        ParamMap{{"connect_timeout_ms", "60000"}, {"peer_timeout_ms", "600000"}, {"keepalive_ms", "0"}});
+    const auto state = [&] { return report_of(*pair.a, "beta").state; };
+    const auto drive = [&](milliseconds limit, bool target_too, std::optional<PeerState> until) {
+        const auto end = std::chrono::steady_clock::now() + limit;
+        while (state() != until && std::chrono::steady_clock::now() < end) {
+            pair.a->progress();
+            if (target_too) pair.b->progress();
+        }
+    };
+    EXPECT_EQ(state(), PeerState::unknown);
+    Transfer* transfer = pair.prepare();
+    ASSERT_EQ(pair.a->post(*transfer), Status::in_progress);
+    drive(milliseconds(20'000), false, PeerState::connecting);
+    drive(milliseconds(300), false, std::nullopt);
+    EXPECT_EQ(state(), PeerState::connecting) << to_string(state());
+    EXPECT_EQ(pair.finish(*transfer), Status::ok);
+    drive(milliseconds(20'000), true, PeerState::ready);
+    drive(milliseconds(600), true, std::nullopt);
+    EXPECT_EQ(state(), PeerState::ready) << to_string(state());
+    // Looked at many times, each change is told of once.
+    const std::vector<std::string> changes{"connecting, was unknown", "ready, was connecting"};
+    EXPECT_EQ(log.changes_of(report_of(*pair.a, "beta")), changes);
     pair.a->release(transfer);
 }
 
