@@ -96,8 +96,12 @@ TEST_P(LifetimeTest, DeregistrationWaitsForTransfersOrRefuses) {
     const Status posted = setup.pair.a->post(*setup.transfer);
     if (!GetParam().progress_thread && !may_write_alone(GetParam()) && posted == Status::in_progress) {
         // Nobody drives beta: the transfer cannot end, so the memory must stay.
+        const auto begin = std::chrono::steady_clock::now();
         expect_error(Status::not_allowed, "in flight",
                      [&] { setup.pair.a->deregister_memory(setup.source.region); });
+        const auto waited = std::chrono::steady_clock::now() - begin;
+        EXPECT_GE(waited, std::chrono::milliseconds(1000)) << "connect_timeout_ms";
+        EXPECT_LT(waited, std::chrono::milliseconds(6000));
         EXPECT_EQ(setup.pair.wait(*setup.transfer), Status::ok);
     } else if (!writes_alone(GetParam()) && posted == Status::in_progress) {
         EXPECT_EQ(setup.pair.wait(*setup.transfer), Status::ok);

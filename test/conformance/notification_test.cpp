@@ -9,6 +9,12 @@
 namespace railyard::test {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint32_t many = 5000;
+#else
+constexpr std::uint32_t many = 70'000;  // more than 16 bits count
+#endif
+
 class NotificationTest : public testing::TestWithParam<Fabric> {};
 
 std::string pattern_text(std::size_t size, std::uint32_t seed) {
@@ -149,6 +155,83 @@ TEST_P(NotificationTest, ManySendersAtOnceLoseAndDoubleNothing) {
                 EXPECT_EQ(seen.count(text(s, t, i)), 1u);
         }
     }
+}
+
+/// Small WRITEs over one rail, each with a notification.
+class Flood {
+  public:
+    Flood() {
+        for (std::size_t i = 0; i < 64; ++i) {
+            const LocalDescriptor from = source_.local(8 * i, 8);
+            const RemoteDescriptor to{target_.address() + 8 * i, 8, &remote_};
+            handles_.push_back(
+                {pair_.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt)});
+        }
+    }
+    ~Flood() {
+        for (const Handle& handle : handles_)
+            pair_.a->release(handle.transfer);
+    }
+    Flood(const Flood&) = delete;
+    Flood& operator=(const Flood&) = delete;
+
+    /// Until all have been sent and as many have arrived.
+    bool run() {
+        return pair_.until(
+            [&] {
+                for (Handle& handle : handles_)
+                    post_again(handle);
+                receive();
+                return arrived_ >= many && std::none_of(handles_.begin(), handles_.end(),
+                                                        [](const Handle& handle) { return handle.busy; });
+            },
+            std::chrono::seconds(60));
+    }
+    void drive(std::chrono::milliseconds time) {
+        pair_.until([] { return false; }, time);
+        receive();
+    }
+    [[nodiscard]] std::uint32_t arrived() const { return arrived_; }
+    [[nodiscard]] long lost() const { return std::count(seen_.begin(), seen_.end(), false); }
+
+  private:
+    struct Handle {
+        Transfer* transfer = nullptr;
+        bool busy = false;
+    };
+
+    void post_again(Handle& handle) {
+        Status status = handle.busy ? pair_.a->poll(*handle.transfer) : Status::ok;
+        EXPECT_TRUE(status == Status::ok || status == Status::in_progress) << to_string(status);
+        handle.busy = status == Status::in_progress;
+        if (handle.busy || posted_ == many) return;
+        const std::string message = std::to_string(posted_++);
+        status = pair_.a->post(*handle.transfer, &message);
+        EXPECT_TRUE(status == Status::ok || status == Status::in_progress) << to_string(status);
+        handle.busy = status == Status::in_progress;
+    }
+    void receive() {
+        std::vector<Notification> got;
+        pair_.b->take_notifications(got);
+        for (const Notification& notification : got)
+            seen_.at(std::stoul(notification.message)) = true;
+        arrived_ += static_cast<std::uint32_t>(got.size());
+    }
+
+    EnginePair pair_{Fabric{"tcp", 1, false}};
+    Buffer source_{*pair_.a, 512}, target_{*pair_.b, 512};
+    std::shared_ptr<RemoteRegion> remote_ = pair_.publish(target_);
+    std::vector<Handle> handles_;
+    std::vector<bool> seen_ = std::vector<bool>(many);
+    std::uint32_t posted_ = 0, arrived_ = 0;
+};
+
+TEST(ManyNotifications, OfOneRailAreKeptApart) {
+    Flood flood;
+    EXPECT_TRUE(flood.run()) << "only " << flood.arrived() << " arrived";
+    flood.drive(std::chrono::milliseconds(50));
+    EXPECT_EQ(flood.arrived(), many);
+    EXPECT_EQ(flood.lost(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, NotificationTest,

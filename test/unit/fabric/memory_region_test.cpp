@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "common/status.h"
@@ -71,6 +72,24 @@ TEST_F(MemoryRegionTest, OutOfLockedMemoryNamesTheLimitAndTheRemedy) {
         EXPECT_NE(text.find("rail"), std::string::npos) << text;
     }
     EXPECT_TRUE(make()) << "the domain is of no use after one failure";
+}
+
+TEST_F(MemoryRegionTest, ADeviceWithoutRoomIsNamedWithTheRemedy) {
+    for (const int answer : {-FI_ENOSPC, -FI_ENOKEY}) {
+        script.answers.assign(16, answer);  // a taken key is drawn anew so often
+        try {
+            make();
+            ADD_FAILURE() << "registered after " << answer;
+        } catch (const Error& error) {
+            const std::string text = error.what();
+            EXPECT_EQ(error.status(), Status::backend);
+            for (const std::string part :
+                 {"rail", fi_strerror(-answer), "4096 bytes", "register fewer or smaller ranges"})
+                EXPECT_NE(text.find(part), std::string::npos) << text << " lacks: " << part;
+        }
+        script.answers.clear();
+        EXPECT_TRUE(make()) << "the domain is of no use after one failure";
+    }
 }
 
 TEST_F(MemoryRegionTest, KeysAreDrawnAtRandomAndNeverTheAddress) {

@@ -109,13 +109,21 @@ TEST_F(FabricRailTest, AnErrorEndsItsTransferAndStopsTheRest) {
 }
 
 TEST_F(FabricRailTest, AFailingPostFailsItsTransferOnly) {
-    script.answers = {-FI_EINVAL};
-    Offer bad(rail_, 3, 1);
-    complete_all();
-    rail_.progress();
-    EXPECT_TRUE(bad.work.done());
-    EXPECT_EQ(bad.work.status(), Status::backend);
-    EXPECT_FALSE(rail_.has_work());
+    constexpr int never_seen = 98'765;  // of a library to come
+    for (const int error : {FI_EINVAL, never_seen}) {
+        script.answers = {-error};
+        Offer bad(rail_, 3, 1);
+        complete_all();
+        rail_.progress();
+        EXPECT_TRUE(bad.work.done()) << error;
+        EXPECT_EQ(bad.work.status(), Status::backend) << error;
+        EXPECT_FALSE(rail_.has_work()) << error;
+        Offer good(rail_, 3, 1);
+        complete_all();
+        rail_.progress();
+        EXPECT_TRUE(good.work.done()) << error;
+        EXPECT_EQ(good.work.status(), Status::ok) << error;
+    }
 }
 
 TEST_F(FabricRailTest, AnErrorWithoutContextIsSurvived) {
