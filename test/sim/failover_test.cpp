@@ -195,7 +195,7 @@ TEST_P(Failover, AllRailsGoneIsAnErrorAndAfterwardsAllIsWell) {
     a_->release(transfer);
 }
 
-/// An answer that is lost with the link costs twice peer_timeout_ms on fabric efa.
+/// On fabric efa a probe that failed holds up those behind it, for up to twice peer_timeout_ms.
 class PeerStates : public Failover {
   protected:
     PeerStates() : Failover(4, {{"peer_timeout_ms", "2000"}}) {}
