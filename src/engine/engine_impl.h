@@ -166,6 +166,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     /// Has the next pass look, whatever the time. Any thread.
     void watch_soon() noexcept;
     bool look_at_transfers(std::uint64_t now);
+    bool carry_out_again(Peer& peer);
     void look_for_unanswered(std::uint64_t now) noexcept;
     void end_transfers_to(Peer& peer, bool interrupt);
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);

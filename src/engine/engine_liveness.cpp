@@ -227,7 +227,8 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         end_transfers_to(*peer, true);
         return UINT64_MAX;
     }
-    if (silent) {
+    const bool lost = silent && peer->has_answered(now - patience / 2) && carry_out_again(*peer);
+    if (silent && !lost) {
         RAILYARD_LOG(warn, peer->agent().c_str(), "nothing has got on for %llu ms: given up",
                      static_cast<unsigned long long>(config_.params.peer_timeout_ms));
         peer->resolve_all();
@@ -262,6 +263,22 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
             ping(peer, *endpoint, ping_patience_ns);
     }
     return health.failed ? now + watch_ns : UINT64_MAX;
+}
+
+/// It answers all the while, so the answers to what is in flight have been lost. Once a round of each
+/// transfer.
+bool Engine::Impl::carry_out_again(Peer& peer) {
+    bool first = false;
+    transfers_.for_each([&](Transfer& transfer, bool in_flight) {
+        if (!in_flight || transfer.peer.get() != &peer) return;
+        first = std::exchange(transfer.renewed_post, transfer.seen_posted) != transfer.seen_posted || first;
+    });
+    if (!first || !peer.renew_senders()) return false;
+    RAILYARD_LOG(warn, peer.agent().c_str(),
+                 "answers, and nothing in flight has got on for %llu ms: carried out again",
+                 static_cast<unsigned long long>(config_.params.peer_timeout_ms));
+    peer.watched.moved_at = now_ns();
+    return true;
 }
 
 void Engine::Impl::end_transfers_to(Peer& peer, bool interrupt) {

@@ -136,6 +136,21 @@ bool Peer::has_failures() const {
                        [](const auto& endpoint) { return endpoint->path.failed(); });
 }
 
+bool Peer::has_answered(std::uint64_t since_ns) const {
+    const MutexLock lock(mutex_);
+    return std::any_of(resolved_.begin(), resolved_.end(),
+                       [&](const auto& endpoint) { return endpoint->answered_at > since_ns; });
+}
+
+bool Peer::renew_senders() {
+    const MutexLock lock(mutex_);
+    bool renewed = false;
+    for (const auto& endpoint : resolved_) {
+        renewed = endpoint->rail->request_renewal() || renewed;
+    }
+    return renewed;
+}
+
 void Peer::fail_all() {
     const MutexLock lock(mutex_);
     for (const auto& endpoint : resolved_) {
@@ -209,7 +224,14 @@ bool Peer::move_to(PeerState state) noexcept {
 bool Peer::choose_control_route() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return false;
-    for (const RailPair pair : pair_rails(rails->all(), all_)) {
+    std::vector<RailPair> pairs = pair_rails(rails->all(), all_);
+    {
+        // Those that it reaches us on, too: where it has more rails than we have, they are others.
+        const MutexLock lock(mutex_);
+        for (const Admitted& sender : admitted_)
+            pairs.push_back(sender.pair);
+    }
+    for (const RailPair pair : pairs) {
         PeerEndpoint& endpoint = resolve(pair);
         if (endpoint.path.failed()) continue;
         const MutexLock lock(mutex_);

@@ -135,6 +135,10 @@ class Peer {
     void compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<PeerEndpoint*>& to_probe);
     /// Some path has failed.
     [[nodiscard]] bool has_failures() const;
+    /// A probe was answered after `since_ns`.
+    [[nodiscard]] bool has_answered(std::uint64_t since_ns) const;
+    /// What is under way to it is carried out again. False: its rails cannot interrupt anything.
+    bool renew_senders();
     /// Nothing has come of anything that was sent to it.
     void fail_all();
     /// Its process has ended, where that can be seen: true once. What was under way to it has ended, too,

@@ -64,6 +64,7 @@ class Transfer : public Work {
     std::atomic<bool> started{false};      ///< handed to the rails, in this round
     std::uint32_t seen_left = UINT32_MAX;  ///< parts, when the engine's watch last looked
     std::uint64_t seen_posted = 0;         ///< ns; posted_at at that time
+    std::uint64_t renewed_post = 0;        ///< `posted_at` of what was carried out again for silence
     std::uint64_t moved_at = 0;            ///< ns; when the watch last saw it get on
     bool posted = false;
     bool measured = false;                    ///< this round is in the rate model already

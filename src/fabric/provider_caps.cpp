@@ -42,6 +42,8 @@ ProviderCaps provider_caps(const fi_info& info) {
 }
 
 Status classify_failure(bool is_efa, int error, int provider_error) noexcept {
+    // For longer than the provider tries.
+    if (receiver_not_ready(is_efa, error, provider_error)) return Status::remote_disconnect;
     if (is_efa) {
         // The device's "peer gone" family: unresponsive, aborted, unreachable, connection reset by a new
         // instance.

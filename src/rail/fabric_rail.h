@@ -56,7 +56,7 @@ class FabricRail final : public Rail {
     /// Has the endpoint that operations leave from replaced, in the next round: what is under way is carried
     /// out again, or ends where its transfer has been stopped, and touches no memory from then on. Any
     /// thread.
-    void request_renewal() noexcept override;
+    bool request_renewal() noexcept override;
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override;
     [[nodiscard]] int wait_fd() const noexcept override { return fabric_->queue.wait_fd(); }
 

@@ -80,8 +80,9 @@ bool FabricRail::settle_failures() noexcept {
     return place_returned();
 }
 
-void FabricRail::request_renewal() noexcept {
+bool FabricRail::request_renewal() noexcept {
     renewal_requested_.store(true, std::memory_order_release);
+    return fabric_->domain.caps().separate_sender;
 }
 
 void FabricRail::renew() noexcept {

@@ -96,8 +96,9 @@ class Rail {
         std::string address;
     };
     [[nodiscard]] virtual Sender sender() const { return {}; }
-    /// Has the sender replaced where there is one, which ends all that is under way. Any thread.
-    virtual void request_renewal() noexcept {}
+    /// Has the sender replaced where there is one, which ends all that is under way; false where there is
+    /// none. Any thread.
+    virtual bool request_renewal() noexcept { return false; }
     /// Of sender(); any thread, any time.
     [[nodiscard]] std::uint32_t sender_generation() const noexcept {
         return sender_generation_.load(std::memory_order_acquire);

@@ -185,6 +185,29 @@ TEST_F(Explained, ErrorsNeedAFaultThatReachesThem) {
     });
 }
 
+/// Two NICs of engine 0 reach the one of engine 1.
+TEST_F(Explained, ErrorsOfNicsNeedThemOnEveryPath) {
+    using Places = std::vector<std::pair<int, int>>;
+    const auto fails_after = [&](Fault fault, const Places& places) {
+        return [fault, places](Oracle& oracle) {
+            for (const auto& [engine, rail] : places)
+                oracle.nic_fault(fault, engine, rail);
+            oracle.begin_round(0);
+            oracle.end_round(0, Status::remote_disconnect);
+        };
+    };
+    for (const Fault fault : {Fault::error, Fault::not_ready, Fault::link, Fault::late, Fault::gone}) {
+        expect(Wrong::error, fails_after(fault, {{0, 0}}));
+        expect(Wrong::error, fails_after(fault, {{0, 1}, {2, 0}}));
+        expect(Wrong::none, fails_after(fault, {{0, 0}, {0, 1}}));
+        expect(Wrong::none, fails_after(fault, {{1, 0}}));
+    }
+    expect(Wrong::none, fails_after(Fault::refused, {{0, 0}}));
+    schedule.engines[1].rails = 2;
+    expect(Wrong::error, fails_after(Fault::link, {{1, 0}}));
+    expect(Wrong::none, fails_after(Fault::link, {{1, 0}, {0, 1}}));
+}
+
 TEST_F(Explained, NothingLandsOnceItsEndIsTold) {
     expect(Wrong::late_write, [](Oracle& oracle) {
         oracle.fault_begins(Fault::restart, 1);

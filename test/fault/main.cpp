@@ -106,6 +106,11 @@ int play_many(const Options& options) {
         if (options.shrink) show_shrunk(schedule, verdict, options);
         if (static_cast<int>(failed.size()) >= options.most_failures) break;
     }
+    if (arena.counts().seeds < options.seeds) {
+        std::printf("ended early: %llu of %llu seeds\n",
+                    static_cast<unsigned long long>(arena.counts().seeds),
+                    static_cast<unsigned long long>(options.seeds));
+    }
     for (const std::uint64_t seed : failed)
         std::printf("failed: test/fault/campaign --seed %llu\n", static_cast<unsigned long long>(seed));
     std::printf("%s\n", to_text(arena.counts(), seconds_since(begin)).c_str());

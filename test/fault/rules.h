@@ -14,7 +14,8 @@ enum class Fault : std::uint8_t {
     rate,        ///< a NIC crawls
     delay,       ///< latency and jitter
     shuffle,     ///< out of order
-    error,       ///< operations end with an error
+    error,       ///< operations end with an error: nobody answers
+    refused,     ///< the same, and the error is that the other side refuses them
     not_ready,   ///< messages find no receive buffer
     link,        ///< nothing passes on a NIC for some steps
     late,        ///< operations report an error and land all the same
@@ -29,7 +30,7 @@ inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::count
 
 enum class Errors : std::uint8_t {
     never,
-    without_rail,  ///< only when faults covered all NICs of one of the two engines
+    without_path,  ///< only when faults covered, of each pair of NICs between the two engines, one or both
     allowed,
 };
 
@@ -48,11 +49,12 @@ inline constexpr std::array<Rule, fault_count> rules = {{
     /* delay */ {.errors = Errors::never},
     /* shuffle */ {.errors = Errors::never},
     // A peer that was gone is back after a probe.
-    /* error */ {.errors = Errors::allowed, .lasting = true, .late_emulated_writes_allowed = true},
-    /* not_ready */ {.errors = Errors::allowed, .lasting = true, .late_emulated_writes_allowed = true},
-    /* link */ {.errors = Errors::allowed, .lasting = true, .late_emulated_writes_allowed = true},
-    /* late */ {.errors = Errors::allowed, .lasting = true},
-    /* gone */ {.errors = Errors::allowed, .lasting = true, .late_emulated_writes_allowed = true},
+    /* error */ {.errors = Errors::without_path, .lasting = true, .late_emulated_writes_allowed = true},
+    /* refused */ {.errors = Errors::allowed},
+    /* not_ready */ {.errors = Errors::without_path, .lasting = true, .late_emulated_writes_allowed = true},
+    /* link */ {.errors = Errors::without_path, .lasting = true, .late_emulated_writes_allowed = true},
+    /* late */ {.errors = Errors::without_path, .lasting = true},
+    /* gone */ {.errors = Errors::without_path, .lasting = true, .late_emulated_writes_allowed = true},
     /* disconnect */ {.errors = Errors::allowed},
     /* restart */ {.errors = Errors::allowed},
     /* deregister */ {.errors = Errors::allowed},
@@ -60,15 +62,17 @@ inline constexpr std::array<Rule, fault_count> rules = {{
 }};
 
 inline constexpr std::array<std::string_view, fault_count> fault_names = {
-    "eagain", "rate", "delay",      "shuffle", "error",      "not_ready", "link",
-    "late",   "gone", "disconnect", "restart", "deregister", "release"};
+    "eagain", "rate", "delay", "shuffle",    "error",   "refused",    "not_ready",
+    "link",   "late", "gone",  "disconnect", "restart", "deregister", "release"};
 
 [[nodiscard]] constexpr const Rule& rule_of(Fault fault) noexcept {
     return rules[static_cast<std::size_t>(fault)];
 }
 
 /// Fault that a setting of a simulated NIC makes; nothing for settings that only shape another one.
-[[nodiscard]] constexpr std::optional<Fault> fault_of(std::string_view key) noexcept {
+[[nodiscard]] constexpr std::optional<Fault> fault_of(std::string_view setting) noexcept {
+    if (setting == "error_code=7") return Fault::refused;
+    const std::string_view key = setting.substr(0, setting.find('='));
     if (key.starts_with("eagain_")) return Fault::eagain;
     if (key.ends_with("rate_gbps")) return Fault::rate;
     if (key == "latency_us" || key == "jitter_us") return Fault::delay;

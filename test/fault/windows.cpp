@@ -1,7 +1,8 @@
 #include "windows.h"
 
 #include <algorithm>
-#include <set>
+
+#include "manager/lane_plan.h"
 
 namespace railyard::fault {
 
@@ -63,15 +64,23 @@ bool Windows::needs_driving(const Concern& concern) const {
            !engines[static_cast<std::size_t>(concern.to)].progress_thread;
 }
 
-bool Windows::all_rails_hit(int engine, const Concern& concern) const {
-    std::set<int> hit;
-    for (const Window& window : windows_) {
+bool Windows::rail_hit(int engine, int rail, const Concern& concern) const {
+    return std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
         const Rule& rule = rule_of(window.fault);
-        if (window.engine == engine && window.rail >= 0 && rule.errors != Errors::never &&
-            touches(window, concern, rule.lasting))
-            hit.insert(window.rail);
-    }
-    return static_cast<int>(hit.size()) >= schedule_.engines[static_cast<std::size_t>(engine)].rails;
+        return window.engine == engine && window.rail == rail && rule.errors == Errors::without_path &&
+               touches(window, concern, rule.lasting);
+    });
+}
+
+bool Windows::no_path_left(const Concern& concern) const {
+    const auto rails = [&](int engine) {
+        return rail_range(
+            static_cast<std::size_t>(schedule_.engines[static_cast<std::size_t>(engine)].rails));
+    };
+    const std::vector<RailPair> pairs = pair_rails(rails(concern.from), rails(concern.to));
+    return std::all_of(pairs.begin(), pairs.end(), [&](const RailPair& pair) {
+        return rail_hit(concern.from, pair.local, concern) || rail_hit(concern.to, pair.remote, concern);
+    });
 }
 
 bool Windows::explain_error(const Concern& concern) const {
@@ -79,7 +88,7 @@ bool Windows::explain_error(const Concern& concern) const {
         const Rule& rule = rule_of(window.fault);
         if (rule.errors == Errors::allowed && touches(window, concern, rule.lasting)) return true;
     }
-    return all_rails_hit(concern.from, concern) || all_rails_hit(concern.to, concern);
+    return no_path_left(concern);
 }
 
 bool Windows::any(const Concern& concern, bool Rule::*allowance) const {

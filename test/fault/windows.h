@@ -51,7 +51,8 @@ class Windows {
   private:
     [[nodiscard]] bool touches(const Window& window, const Concern& concern, bool for_good) const;
     [[nodiscard]] bool needs_driving(const Concern& concern) const;
-    [[nodiscard]] bool all_rails_hit(int engine, const Concern& concern) const;
+    [[nodiscard]] bool rail_hit(int engine, int rail, const Concern& concern) const;
+    [[nodiscard]] bool no_path_left(const Concern& concern) const;
 
     const Schedule& schedule_;
     std::vector<Window> windows_;

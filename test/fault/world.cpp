@@ -126,7 +126,7 @@ void World::fault(int index, int rail, const std::string& settings) {
         words.push_back(word);
     // The oracle first: what it does not know of, it does not excuse.
     for (const std::string& word : words) {
-        if (const auto kind = fault_of(word.substr(0, word.find('=')))) oracle_.nic_fault(*kind, index, rail);
+        if (const auto kind = fault_of(word)) oracle_.nic_fault(*kind, index, rail);
     }
     // What shapes a fault comes after its name in a schedule, and before it here.
     for (auto word = words.rbegin(); word != words.rend(); ++word)

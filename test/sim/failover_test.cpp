@@ -24,10 +24,11 @@ const simefa::NicPattern first_of_a{"*", "rdmap79s0"}, second_of_a{"*", "rdmap80
 /// alpha and beta on NICs of their own, and one WRITE between them.
 class Failover : public testing::TestWithParam<const char*> {
   protected:
-    explicit Failover(int rails = 4, const ParamMap& more = {}) : fabric_{GetParam(), rails, false} {
+    explicit Failover(int rails = 4, const ParamMap& more = {}, const char* nics_there = nics_of_b)
+        : fabric_{GetParam(), rails, false} {
         calm();
         a_ = engine("alpha", nics_of_a, more);
-        b_ = engine("beta", nics_of_b, more);
+        b_ = engine("beta", nics_there, more);
         a_->load_connection_info("beta", b_->connection_info());
         b_->load_connection_info("alpha", a_->connection_info());
         source_ = std::make_unique<Buffer>(*a_, size);
@@ -308,11 +309,36 @@ TEST_P(LostAnswer, IsNotWaitedForWhileOthersGetOn) {
     a_->release(other);
 }
 
+/// Nothing else is under way to that peer, and it answers what it is asked.
+TEST_P(LostAnswer, ALoneOneIsCarriedOutAgain) {
+    warm_up();
+    Transfer* lost = prepare(4096, 0, "lost");
+    cluster().set("rnr_next=1", first_of_b);
+    EXPECT_EQ(run(*lost), Status::ok);
+    EXPECT_TRUE(std::equal(target_->bytes.begin(), target_->bytes.begin() + 4096, source_->bytes.begin()));
+    a_->release(lost);
+}
+
+class FewerRailsThere : public Failover {
+  protected:
+    FewerRailsThere() : Failover(4, {}, "rdmap96s0") {}
+};
+
+/// Beta, which has one rail, would answer to alpha's first.
+TEST_P(FewerRailsThere, IntroductionsAreAnsweredToRailsThatWork) {
+    cluster().set("link=down", first_of_a);
+    Transfer* transfer = prepare();
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_TRUE(target_->bytes == source_->bytes);
+    a_->release(transfer);
+}
+
 std::string fabric_name(const testing::TestParamInfo<const char*>& fabric) {
     return std::string(fabric.param) == "efa" ? "efa" : "efa_direct";
 }
 INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa"), fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, PeerStates, testing::Values("efa-direct", "efa"), fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, FewerRailsThere, testing::Values("efa-direct", "efa"), fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, LostAnswer, testing::Values("efa-direct", "efa"), fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, Crawling, testing::Values("efa-direct"), fabric_name);
 
