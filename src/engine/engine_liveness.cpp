@@ -258,8 +258,10 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     } else if (!peer->gone()) {
         peer->move_to(peer->unacquainted() ? PeerState::connecting : PeerState::ready);
     }
-    if (keepalive && !in_flight) {
-        if (PeerEndpoint* const endpoint = peer->due_keepalive(now, keepalive))
+    // Under transfers, too, once they do not get on: over tcp one that was killed just takes nothing any
+    // more.
+    if (keepalive && (!in_flight || now - peer->watched.stuck_since > keepalive)) {
+        if (PeerEndpoint* const endpoint = peer->due_keepalive(now, keepalive, in_flight))
             ping(peer, *endpoint, ping_patience_ns);
     }
     return health.failed ? now + watch_ns : UINT64_MAX;

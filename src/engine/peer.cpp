@@ -193,11 +193,11 @@ void Peer::probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns) {
     endpoint.probe_at = now_ns;
 }
 
-PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns) {
+PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone) {
     const MutexLock lock(mutex_);
     PeerEndpoint* const control = control_.load(std::memory_order_relaxed);
     if (!control || handles == 0 || control->probing || control->path.failed() ||
-        now_ns - pinged_at_ < interval_ns)
+        now_ns - pinged_at_ < interval_ns || (known_alone && control->answered_at == 0))
         return nullptr;
     pinged_at_ = now_ns;
     return &ask(*control, now_ns);

@@ -147,7 +147,8 @@ class Peer {
     /// Every pair of rails there is. Throws Error; not with a rail's role held.
     void resolve_all();
     /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.
-    PeerEndpoint* due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns);
+    /// `known_alone`: only where it has been answered before; else the way there may only take its time.
+    PeerEndpoint* due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone);
     /// `confirms`: that it was not answered is the second opinion on a path that has failed.
     void probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uint64_t now_ns);
     /// The probe said nothing: the next look has it probed again.

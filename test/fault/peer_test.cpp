@@ -128,6 +128,22 @@ TEST_P(KilledPeers, AKilledIdlePeerIsFoundOut) {
     EXPECT_EQ(engine_->post(*transfer), Status::remote_disconnect);
 }
 
+/// Over tcp it takes nothing any more, and says nothing.
+class KilledTcpPeers : public PeerFaults {};
+
+TEST_P(KilledTcpPeers, APostBeforeItIsFoundOutEndsInTime) {
+    start({{"peer_timeout_ms", "30000"}, {"connect_timeout_ms", "30000"}});
+    const auto victim = target("beta");
+    Transfer* transfer = victim->prepare(Operation::write, size);
+    ASSERT_EQ(run(*transfer), Status::ok);
+    drive(milliseconds(1500));  // it has answered a probe
+    victim->process->send_signal(SIGKILL);
+    const auto killed = Clock::now();
+    drive(milliseconds(100));  // its connections are known to be closed
+    EXPECT_EQ(run(*transfer), Status::remote_disconnect);
+    EXPECT_LT(Clock::now() - killed, milliseconds(10'000)) << "1 s, or a little more, is promised";
+}
+
 TEST_P(PeerFaults, WithoutKeepaliveAnIdlePeerIsLeftInPeace) {
     start({{"keepalive_ms", "0"}});
     const auto peer = target("beta");
@@ -240,6 +256,10 @@ const auto networks =
                     Fabric{"efa-direct", 1, true}, Fabric{"efa-direct", 4, false}, Fabric{"efa", 2, true});
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults, networks, fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, KilledTcpPeers,
+                         testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 1, false},
+                                         Fabric{"tcp", 4, true}),
+                         fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, CutOffPeers,
                          testing::Values(Fabric{"efa-direct", 1, true}, Fabric{"efa-direct", 4, false},
                                          Fabric{"efa", 2, true}),
