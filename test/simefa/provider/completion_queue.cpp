@@ -159,8 +159,7 @@ void CompletionQueue::progress(bool by_application) noexcept {
 }
 
 ssize_t CompletionQueue::read(void* buffer, std::size_t count, fi_addr_t* sources) noexcept {
-    if (armed_) disarm();
-    progress(true);
+    progress(true);  // whoever may sleep still gets its event: another thread's reads take it from nobody
     if (broken_) return -FI_EOVERRUN;
     if (size_ == 0) return -FI_EAGAIN;
     const std::size_t size = entry_size(format_);
@@ -207,12 +206,6 @@ void CompletionQueue::arm(std::uint64_t due) noexcept {
     timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
-void CompletionQueue::disarm() noexcept {
-    armed_ = false;
-    for (Endpoint* endpoint : endpoints_)
-        endpoint->expect_bell(false);
-}
-
 void CompletionQueue::update_timer() noexcept {
     if (!armed_) return;
     std::uint64_t due = UINT64_MAX;
@@ -229,7 +222,7 @@ int CompletionQueue::try_wait() noexcept {
     signaled_ = false;
     std::uint64_t due = UINT64_MAX;
     for (Endpoint* endpoint : endpoints_) {
-        endpoint->expect_bell(true);
+        endpoint->expect_bell();
         due = std::min(due, endpoint->next_due());
     }
     armed_ = true;

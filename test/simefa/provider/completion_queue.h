@@ -49,7 +49,6 @@ class CompletionQueue : public fid_cq {
     CompletionQueue(Domain& owner, const fi_cq_attr& attr, void* context_of_user);
     int open_wait_objects() noexcept;
     void arm(std::uint64_t due) noexcept;
-    void disarm() noexcept;
     ssize_t read(void* buffer, std::size_t count, fi_addr_t* sources) noexcept;
     ssize_t read_error(fi_cq_err_entry* entry) noexcept;
     ssize_t wait_and_read(void* buffer, std::size_t count, fi_addr_t* sources, int timeout_ms) noexcept;

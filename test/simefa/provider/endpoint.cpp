@@ -230,16 +230,11 @@ bool Endpoint::busy() const noexcept {
     return receive_->busy();
 }
 
-void Endpoint::expect_bell(bool expected) noexcept {
-    auto& armed = record_->as<EndpointRecord>().armed;
-    if (!expected) {
-        armed.store(0, std::memory_order_relaxed);
-        return;
-    }
+void Endpoint::expect_bell() noexcept {
     char bytes[256];
     while (read(bell_, bytes, sizeof(bytes)) == sizeof(bytes)) {
     }
-    armed.store(1);
+    record_->as<EndpointRecord>().armed.store(1);
 }
 
 void Endpoint::complete_transmit(const Completion& completion, bool silent) noexcept {

@@ -31,7 +31,7 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     void progress(std::uint64_t now, bool by_application) noexcept;
     [[nodiscard]] std::uint64_t next_due() const noexcept;
     [[nodiscard]] bool busy() const noexcept;
-    void expect_bell(bool expected) noexcept;
+    void expect_bell() noexcept;
     /// To the event queue; without one the process aborts, as the real provider does.
     void report_internal_error(int error, int status) noexcept;
 

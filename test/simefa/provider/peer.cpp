@@ -143,7 +143,8 @@ int Peer::copy_plain(const Segment* remote, std::size_t remote_count, const Segm
 }
 
 void Peer::ring_bell() noexcept {
-    if (bell_ < 0 || endpoint().armed.load() == 0) return;
+    // Once for each time that somebody was told to sleep, as devices do.
+    if (bell_ < 0 || endpoint().armed.load() == 0 || endpoint().armed.exchange(0) == 0) return;
     const char byte = 1;
     [[maybe_unused]] const ssize_t written = write(bell_, &byte, 1);  // full: the bell rings already
 }
