@@ -20,7 +20,15 @@ class LogLines {
             store().lines.emplace_back(line);
         });
     }
-    ~LogLines() { log::set_sink(nullptr); }
+    /// At this level, and at the usual one afterwards.
+    explicit LogLines(log::Level level) : LogLines() {
+        changed_ = true;
+        log::set_level(level);
+    }
+    ~LogLines() {
+        log::set_sink(nullptr);
+        if (changed_) log::set_level(log::Level::warn);
+    }
     LogLines(const LogLines&) = delete;
     LogLines& operator=(const LogLines&) = delete;
 
@@ -50,6 +58,8 @@ class LogLines {
         static Store* const all = new Store;
         return *all;
     }
+
+    bool changed_ = false;
 };
 
 }  // namespace railyard::test

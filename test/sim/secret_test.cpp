@@ -1,7 +1,6 @@
 // Engines with a secret, and strangers without it, over NICs that want introductions.
 #include <algorithm>
 
-#include "common/log.h"
 #include "engine/message_auth.h"
 #include "log_lines.h"
 #include "simulated_machine.h"
@@ -18,10 +17,8 @@ class ClusterSecretTest : public testing::Test {
   protected:
     void SetUp() override {
         if (!find_libcrypto().functions) GTEST_SKIP() << "no libcrypto: " << find_libcrypto().absent_because;
-        log::set_level(log::Level::trace);
     }
     void TearDown() override {
-        log::set_level(log::Level::warn);
         for (const char* text : {secret, other_secret})
             EXPECT_FALSE(said(text)) << "a secret is in the log";
     }
@@ -51,7 +48,7 @@ class ClusterSecretTest : public testing::Test {
         return status;
     }
 
-    LogLines lines_;
+    LogLines lines_{log::Level::trace};
 };
 
 TEST_F(ClusterSecretTest, TransfersAndNotificationsWorkUnderIt) {

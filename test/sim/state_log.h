@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "common/log.h"
 #include "engine/peer_report.h"
 #include "log_lines.h"
 
@@ -14,11 +13,6 @@ namespace railyard::test {
 /// The log from its making on, at level info; one at a time.
 class StateLog {
   public:
-    StateLog() { log::set_level(log::Level::info); }
-    ~StateLog() { log::set_level(log::Level::warn); }
-    StateLog(const StateLog&) = delete;
-    StateLog& operator=(const StateLog&) = delete;
-
     /// Each change of the instance's state, as in "ready, was unknown", in order.
     [[nodiscard]] static std::vector<std::string> changes_of(const PeerReport& peer) {
         char instance[64];
@@ -33,7 +27,7 @@ class StateLog {
     }
 
   private:
-    LogLines lines_;
+    LogLines lines_{log::Level::info};
 };
 
 }  // namespace railyard::test

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <thread>
 
 #include "control.h"
@@ -44,30 +45,13 @@ TEST(Queue, SleepsUntilItsOwnOperationIsDue) {
     control.reset();
 }
 
-/// Another thread's look, after one was told that it may sleep, leaves that one asleep for no longer.
-TEST(Queue, SleepsUntilAMessageComesWhoeverLooksMeanwhile) {
-    Pair pair;
+/// The right side is told that it may sleep; then `meanwhile`, and a message.
+void expect_woken_by_a_message(Pair& pair, const std::function<void()>& meanwhile) {
     ASSERT_EQ(fi_recv(pair.right.endpoint, pair.target.data(), 64, fi_mr_desc(pair.target_region),
                       FI_ADDR_UNSPEC, nullptr),
               0);
     ASSERT_TRUE(may_sleep(pair.right));
-    EXPECT_FALSE(pair.right.poll());
-    ASSERT_EQ(fi_send(pair.left.endpoint, pair.source.data(), 8, fi_mr_desc(pair.source_region),
-                      pair.to_right, nullptr),
-              0);
-    EXPECT_EQ(pair.left.wait().status, 0);
-    pollfd descriptor{wait_descriptor(pair.right), POLLIN, 0};
-    EXPECT_EQ(poll(&descriptor, 1, 5000), 1);
-    EXPECT_EQ(pair.right.wait(1000).length, 8U);
-}
-
-TEST(Queue, SleepsUntilAMessageComes) {
-    Pair pair;
-    ASSERT_EQ(fi_recv(pair.right.endpoint, pair.target.data(), 64, fi_mr_desc(pair.target_region),
-                      FI_ADDR_UNSPEC, nullptr),
-              0);
-    ASSERT_TRUE(may_sleep(pair.right));
-    EXPECT_FALSE(sleep_until_readable(pair.right, 2));
+    meanwhile();
     ASSERT_EQ(fi_send(pair.left.endpoint, pair.source.data(), 8, fi_mr_desc(pair.source_region),
                       pair.to_right, nullptr),
               0);
@@ -75,7 +59,17 @@ TEST(Queue, SleepsUntilAMessageComes) {
     pollfd descriptor{wait_descriptor(pair.right), POLLIN, 0};
     ASSERT_EQ(poll(&descriptor, 1, 5000), 1) << "it had been told that it may sleep";
     EXPECT_EQ(pair.right.wait(1000).length, 8U);
+}
+
+TEST(Queue, SleepsUntilAMessageComes) {
+    Pair pair;
+    expect_woken_by_a_message(pair, [&] { EXPECT_FALSE(sleep_until_readable(pair.right, 2)); });
     EXPECT_FALSE(sleep_until_readable(pair.right, 2));
+}
+
+TEST(Queue, SleepsUntilAMessageComesWhoeverLooksMeanwhile) {
+    Pair pair;
+    expect_woken_by_a_message(pair, [&] { EXPECT_FALSE(pair.right.poll()); });
 }
 
 TEST(Queue, ASleeperIsWokenForWhatAnotherThreadPosted) {

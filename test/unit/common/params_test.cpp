@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/status.h"
+#include "log_lines.h"
 
 namespace railyard {
 namespace {
@@ -103,14 +104,11 @@ TEST(Params, StreamWaitNamesAnOperation) {
     EXPECT_NE(refusal({{"stream_wait", "sometimes"}}).find("read,write,both,none"), std::string::npos);
 }
 
-int warnings = 0;
-
 TEST(Params, AStockNameWithoutMeaningIsSaidOnce) {
-    log::set_sink([](log::Level, const char*) { ++warnings; });
+    const test::LogLines log;
     Params::parse({{"post_queue_size", "7"}}, no_env);
     Params::parse({{"post_queue_size", "8"}}, no_env);
-    log::set_sink(nullptr);
-    EXPECT_EQ(warnings, 1);
+    EXPECT_EQ(log.count(), 1);
 }
 
 TEST(Params, TheDocumentationListsEveryName) {

@@ -45,17 +45,13 @@ class DomainEvents : public testing::Test {
         scripted_.read = scripted_read;
         scripted_.readerr = scripted_readerr;
         domain_.event_queue()->ops = &scripted_;
-        log::set_level(log::Level::info);
     }
-    ~DomainEvents() override {
-        log::set_level(log::Level::warn);
-        domain_.event_queue()->ops = real_;
-    }
+    ~DomainEvents() override { domain_.event_queue()->ops = real_; }
 
     Domain domain_;
     fi_ops_eq* real_;
     fi_ops_eq scripted_;
-    test::LogLines log_;
+    test::LogLines log_{log::Level::info};
 };
 
 TEST_F(DomainEvents, UnknownEventsWithoutEndTakeABoundedRoundAndFewLines) {

@@ -66,12 +66,10 @@ TEST(GpuRails, ItsNodeIsTheTopologys) {
 TEST(GpuRails, AreAllWithALineInTheLogForAnUnknownGpu) {
     const Rails p5("p5.48xl");
     const RailPlacement placement = p5.place();
-    log::set_level(log::Level::info);
-    const test::LogLines log;
+    const test::LogLines log(log::Level::info);
     EXPECT_EQ(placement.for_gpu("0000:53:00.0").size(), 4u);
     EXPECT_EQ(log.count(), 0);
     EXPECT_EQ(placement.for_gpu("0000:01:00.0"), rail_range(32));
-    log::set_level(log::Level::warn);
     EXPECT_TRUE(log.contain("0000:01:00.0"));
     EXPECT_THROW(static_cast<void>(placement.for_gpu("GPU-0")), Error);
 }
