@@ -21,6 +21,7 @@ import table
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reliability.md"
 TCP = ["--provider", "tcp"]
+SHM = ["--provider", "shm", "--rails", "1"]
 EFA = ["--provider", "efa-direct", "--rails", "4"]
 
 
@@ -61,8 +62,9 @@ class Stage:
     def run(self, words):
         key = " ".join(words)
         if key not in self.seen:
+            environment = {**self.environment, "FI_PROVIDER": "shm"} if "shm" in words else self.environment
             done = subprocess.run([str(self.programs / words[0]), *words[1:]], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  timeout=900, check=False, env=self.environment)
+                                  timeout=900, check=False, env=environment)
             if done.returncode != 0:
                 raise ValueError(f"{key}: exit status {done.returncode}: {done.stderr[-400:].strip()}")
             self.seen[key] = json.loads(done.stdout)
@@ -108,6 +110,8 @@ def rail_figures(quick):
                ["fault-numbers", "rail-death", "--how", "link", *EFA, *rounds], p99, 10, " ms", show=percentiles),
         Figure("all links down for 1.5 to 2.5 s: from their return to the end of the first transfer",
                ["fault-numbers", "link-return", *EFA, *few], p99, 1250, " ms", show=percentiles),
+        Figure("the same on fabric efa, where messages keep their order",
+               ["fault-numbers", "link-return", "--provider", "efa", *EFA[2:], *few], p99, 1500, " ms", show=percentiles),
     ]
 
 
@@ -117,7 +121,11 @@ def peer_figures(quick):
     silent = 500 + 150
     rows = [
         Figure("tcp, peer killed under transfers: to the end of the last", [*death, "--how", "flight", *TCP, "--rails", 2, *rounds],
-               longest, 200, " ms", show=extremes)]
+               longest, 200, " ms", show=extremes),
+        Figure("simulated p5, peer killed under transfers: from the first error that a NIC reports to the end of the last",
+               [*death, "--how", "flight", *EFA, *rounds], longest, 200, " ms", show=extremes),
+        Figure("shm, peer killed under a stream of transfers: to the end of the last",
+               [*death, "--how", "stream", *SHM, *rounds], longest, 200, " ms", show=extremes)]
     for name, words in (("tcp", TCP), ("simulated p5", EFA)):
         rows += [
             Figure(f"{name}, idle peer killed, keepalive_ms as it comes: until posts to it end at once",
@@ -127,9 +135,11 @@ def peer_figures(quick):
             Figure(f"{name}, peer restarted: from its new metadata to the end of the first transfer",
                    ["fault-numbers", "peer-restart", *words, *rounds], p99, 100, " ms", show=percentiles)]
     for name, words in (("tcp", TCP), ("simulated p5", EFA)):
-        rows.append(Figure(
-            f"{name}, throughput to one peer in the second in which another is killed under a transfer, of the second before",
-            ["fault-numbers", "neighbour", *words, "--rounds", 3 if quick else 15], ratio("dying", "calm"), 0.95, at_least=True))
+        rows += [Figure(
+            f"{name}, throughput to one peer in the second in which another {what} under a transfer, of a second without",
+            ["fault-numbers", "neighbour", "--how", how, *words, "--rounds", 3 if quick else 30], ratio("troubled", "calm"), 0.95,
+            at_least=True)
+            for how, what in (("killed", "is killed"), ("silent", "goes silent (peer_timeout_ms 500)"))]
     return rows
 
 

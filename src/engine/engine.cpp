@@ -84,6 +84,7 @@ void Engine::disconnect(const std::string& agent) {
 }
 
 std::vector<PeerReport> Engine::peers() const {
+    require_own_process();
     return impl_->peers();
 }
 
@@ -106,6 +107,7 @@ void Engine::release(Transfer* transfer) noexcept {
     impl_->release(transfer);
 }
 CostEstimate Engine::estimate(const Transfer& transfer) const noexcept {
+    if (!own_process()) return {};
     return impl_->estimate(transfer);
 }
 void Engine::control_start(Transfer& transfer, StartControl& control) noexcept {

@@ -151,9 +151,9 @@ class Engine {
     /// in_progress, ok (every byte is placed at the target, for READ here) or the first error. Never blocks.
     Status poll(Transfer& transfer) noexcept;
     /// Ends the handle's life. In flight, it is canceled: that waits up to 0.25 s for what is under way to
-    /// end or to be interrupted, after which the network touches the transfer's memory no more. (Where a
-    /// provider cannot be interrupted, shm, and has not ended by then, the engine keeps the handle until it
-    /// has.)
+    /// end or to be interrupted, after which the network touches the transfer's memory no more. (What
+    /// cannot be interrupted, docs/reliability.md, "Nothing late", and has not ended by then keeps the handle
+    /// with the engine until it has.)
     void release(Transfer* transfer) noexcept;
     CostEstimate estimate(const Transfer& transfer) const noexcept;
 

@@ -193,7 +193,8 @@ void Engine::Impl::send_own(const std::shared_ptr<Peer>& peer, MessageKind kind,
     queue_own(peer, kind, std::move(text));
 }
 
-void Engine::Impl::queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text) {
+void Engine::Impl::queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text,
+                             std::uint64_t patience_ns) {
     auto message = std::make_unique<OwnMessage>();
     message->keep = peer;
     message->peer = peer.get();
@@ -201,6 +202,7 @@ void Engine::Impl::queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind
     message->engine = this;
     message->kind = kind;
     message->message = std::move(text);
+    message->patience_ns = patience_ns;
     message->done = on_own_message;
     peer->resolve(control_pair);
     send_over(peer->control_route(), std::move(message));
@@ -208,9 +210,11 @@ void Engine::Impl::queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind
 
 void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept {
     message->path = route.path;
-    message->start(config_.agent_name, nonce_, next_message_id_.fetch_add(1, std::memory_order_relaxed),
-                   route.address, message->peer->nonce(), &auth_);
-    if (message->kind != MessageKind::ping) messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
+    // A PING is not looked for among what has come, and would leave a gap there.
+    const bool ping = message->kind == MessageKind::ping;
+    message->start(config_.agent_name, nonce_, ping ? 0 : message->peer->next_message_id(), route.address,
+                   message->peer->nonce(), &auth_);
+    if (!ping) messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
     route.rail->send(*message.release());
     wake();
 }

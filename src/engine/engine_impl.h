@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -106,7 +107,9 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     /// Sends a message that belongs to no transfer; it frees itself.
     void send_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text);
     /// The same where a rail's role may be held.
-    void queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text);
+    /// `patience_ns`: with a provider that does not take it; 0: the rail's.
+    void queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text,
+                   std::uint64_t patience_ns = 0);
 
     // engine_introduction.cpp
     /// Tells the peer of our rails where it must know them and does not yet.
@@ -122,6 +125,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::shared_ptr<Peer> stranger_of(const ConnectionInfo& info);
     /// A new one, or the stranger that has introduced itself so.
     std::shared_ptr<Peer> peer_of(const ConnectionInfo& info);
+    /// After it has named more pairs of rails, if it is a stranger.
+    void weigh_stranger(const Peer& peer);
     void forget_stranger(const Peer& old);
     /// A stranger that did not answer, and that nobody looks after any more, is met afresh when it asks
     /// again.
@@ -134,6 +139,9 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::shared_ptr<Peer> known_instance(const std::string& agent, std::uint64_t nonce);
     void on_request(const Letter& letter);
     void on_answer(const Letter& letter);
+    /// The asker wants no more of them; they are answered as soon as they have ended.
+    void withdraw(const Peer& peer, const std::vector<std::uint64_t>& ids);
+    bool was_withdrawn(const Peer& peer, std::uint64_t id);
     std::shared_ptr<Registration> memory_of_token(std::uint64_t token);
     Status flush_for(const Request& request);
     Transfer* serve(const std::shared_ptr<Peer>& peer, Request request);
@@ -166,7 +174,10 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     /// Has the next pass look, whatever the time. Any thread.
     void watch_soon() noexcept;
     bool look_at_transfers(std::uint64_t now);
+    void note_progress(Transfer& transfer, bool in_flight, std::uint64_t now);
+    void end_overdue(Transfer& transfer, std::uint32_t round, std::uint64_t now) noexcept;
     bool carry_out_again(Peer& peer);
+    void replace_held_up_senders(Peer& peer, std::uint64_t now);
     void look_for_unanswered(std::uint64_t now) noexcept;
     void end_transfers_to(Peer& peer, bool interrupt);
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);
@@ -175,7 +186,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
 
     const EngineConfig config_;
     const std::uint64_t nonce_;
-    std::atomic<std::uint64_t> next_message_id_{1};
+    MessageCounters message_counters_;
     std::atomic<std::uint64_t> next_transfer_{0};
     std::atomic<std::uint64_t> caller_passes_{0};
     std::atomic<std::uint32_t> messages_in_flight_{0};  ///< that the destructor waits for: no pings
@@ -187,6 +198,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::vector<std::shared_ptr<Peer>>
         unlisted_peers_;  ///< the same; those that are in no table, and have transfers in flight
     std::vector<PeerEndpoint*> to_probe_;    ///< the same
+    std::vector<Rail*> held_up_;             ///< the same
     RailPace pace_;                          ///< the same
     std::vector<RailPace::Look> looks_;      ///< the same
     std::unique_ptr<StatsFile> stats_file_;  ///< the same; nullptr: nobody wants it
@@ -212,15 +224,18 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     PeerTable peers_;
     /// Who introduced itself, by instance: holds their addresses on our rails.
     Mutex strangers_mutex_;
-    RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){65'536};
+    RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){65'536, 4'194'304};
     /// A peer's request on its way.
     struct Served {
         Transfer* transfer = nullptr;
         std::shared_ptr<Peer> peer;
         std::uint64_t id = 0;
+        std::uint64_t interrupt_at = UINT64_MAX;  ///< ns
     };
     Mutex served_mutex_;
     std::vector<Served> served_ ABSL_GUARDED_BY(served_mutex_);
+    /// Of requests that were not there, by instance and id: the oldest first.
+    std::deque<std::pair<std::uint64_t, std::uint64_t>> early_withdrawals_ ABSL_GUARDED_BY(served_mutex_);
     std::atomic<std::size_t> served_count_{0};
     ForwardRail forward_;
     std::shared_ptr<RailManager> rails_;

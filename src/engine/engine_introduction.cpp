@@ -68,6 +68,7 @@ void Engine::Impl::on_hello(const Letter& letter) {
             peer->admit(ours_first, introduced.generation, introduced.sender);
         }
     }
+    weigh_stranger(*peer);
     RAILYARD_LOG(debug, letter.agent.c_str(), "introduced itself on %zu pairs of rails", hello.pairs.size());
     send_own(peer, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
 }
@@ -81,7 +82,7 @@ std::shared_ptr<Peer> Engine::Impl::introduced_peer(const ConnectionInfo& info) 
 }
 
 std::shared_ptr<Peer> Engine::Impl::stranger_of(const ConnectionInfo& info) {
-    std::optional<std::shared_ptr<Peer>> gone;  // as in forget_stranger
+    std::vector<std::shared_ptr<Peer>> gone;  // as in forget_stranger
     const MutexLock lock(strangers_mutex_);
     if (const std::shared_ptr<Peer>* const known = strangers_.find(info.nonce)) {
         if ((*known)->agent() != info.agent)
@@ -90,16 +91,22 @@ std::shared_ptr<Peer> Engine::Impl::stranger_of(const ConnectionInfo& info) {
             throw Error(Status::mismatch, "introduction with other rails than the instance's first");
         return *known;
     }
-    auto stranger = std::make_shared<Peer>(info, rails_);
-    gone = strangers_.add(info.nonce, stranger);
+    auto stranger = std::make_shared<Peer>(info, rails_, message_counters_.of(info.nonce));
+    gone = strangers_.add(info.nonce, stranger, stranger->weight());
     return stranger;
+}
+
+void Engine::Impl::weigh_stranger(const Peer& peer) {
+    std::vector<std::shared_ptr<Peer>> gone;  // as in forget_stranger
+    const MutexLock lock(strangers_mutex_);
+    gone = strangers_.weigh(peer.nonce(), peer.weight());
 }
 
 std::shared_ptr<Peer> Engine::Impl::peer_of(const ConnectionInfo& info) {
     const MutexLock lock(strangers_mutex_);
     const std::shared_ptr<Peer>* const known = strangers_.find(info.nonce);
     if (known && (*known)->agent() == info.agent && (*known)->has_rails(info.rails)) return *known;
-    return std::make_shared<Peer>(info, rails_);
+    return std::make_shared<Peer>(info, rails_, message_counters_.of(info.nonce));
 }
 
 void Engine::Impl::forget_stranger(const Peer& old) {
@@ -126,11 +133,12 @@ void Engine::Impl::handle_rail_changes() noexcept {
         peers_.list(peers);
         {
             const MutexLock lock(strangers_mutex_);
-            for (const auto& [nonce, stranger] : strangers_)
-                peers.push_back(stranger);
+            for (const auto& stranger : strangers_)
+                peers.push_back(stranger.value);
         }
         for (const std::shared_ptr<Peer>& peer : peers) {
-            if (peer->look_at_senders()) introduce_again(peer);
+            // One that is gone is told when it is used again.
+            if (peer->look_at_senders() && peer->state() != PeerState::gone) introduce_again(peer);
         }
     } catch (const std::bad_alloc&) {
         seen_changes_.store(changes - 1, std::memory_order_relaxed);  // next time

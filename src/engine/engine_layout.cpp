@@ -201,6 +201,7 @@ Route Engine::Impl::forward_route(const Layout& layout, Way way) {
 Route Engine::Impl::route_by_request(Transfer& transfer, std::unique_ptr<Forwarding> forwarding) {
     transfer.peer->require_introduction();
     forwarding->peer = transfer.peer;
+    forwarding->transfer = &transfer;
     Route route;
     route.rail = &forward_;
     route.path = &transfer.peer->resolve(control_pair).path;

@@ -18,6 +18,8 @@ constexpr std::uint64_t calm_watch_ns = 250'000'000;
 /// An operation that has been found unanswered so often, half a peer_timeout_ms apart, never will be.
 constexpr std::uint8_t unanswered_looks = 4;
 constexpr std::uint64_t ping_patience_ns = 250'000'000;
+/// Nothing of ours is with the provider where the peer moves the bytes, so that it tells of no death.
+constexpr std::uint64_t keepalive_under_requests_ns = 100'000'000;
 /// Paths that one message is tried on.
 constexpr std::uint32_t most_attempts = 8;
 
@@ -68,7 +70,6 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
     message->peer = peer.get();
     message->engine = this;
     message->kind = MessageKind::ping;
-    message->confirmed = true;
     message->patience_ns = patience_ns;
     message->probed = &endpoint;
     message->failures_before = endpoint.path.failures();
@@ -177,38 +178,50 @@ void Engine::Impl::write_stats(std::uint64_t now) {
 
 /// True while any is in flight. Adds to unlisted_peers_.
 bool Engine::Impl::look_at_transfers(std::uint64_t now) {
-    const std::uint64_t limit = config_.params.xfer_timeout_ms * 1'000'000;
     bool any = false;
-    transfers_.for_each([&](Transfer& transfer, bool in_flight) {
-        auto& watched = transfer.peer->watched;
-        const std::uint64_t posted = transfer.posted_at.load(std::memory_order_relaxed);
-        if (!in_flight) {
-            // It may have ended since the last look, or come and gone.
-            const bool ended = posted != transfer.seen_posted || transfer.seen_left != UINT32_MAX;
-            if (ended && transfer.done() && transfer.status() == Status::ok) watched.moved_at = now;
-            transfer.seen_posted = posted;
-            transfer.seen_left = UINT32_MAX;
-            return;
-        }
+    transfers_.for_each([&](Transfer& transfer, bool in_flight, std::uint32_t round) {
+        if (transfer.peer) note_progress(transfer, in_flight, now);
+        if (!in_flight) return;
         any = true;
-        const std::uint32_t left = transfer.parts_left();
-        if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight)
-            watched.moved_at = transfer.moved_at = now;
-        if (std::exchange(watched.listed_at, now) != now) unlisted_peers_.push_back(transfer.peer);
-        watched.stuck_since =
-            watched.in_flight ? std::min(watched.stuck_since, transfer.moved_at) : transfer.moved_at;
-        watched.in_flight = true;
-        transfer.seen_left = left;
-        transfer.seen_posted = posted;
-        if (limit && now > posted && now - posted > limit && transfer.status() == Status::ok) {
-            RAILYARD_LOG(warn, transfer.peer->agent().c_str(),
-                         "a transfer has taken more than xfer_timeout_ms = %llu",
-                         static_cast<unsigned long long>(config_.params.xfer_timeout_ms));
-            transfer.end_early(Status::canceled);
-            transfer.interrupt();
-        }
+        end_overdue(transfer, round, now);
     });
     return any;
+}
+
+/// Of a transfer between two peers.
+void Engine::Impl::note_progress(Transfer& transfer, bool in_flight, std::uint64_t now) {
+    auto& watched = transfer.peer->watched;
+    const std::uint64_t posted = transfer.posted_at.load(std::memory_order_relaxed);
+    if (!in_flight) {
+        // It may have ended since the last look, or come and gone.
+        const bool ended = posted != transfer.seen_posted || transfer.seen_left != UINT32_MAX;
+        if (ended && transfer.done() && transfer.status() == Status::ok) watched.moved_at = now;
+        transfer.seen_posted = posted;
+        transfer.seen_left = UINT32_MAX;
+        return;
+    }
+    const std::uint32_t left = transfer.parts_left();
+    if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight)
+        watched.moved_at = transfer.moved_at = now;
+    if (std::exchange(watched.listed_at, now) != now) unlisted_peers_.push_back(transfer.peer);
+    watched.stuck_since =
+        watched.in_flight ? std::min(watched.stuck_since, transfer.moved_at) : transfer.moved_at;
+    watched.in_flight = true;
+    watched.moves_for_us = watched.moves_for_us || !transfer.forwardings.empty();
+    transfer.seen_left = left;
+    transfer.seen_posted = posted;
+}
+
+/// Later than xfer_timeout_ms.
+void Engine::Impl::end_overdue(Transfer& transfer, std::uint32_t round, std::uint64_t now) noexcept {
+    const std::uint64_t limit = config_.params.xfer_timeout_ms * 1'000'000;
+    const std::uint64_t posted = transfer.posted_at.load(std::memory_order_relaxed);
+    if (!limit || now <= posted || now - posted <= limit) return;
+    if (!transfer.end_early(Status::canceled, round)) return;
+    RAILYARD_LOG(warn, transfer.peer ? transfer.peer->agent().c_str() : agent().c_str(),
+                 "a transfer has taken more than xfer_timeout_ms = %llu",
+                 static_cast<unsigned long long>(config_.params.xfer_timeout_ms));
+    transfer.interrupt();
 }
 
 std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now) {
@@ -217,7 +230,9 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
     }
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
-    const std::uint64_t keepalive = config_.params.keepalive_ms * 1'000'000;
+    std::uint64_t keepalive = config_.params.keepalive_ms * 1'000'000;
+    const bool asked = std::exchange(peer->watched.moves_for_us, false) && !peer->unacquainted();
+    if (asked) keepalive = std::min(keepalive, keepalive_under_requests_ns);
     const bool in_flight = std::exchange(peer->watched.in_flight, false);
     peer->watched.was_in_flight = in_flight;
     const bool silent = in_flight && now - peer->watched.moved_at > patience;
@@ -247,6 +262,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     const Peer::Health health = peer->look_at_paths(now, patience, to_probe_);
     for (PeerEndpoint* endpoint : to_probe_)
         ping(peer, *endpoint, ping_patience_ns);
+    replace_held_up_senders(*peer, now);
     if (health.paths == 0) return UINT64_MAX;
     if (health.dead == health.paths) {
         // What is in flight ends by itself where somebody says that nobody is there; it is interrupted when
@@ -258,20 +274,28 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     } else if (!peer->gone()) {
         peer->move_to(peer->unacquainted() ? PeerState::connecting : PeerState::ready);
     }
-    // Under transfers, too, once they do not get on: over tcp one that was killed just takes nothing any
-    // more.
-    if (keepalive && (!in_flight || now - peer->watched.stuck_since > keepalive)) {
-        if (PeerEndpoint* const endpoint = peer->due_keepalive(now, keepalive, in_flight))
+    // Under transfers, too, once they do not get on, where only that tells of a death: elsewhere a provider
+    // that refuses has no room, and a peer that nobody drives is well.
+    const bool stuck_long = (asked || rails_->connects()) && now - peer->watched.stuck_since > keepalive;
+    if (keepalive && (!in_flight || stuck_long)) {
+        if (PeerEndpoint* const endpoint = peer->due_keepalive(now, keepalive, in_flight && !asked))
             ping(peer, *endpoint, ping_patience_ns);
     }
     return health.failed ? now + watch_ns : UINT64_MAX;
+}
+
+void Engine::Impl::replace_held_up_senders(Peer& peer, std::uint64_t now) {
+    held_up_.clear();
+    peer.find_held_up(now, ping_patience_ns, held_up_);
+    for (Rail* rail : held_up_)
+        rail->look_for_unanswered(1);
 }
 
 /// It answers all the while, so the answers to what is in flight have been lost. Once a round of each
 /// transfer.
 bool Engine::Impl::carry_out_again(Peer& peer) {
     bool first = false;
-    transfers_.for_each([&](Transfer& transfer, bool in_flight) {
+    transfers_.for_each([&](Transfer& transfer, bool in_flight, std::uint32_t) {
         if (!in_flight || transfer.peer.get() != &peer) return;
         first = std::exchange(transfer.renewed_post, transfer.seen_posted) != transfer.seen_posted || first;
     });
@@ -286,7 +310,7 @@ bool Engine::Impl::carry_out_again(Peer& peer) {
 void Engine::Impl::end_transfers_to(Peer& peer, bool interrupt) {
     transfers_.stop_transfers_to(peer, Status::remote_disconnect);
     if (!interrupt) return;
-    transfers_.for_each([&](Transfer& transfer, bool in_flight) {
+    transfers_.for_each([&](Transfer& transfer, bool in_flight, std::uint32_t) {
         if (in_flight && transfer.peer.get() == &peer) transfer.interrupt();
     });
 }

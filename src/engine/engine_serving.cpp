@@ -1,5 +1,8 @@
 // What peers ask of us: to move the bytes of our GPU memory that their rails do not reach, and to let our
 // GPUs see what they wrote.
+#include <algorithm>
+
+#include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
 
@@ -17,10 +20,16 @@ std::shared_ptr<RemoteRegion> asker_memory(const Peer& peer, RequestMemory memor
     return region;
 }
 
+/// What a withdrawn request is granted to end by itself; who withdrew it waits ForwardRail::word_limit_ns.
+constexpr std::uint64_t withdrawal_patience_ns = 20'000'000;
+constexpr std::uint64_t withdrawal_limit_ns = 250'000'000;  // for the message, with a peer that takes nothing
+constexpr std::size_t most_early_withdrawals = 1024;
+
 }  // namespace
 
 void Engine::Impl::send_request(const std::shared_ptr<Peer>& peer, const Request& request) {
-    queue_own(peer, MessageKind::request, encode(request));
+    queue_own(peer, MessageKind::request, encode(request),
+              request.kind == RequestKind::withdraw ? withdrawal_limit_ns : 0);
 }
 
 std::shared_ptr<Peer> Engine::Impl::known_instance(const std::string& agent, std::uint64_t nonce) {
@@ -36,19 +45,47 @@ void Engine::Impl::on_request(const Letter& letter) {
     if (!peer) throw Error(Status::mismatch, "request of an instance that has not introduced itself");
     Request request = decode_request(letter.text);
     const std::uint64_t id = request.id;
+    if (request.kind == RequestKind::withdraw) return withdraw(*peer, request.tokens);
     try {
+        if (was_withdrawn(*peer, id)) throw Error(Status::canceled, "it was withdrawn before it came");
         if (request.kind == RequestKind::flush) {
             answer(peer, id, flush_for(request));
             return;
         }
         Transfer* const transfer = serve(peer, std::move(request));
-        const MutexLock lock(served_mutex_);
-        served_.push_back({transfer, peer, id});
-        served_count_.store(served_.size(), std::memory_order_release);
+        {
+            const MutexLock lock(served_mutex_);
+            served_.push_back({transfer, peer, id});
+            served_count_.store(served_.size(), std::memory_order_release);
+        }
+        if (was_withdrawn(*peer, id)) withdraw(*peer, {id});  // another thread has read that meanwhile
     } catch (const Error& error) {
         RAILYARD_LOG(warn, letter.agent.c_str(), "request refused: %s", error.what());
         answer(peer, id, error.status());
     }
+}
+
+/// Messages have no order: what is not there (any more) may still come.
+void Engine::Impl::withdraw(const Peer& peer, const std::vector<std::uint64_t>& ids) {
+    const std::uint64_t now = now_ns();
+    const MutexLock lock(served_mutex_);
+    for (const std::uint64_t id : ids) {
+        const auto served = std::find_if(served_.begin(), served_.end(), [&](const Served& one) {
+            return one.id == id && one.peer->nonce() == peer.nonce();
+        });
+        if (served == served_.end()) {
+            if (early_withdrawals_.size() == most_early_withdrawals) early_withdrawals_.pop_front();
+            early_withdrawals_.emplace_back(peer.nonce(), id);
+            continue;
+        }
+        served->transfer->end_early(Status::canceled);
+        served->interrupt_at = now + withdrawal_patience_ns;
+    }
+}
+
+bool Engine::Impl::was_withdrawn(const Peer& peer, std::uint64_t id) {
+    const MutexLock lock(served_mutex_);
+    return std::erase(early_withdrawals_, std::pair{peer.nonce(), id}) != 0;
 }
 
 std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token) {
@@ -103,7 +140,13 @@ bool Engine::Impl::finish_served() noexcept {
         const MutexLock lock(served_mutex_);
         std::erase_if(served_, [&](Served& served) {
             if (served.peer->unacquainted()) introduce_again(served.peer);
-            if (!served.transfer->done()) return false;
+            if (!served.transfer->done()) {
+                if (served.interrupt_at != UINT64_MAX && now_ns() >= served.interrupt_at) {
+                    served.interrupt_at = UINT64_MAX;
+                    served.transfer->interrupt();
+                }
+                return false;
+            }
             over.push_back(std::move(served));
             return true;
         });
@@ -127,6 +170,7 @@ void Engine::Impl::answer(const std::shared_ptr<Peer>& peer, std::uint64_t id, S
 
 void Engine::Impl::on_answer(const Letter& letter) {
     forward_.answered(letter.nonce, decode_answer(letter.text));
+    if (!forward_.has_work()) forward_.progress();  // a late one
 }
 
 }  // namespace railyard

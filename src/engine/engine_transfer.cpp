@@ -195,9 +195,6 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
         }
         transfer.has_notification = true;
     }
-    if (transfer.has_notification) {
-        transfer.notification_id = next_message_id_.fetch_add(1, std::memory_order_relaxed);
-    }
     transfer.posted = true;
     transfer.started.store(false, std::memory_order_relaxed);
     transfer.measured = false;
@@ -251,6 +248,9 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
     if (!transfer.measured && status == Status::ok) {
         transfer.measured = true;
         rates_.record(transfer.total_bytes, now_ns() - transfer.posted_at);
+        // Read first: rounds of many transfers end at once, on any thread.
+        if (transfer.peer && !transfer.peer->reached.load(std::memory_order_relaxed))
+            transfer.peer->reached.store(true, std::memory_order_relaxed);
     }
     return status;
 }
@@ -296,7 +296,7 @@ void Engine::Impl::cancel(Transfer& transfer) noexcept {
 
 void Engine::Impl::release(Transfer* transfer) noexcept {
     if (!transfer) return;
-    if (!transfer->done() && transfer->peer) cancel(*transfer);
+    if (!transfer->done()) cancel(*transfer);
     transfers_.release(transfer);
     if (transfers_.has_retired()) progress();
 }

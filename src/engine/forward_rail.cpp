@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -28,6 +29,17 @@ RequestMemory describe(const Registration& region) {
     return memory;
 }
 
+/// Of its own work, which may be one slot's of the transfer, or of the transfer.
+Status status_of(const Submission& submission) noexcept {
+    const Status own = submission.lane->work->status();
+    return own != Status::ok ? own : submission.route->forwarding->transfer->status();
+}
+
+/// There is nobody to wait for. One that was only disconnected still answers.
+bool is_dead(const Route& route) noexcept {
+    return route.path->failed() && route.forwarding->peer->state() == PeerState::gone;
+}
+
 }  // namespace
 
 void ForwardRail::answered(std::uint64_t nonce, const Answer& answer) {
@@ -38,6 +50,7 @@ void ForwardRail::answered(std::uint64_t nonce, const Answer& answer) {
 bool ForwardRail::serve(bool) noexcept {
     waiting_ += take_submissions(pending_);
     bool worked = take_answers();
+    worked = end_stopped() || worked;
     worked = give_up_late_ones() || worked;
     worked = ask_pending() || worked;
     load_.store(waiting_ + static_cast<std::uint32_t>(outstanding_.size()), std::memory_order_relaxed);
@@ -63,7 +76,7 @@ void ForwardRail::end(std::uint64_t nonce, const Answer& answer) noexcept {
     const auto found = std::find_if(
         outstanding_.begin(), outstanding_.end(),
         [&](const Outstanding& request) { return request.id == answer.id && request.nonce == nonce; });
-    if (found == outstanding_.end()) return;
+    if (found == outstanding_.end()) return hear_late(nonce, answer.id);
     const Outstanding request = *found;
     outstanding_.erase(found);
     finish(request, answer.status);
@@ -83,11 +96,85 @@ bool ForwardRail::give_up_late_ones() noexcept {
                      "a transfer was given up: the peer, which has to move its GPU memory itself, has not "
                      "answered for %llu ms",
                      static_cast<unsigned long long>(patience_ns_ / 1'000'000));
-        request.submission->abandoned = true;
-        finish(request, Status::remote_disconnect);
+        give_up(request, Status::remote_disconnect);
         any = true;
     }
     return any;
+}
+
+/// Of works that were stopped: their ends, and nothing of theirs, may wait for a peer.
+bool ForwardRail::end_stopped() noexcept {
+    if (std::none_of(outstanding_.begin(), outstanding_.end(),
+                     [](const Outstanding& request) { return status_of(*request.submission) != Status::ok; }))
+        return false;
+    const std::uint64_t now = now_ns();
+    withdraw(now);
+    bool any = false, unheard = false;
+    for (auto entry = outstanding_.begin(); entry != outstanding_.end();) {
+        const Outstanding request = *entry;
+        const Status status = status_of(*request.submission);
+        const Route& route = *request.submission->route;
+        const bool in_vain = is_dead(route);
+        const bool waits = request.withdrawn_at == 0 || now - request.withdrawn_at < word_limit_ns;
+        if (status == Status::ok || (!in_vain && waits)) {
+            ++entry;
+            continue;
+        }
+        entry = outstanding_.erase(entry);
+        any = true;
+        if (!in_vain && !std::exchange(unheard, true)) {
+            RAILYARD_LOG(warn, route.forwarding->peer->agent().c_str(),
+                         "has not said within %llu ms that it stopped: it may go on with a transfer that was "
+                         "reported ended",
+                         static_cast<unsigned long long>(word_limit_ns / 1'000'000));
+        }
+        give_up(request, status);
+    }
+    return any;
+}
+
+/// One message to each peer.
+void ForwardRail::withdraw(std::uint64_t now) noexcept {
+    for (Outstanding& first : outstanding_) {
+        if (first.withdrawn_at || status_of(*first.submission) == Status::ok) continue;
+        const std::shared_ptr<Peer>& peer = first.submission->route->forwarding->peer;
+        try {
+            Request message;
+            message.kind = RequestKind::withdraw;
+            for (Outstanding& request : outstanding_) {
+                if (request.nonce != first.nonce || request.withdrawn_at ||
+                    status_of(*request.submission) == Status::ok)
+                    continue;
+                request.withdrawn_at = now;
+                message.tokens.push_back(request.id);
+            }
+            sender_.send_request(peer, message);
+        } catch (const std::exception& error) {
+            first.withdrawn_at = now;
+            RAILYARD_LOG(error, name().c_str(), "requests could not be withdrawn: %s", error.what());
+        }
+    }
+}
+
+/// Before its parts end: whoever owns its memory looks then whether that is free.
+void ForwardRail::give_up(const Outstanding& request, Status status) noexcept {
+    if (std::atomic<std::uint32_t>* const late = request.submission->late) {
+        late->fetch_add(1, std::memory_order_relaxed);
+        try {
+            unheard_.push_back({request.id, request.nonce, late});
+        } catch (const std::bad_alloc&) {
+            // It counts as unheard for ever.
+        }
+    }
+    finish(request, status);
+}
+
+void ForwardRail::hear_late(std::uint64_t nonce, std::uint64_t id) noexcept {
+    std::erase_if(unheard_, [&](const Unheard& request) {
+        if (request.id != id || request.nonce != nonce) return false;
+        request.late->fetch_sub(1, std::memory_order_release);
+        return true;
+    });
 }
 
 void ForwardRail::finish(const Outstanding& request, Status status) noexcept {
@@ -123,7 +210,8 @@ bool ForwardRail::ask_pending() noexcept {
 ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
     Work& work = *submission.lane->work;
     const Route& route = *submission.route;
-    if (work.status() != Status::ok) return fail_rest(submission, work.status());
+    if (const Status status = status_of(submission); status != Status::ok)
+        return fail_rest(submission, status);
     if (route.gated && !route.path->introduced()) {
         if (!submission.stalled.refusal(patience_ns_)) return Asked::waits;
         RAILYARD_LOG(warn, route.forwarding->peer->agent().c_str(),
@@ -141,13 +229,13 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
     try {
         Request request = make_request(submission, now);
         request.id = next_id_++;
-        outstanding_.push_back({request.id, route.forwarding->peer->nonce(), now_ns(), &submission, now});
+        outstanding_.push_back({request.id, route.forwarding->peer->nonce(), now_ns(), &submission, now, 0});
         listed = true;
         sender_.send_request(route.forwarding->peer, request);
     } catch (const std::exception& error) {
         RAILYARD_LOG(error, name().c_str(), "a request could not be sent: %s", error.what());
         if (listed) outstanding_.pop_back();
-        finish({0, 0, 0, &submission, now}, Status::backend);
+        finish({0, 0, 0, &submission, now, 0}, Status::backend);
     }
     return Asked::again;
 }

@@ -1,6 +1,7 @@
 // A rail that has the peer move the bytes: for memory of the peer that no rail reaches.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -21,6 +22,7 @@ namespace railyard {
 /// What a request needs besides the chunks; Route::forwarding.
 struct Forwarding {
     std::shared_ptr<Peer> peer;
+    const Work* transfer = nullptr;                      ///< whose stop ends its requests
     std::vector<std::shared_ptr<Registration>> locals;   ///< by Chunk::local_region
     std::vector<std::shared_ptr<RemoteRegion>> remotes;  ///< by Chunk::remote_region
     bool flush = false;  ///< no bytes: the peer's GPUs are to see what was written to `remotes`
@@ -36,8 +38,10 @@ class RequestSender {
 };
 
 /// Each request carries one run of chunks; its answer ends them. A request is given up, with
-/// remote_disconnect, when the peer has answered nothing for `patience_ns` since. What a peer does with a
-/// request that was given up cannot be taken back: its answer is ignored.
+/// remote_disconnect, when the peer has answered nothing for `patience_ns` since. The requests of a work that
+/// was stopped are withdrawn: they end when the peer has said so, and without its word after `word_limit_ns`,
+/// or at once where nobody is there to say anything. What a peer does with a request that has ended without
+/// its word cannot be taken back: its answer ends nothing, and is looked for by Submission::late only.
 /// Allocates a little for each request.
 class ForwardRail final : public Rail {
   public:
@@ -46,6 +50,7 @@ class ForwardRail final : public Rail {
     static constexpr std::ptrdiff_t most_requests_of_a_peer = 16;
     static constexpr std::size_t most_requests = 256;
     static constexpr std::uint64_t chunk_size = std::uint64_t{4} << 20;
+    static constexpr std::uint64_t word_limit_ns = 200'000'000;
 
     ForwardRail(RequestSender& sender, std::uint64_t patience_ns)
         : Rail("forward"), sender_(sender), patience_ns_(patience_ns) {}
@@ -67,6 +72,13 @@ class ForwardRail final : public Rail {
         std::uint64_t sent_at = 0;  ///< ns; or when the peer last answered anything, if that was later
         Submission* submission = nullptr;
         Run run;
+        std::uint64_t withdrawn_at = 0;  ///< ns; 0: it was not
+    };
+    /// A request that has ended without its answer, and whose memory somebody keeps.
+    struct Unheard {
+        std::uint64_t id = 0;
+        std::uint64_t nonce = 0;
+        std::atomic<std::uint32_t>* late = nullptr;
     };
 
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -76,7 +88,11 @@ class ForwardRail final : public Rail {
 
     bool take_answers() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void end(std::uint64_t nonce, const Answer& answer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void hear_late(std::uint64_t nonce, std::uint64_t id) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool give_up_late_ones() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool end_stopped() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void withdraw(std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void give_up(const Outstanding& request, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool ask_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     enum class Asked { through, waits, again };
     Asked ask(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -91,6 +107,7 @@ class ForwardRail final : public Rail {
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     std::uint64_t next_id_ ABSL_GUARDED_BY(role_) = 1;
     std::deque<Outstanding> outstanding_ ABSL_GUARDED_BY(role_);  ///< oldest first
+    std::vector<Unheard> unheard_ ABSL_GUARDED_BY(role_);
     Mutex answers_mutex_;
     std::vector<std::pair<std::uint64_t, Answer>> answers_ ABSL_GUARDED_BY(answers_mutex_);
 };

@@ -65,6 +65,7 @@ void OutNotification::start(const std::string& agent, std::uint64_t nonce, std::
     exhausted = false;
     status = Status::ok;
     stalled.reset();
+    interrupted_at = 0;
 }
 
 std::size_t OutNotification::header_size() const noexcept {

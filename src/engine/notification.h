@@ -63,7 +63,6 @@ struct OutNotification : OutMessage {
 
     std::string message;
     MessageKind kind = MessageKind::notify;
-    Work* owner = nullptr;  ///< the transfer whose tail this is; nullptr for a message of its own
     /// Where it is sent another way when its path fails, and to whom; it outlives the message.
     MessageRetry* retry = nullptr;
     Peer* peer = nullptr;

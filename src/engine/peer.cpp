@@ -20,12 +20,14 @@ const char* to_string(PeerState state) noexcept {
     return names[static_cast<std::size_t>(state)];
 }
 
-Peer::Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails)
+Peer::Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails,
+           std::shared_ptr<MessageIds> ids)
     : agent_(info.agent),
       nonce_(info.nonce),
       addresses_(info.rails),
       all_(rail_range(info.rails.size())),
       rails_(rails),
+      ids_(std::move(ids)),
       needs_introduction_(rails->needs_introduction()),
       process_(info.rails.empty() ? std::string_view() : info.rails.front()) {}
 
@@ -33,7 +35,7 @@ std::shared_ptr<Peer> Peer::anew() const {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
     return std::make_shared<Peer>(ConnectionInfo{agent_, nonce_, rails->provider(), addresses_.unpacked()},
-                                  rails);
+                                  rails, ids_);
 }
 
 Peer::~Peer() {
@@ -116,7 +118,7 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
         ++health.failed;
         health.dead += endpoint->confirmed ? 1 : 0;
         if (endpoint->probe_pause != 0) continue;
-        fresh = true;
+        fresh = endpoint->may_be_held_up = true;
         endpoint->probe_pause = first_probe_ns / 2;
         endpoint->probe_at = now_ns;
     }
@@ -128,6 +130,18 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
         to_probe.push_back(&ask(*endpoint, now_ns));
     }
     return health;
+}
+
+void Peer::find_held_up(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<Rail*>& rails) {
+    const std::shared_ptr<RailManager> manager = rails_.lock();
+    if (!manager || manager->needs_introduction()) return;  // there each message goes by itself
+    const MutexLock lock(mutex_);
+    for (const auto& endpoint : resolved_) {
+        if (!endpoint->may_be_held_up || !endpoint->probing || now_ns - endpoint->asked_at < limit_ns)
+            continue;
+        endpoint->may_be_held_up = false;
+        rails.push_back(endpoint->rail);
+    }
 }
 
 bool Peer::has_failures() const {
@@ -176,10 +190,12 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uin
     endpoint.probing = false;
     if (answered) {
         endpoint.answered_at = now_ns;
+        endpoint.may_be_held_up = false;
         endpoint.probe_pause = 0;
         endpoint.path.heal();
         return;
     }
+    endpoint.may_be_held_up = true;
     failed_probe_ = endpoint.path.fail() || failed_probe_;
     if (!confirms) return;  // the next look has it probed
     endpoint.confirmed = true;
@@ -197,7 +213,8 @@ PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_n
     const MutexLock lock(mutex_);
     PeerEndpoint* const control = control_.load(std::memory_order_relaxed);
     if (!control || handles == 0 || control->probing || control->path.failed() ||
-        now_ns - pinged_at_ < interval_ns || (known_alone && control->answered_at == 0))
+        now_ns - pinged_at_ < interval_ns ||
+        (known_alone && control->answered_at == 0 && !reached.load(std::memory_order_relaxed)))
         return nullptr;
     pinged_at_ = now_ns;
     return &ask(*control, now_ns);
@@ -211,6 +228,11 @@ PeerReport Peer::report() const {
         report.failed += endpoint->path.failed() ? 1 : 0;
     }
     return report;
+}
+
+std::size_t Peer::weight() const {
+    const MutexLock lock(mutex_);
+    return 1 + addresses_.size() + resolved_.size() + admitted_.size();
 }
 
 bool Peer::move_to(PeerState state) noexcept {

@@ -14,6 +14,7 @@
 #include "common/mutex.h"
 #include "engine/address_list.h"
 #include "engine/introduction.h"
+#include "engine/message_ids.h"
 #include "engine/metadata.h"
 #include "engine/peer_report.h"
 #include "fabric/peer_process.h"
@@ -45,6 +46,7 @@ struct PeerEndpoint {
     bool probing = false;            ///< guarded by the peer's mutex, as all that follows
     bool confirmed = false;          ///< a probe has failed, too
     bool introduced_before = false;  ///< it has acknowledged a sender of ours
+    bool may_be_held_up = false;     ///< something failed there since our sender was replaced for a probe
     std::uint64_t probe_at = 0;      ///< ns, once it has failed
     std::uint64_t probe_pause = 0;   ///< ns
     std::uint64_t asked_at = 0;      ///< ns, by the last probe
@@ -59,7 +61,9 @@ struct PeerEndpoint {
 /// Any thread.
 class Peer {
   public:
-    Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails);
+    /// `ids`: of messages to this instance.
+    Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails,
+         std::shared_ptr<MessageIds> ids);
     ~Peer();
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
@@ -71,6 +75,9 @@ class Peer {
     [[nodiscard]] bool has_rails(const std::vector<std::string>& addresses) const noexcept {
         return addresses_ == addresses;
     }
+
+    /// For a message to it that was not sent before.
+    std::uint64_t next_message_id() noexcept { return ids_->next(); }
 
     /// The same instance, of which nothing has been learned yet.
     [[nodiscard]] std::shared_ptr<Peer> anew() const;
@@ -118,6 +125,8 @@ class Peer {
     bool move_to(PeerState state) noexcept;
 
     [[nodiscard]] PeerReport report() const;
+    /// What it takes, in rails and pairs of rails: some 100 to 250 bytes each.
+    [[nodiscard]] std::size_t weight() const;
 
     struct Health {
         std::size_t paths = 0;    ///< that have been resolved
@@ -129,6 +138,9 @@ class Peer {
     /// Each is told of through probed().
     Health look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns,
                          std::vector<PeerEndpoint*>& to_probe);
+    /// Where messages keep their order, one that failed holds up all that follow it. Adds the rails with a
+    /// probe that has waited for `limit_ns` since: their senders are to be replaced. Once for each failure.
+    void find_held_up(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<Rail*>& rails);
     /// Transfers do not get on, and nobody says why. Every path is asked; those that have not answered for
     /// `limit_ns`, while another one has that was asked no earlier, fail, and what is under way on them is
     /// interrupted.
@@ -147,7 +159,7 @@ class Peer {
     /// Every pair of rails there is. Throws Error; not with a rail's role held.
     void resolve_all();
     /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.
-    /// `known_alone`: only where it has been answered before; else the way there may only take its time.
+    /// `known_alone`: only where it has been reached before; else the way there may only take its time.
     PeerEndpoint* due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone);
     /// `confirms`: that it was not answered is the second opinion on a path that has failed.
     void probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uint64_t now_ns);
@@ -155,6 +167,7 @@ class Peer {
     void probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns);
 
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed
+    std::atomic<bool> reached{false};       ///< a transfer to it has succeeded
     /// Of the engine's watch, which runs once at a time.
     struct {
         std::uint64_t listed_at = 0;    ///< ns; the last look that has it among those to look after
@@ -162,6 +175,7 @@ class Peer {
         std::uint64_t stuck_since = 0;  ///< ns; when the one that has not for longest did
         bool in_flight = false;
         bool was_in_flight = false;
+        bool moves_for_us = false;  ///< what we asked it for
     } watched;
 
   private:
@@ -177,6 +191,7 @@ class Peer {
     const AddressList addresses_;  // of its rails
     const RailSet all_;
     const std::weak_ptr<RailManager> rails_;
+    const std::shared_ptr<MessageIds> ids_;
     std::atomic<bool> needs_introduction_;  // written under the mutex
     const fabric::PeerProcess process_;
     mutable Mutex mutex_;

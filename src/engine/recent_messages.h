@@ -1,47 +1,151 @@
 // Which messages have arrived already: one that was under way when its sender was replaced comes twice.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "engine/recent_table.h"
 
 namespace railyard {
 
-/// Remembers the last few thousand in a table of fixed size. One thread at a time.
-class RecentMessages {
+/// Numbers as runs without a gap. Nearly growing ones cost next to nothing, and any others log(n) steps.
+class NumberRuns {
   public:
-    RecentMessages() : sets_(std::make_unique<std::array<Set, set_count>>()) {}
-
-    [[nodiscard]] bool contains(std::uint64_t nonce, std::uint64_t id) const noexcept {
-        const std::uint64_t mark = mix(nonce, id);
-        for (const std::uint64_t entry : set_of(mark).marks) {
-            if (entry == mark) return true;
-        }
-        return false;
+    [[nodiscard]] bool contains(std::uint64_t number) const noexcept {
+        const auto after = behind(number);
+        return after != runs_.begin() && std::prev(after)->last >= number;
     }
-    void add(std::uint64_t nonce, std::uint64_t id) noexcept {
-        const std::uint64_t mark = mix(nonce, id);
-        Set& set = set_of(mark);
-        set.marks[set.oldest++ % ways] = mark;
+    /// A number that is not there. False, and nothing changed: that would take more than capacity().
+    bool add(std::uint64_t number) noexcept {
+        const auto after = behind(number);
+        const bool extends = after != runs_.begin() && std::prev(after)->last == number - 1;
+        const bool precedes = after != runs_.end() && after->first - 1 == number;
+        if (extends && precedes) {
+            std::prev(after)->last = after->last;
+            runs_.erase(after);
+        } else if (extends) {
+            std::prev(after)->last = number;
+        } else if (precedes) {
+            after->first = number;
+        } else {
+            if (runs_.size() == runs_.capacity()) return false;
+            runs_.insert(after, {number, number});
+        }
+        return true;
+    }
+    /// Adds what lies between the two lowest runs; there must be two.
+    void close_lowest_gap() noexcept {
+        runs_[1].first = runs_[0].first;
+        runs_.erase(runs_.begin());
+    }
+    [[nodiscard]] std::size_t size() const noexcept { return runs_.size(); }
+    [[nodiscard]] std::size_t capacity() const noexcept { return runs_.capacity(); }
+    /// Not below size().
+    void set_capacity(std::size_t capacity) {
+        std::vector<Run> moved;
+        moved.reserve(capacity);
+        moved.assign(runs_.begin(), runs_.end());
+        runs_.swap(moved);
     }
 
   private:
-    static constexpr std::size_t set_count = 1024, ways = 7;
-    struct Set {
-        std::array<std::uint64_t, ways> marks{};
-        std::uint64_t oldest = 0;
+    struct Run {
+        std::uint64_t first, last;
     };
-    /// Never 0, which is an empty place.
-    static std::uint64_t mix(std::uint64_t nonce, std::uint64_t id) noexcept {
-        std::uint64_t x = nonce ^ (id * 0x9e3779b97f4a7c15);
-        x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93;
-        x ^= x >> 32;
-        return x | 1;
+    using Runs = std::vector<Run>;
+    /// The first run that begins behind `number`.
+    [[nodiscard]] Runs::const_iterator behind(std::uint64_t number) const noexcept {
+        if (runs_.empty() || runs_.back().first <= number) return runs_.end();  // as a rule
+        return std::upper_bound(runs_.begin(), runs_.end(), number,
+                                [](std::uint64_t wanted, const Run& run) { return wanted < run.first; });
     }
-    [[nodiscard]] Set& set_of(std::uint64_t mark) const noexcept { return (*sets_)[(mark >> 1) % set_count]; }
+    [[nodiscard]] Runs::iterator behind(std::uint64_t number) noexcept {
+        return runs_.begin() + (std::as_const(*this).behind(number) - runs_.cbegin());
+    }
 
-    std::unique_ptr<std::array<Set, set_count>> sets_;
+    Runs runs_;  // growing, and never one right behind another
+};
+
+/// Remembers every message of every sender, as runs of its numbers: one run, and about 120 bytes, for a
+/// sender whose messages all arrive. One thread at a time.
+class RecentMessages {
+  public:
+    /// In runs. A sender whose runs would take more has its oldest gap closed: what is missing there counts
+    /// as received, and is not taken if it comes after all.
+    struct Limits {
+        std::size_t senders = 65'536;               ///< past it the one not heard of for longest is forgotten
+        std::size_t of_sender = 1024;               ///< at most
+        std::size_t granted = 32;                   ///< to every sender, whatever others take; a power of 2
+        std::size_t shared = std::size_t{1} << 20;  ///< by all those who take more than that
+    };
+    RecentMessages() : RecentMessages(Limits{}) {}
+    explicit RecentMessages(Limits limits) : limits_(limits), senders_(limits.senders) {}
+
+    /// Counts as hearing of the sender.
+    [[nodiscard]] bool contains(std::uint64_t nonce, std::uint64_t id) noexcept {
+        const NumberRuns* const runs = find(nonce);
+        return runs && runs->contains(id);
+    }
+    /// A message that is not there. Allocates for a new sender, and where gaps become more than ever before.
+    void add(std::uint64_t nonce, std::uint64_t id) {
+        NumberRuns* runs = find(nonce);
+        if (!runs) runs = &add_sender(nonce);
+        while (!runs->add(id)) {
+            if (grow(*runs)) continue;
+            runs->close_lowest_gap();
+            if (runs->contains(id)) break;
+        }
+        if (runs->capacity() > limits_.granted && runs->size() <= runs->capacity() / 4)
+            resize(*runs, runs->capacity() / 2);
+    }
+
+    [[nodiscard]] std::size_t senders() const noexcept { return senders_.size(); }
+    /// Runs that there is room for, with those who have more than is granted to everybody.
+    [[nodiscard]] std::size_t shared() const noexcept { return shared_; }
+
+  private:
+    static constexpr std::size_t first_capacity = 2;
+
+    NumberRuns* find(std::uint64_t nonce) noexcept {
+        if (!last_ || last_nonce_ != nonce) {
+            last_ = senders_.find(nonce);
+            last_nonce_ = nonce;
+        }
+        return last_;
+    }
+    NumberRuns& add_sender(std::uint64_t nonce) {
+        NumberRuns fresh;
+        fresh.set_capacity(first_capacity);
+        last_ = nullptr;
+        for (const NumberRuns& gone : senders_.add(nonce, std::move(fresh)))
+            shared_ -= share_of(gone.capacity());
+        return *find(nonce);
+    }
+    [[nodiscard]] std::size_t share_of(std::size_t capacity) const noexcept {
+        return capacity > limits_.granted ? capacity : 0;
+    }
+    bool grow(NumberRuns& runs) {
+        const std::size_t before = runs.capacity(), after = 2 * before;
+        if (after > limits_.of_sender) return false;
+        if (shared_ - share_of(before) + share_of(after) > limits_.shared) return false;
+        resize(runs, after);
+        return true;
+    }
+    void resize(NumberRuns& runs, std::size_t capacity) {
+        const std::size_t before = share_of(runs.capacity());
+        runs.set_capacity(capacity);
+        shared_ = shared_ - before + share_of(runs.capacity());
+    }
+
+    const Limits limits_;
+    RecentTable<NumberRuns> senders_;
+    std::size_t shared_ = 0;
+    std::uint64_t last_nonce_ = 0;
+    NumberRuns* last_ = nullptr;  ///< of last_nonce_
 };
 
 }  // namespace railyard

@@ -7,47 +7,79 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace railyard {
 
-/// By 64-bit numbers. What is forgotten or removed is handed to the caller, who may hold a lock under which
-/// it must not be destroyed. One thread at a time.
+/// By 64-bit numbers, bounded in entries and in what they weigh together. What is forgotten or removed is
+/// handed to the caller, who may hold a lock under which it must not be destroyed. One thread at a time.
 template <class Value>
 class RecentTable {
   public:
-    /// Holds `most` entries, at least one.
-    explicit RecentTable(std::size_t most) : most_(most) {}
+    /// Holds `most` entries, at least one, of `most_weight` in all, or one that weighs more.
+    explicit RecentTable(std::size_t most, std::size_t most_weight = SIZE_MAX)
+        : most_(most), most_weight_(most_weight) {}
     /// nullptr for a number that is not there. Counts as use; the pointer holds until the next change.
     [[nodiscard]] Value* find(std::uint64_t number) {
-        const auto found = index_.find(number);
-        if (found == index_.end()) return nullptr;
-        entries_.splice(entries_.begin(), entries_, found->second);
-        return &found->second->second;
+        Entry* const entry = use(number);
+        return entry ? &entry->value : nullptr;
     }
-    /// Adds a number that is not there; returns what had to go for it, if anything.
-    [[nodiscard]] std::optional<Value> add(std::uint64_t number, Value value) {
-        entries_.emplace_front(number, std::move(value));
-        index_.emplace(number, entries_.begin());
-        if (entries_.size() <= most_) return std::nullopt;
-        return remove(entries_.back().first);
+    /// Adds a number that is not there; returns what had to go for it.
+    [[nodiscard]] std::vector<Value> add(std::uint64_t number, Value value, std::size_t weight = 1) {
+        Entries added;  // either may throw
+        added.push_front({number, weight, std::move(value)});
+        index_.emplace(number, added.begin());
+        entries_.splice(entries_.begin(), added);
+        weight_ += weight;
+        return shrink();
+    }
+    /// What it weighs from now on, if it is there. Counts as use; returns what had to go for it.
+    [[nodiscard]] std::vector<Value> weigh(std::uint64_t number, std::size_t weight) {
+        Entry* const entry = use(number);
+        if (!entry) return {};
+        weight_ += weight - entry->weight;
+        entry->weight = weight;
+        return shrink();
     }
     std::optional<Value> remove(std::uint64_t number) {
         const auto found = index_.find(number);
         if (found == index_.end()) return std::nullopt;
-        std::optional<Value> gone = std::move(found->second->second);
+        std::optional<Value> gone = std::move(found->second->value);
+        weight_ -= found->second->weight;
         entries_.erase(found->second);
         index_.erase(found);
         return gone;
     }
     [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-    /// Pairs of number and value, the last used first.
+
+    struct Entry {
+        std::uint64_t number = 0;
+        std::size_t weight = 0;
+        Value value;
+    };
+    /// Entries, the last used first.
     [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
     [[nodiscard]] auto end() const noexcept { return entries_.end(); }
 
   private:
-    using Entries = std::list<std::pair<std::uint64_t, Value>>;
+    using Entries = std::list<Entry>;
+
+    [[nodiscard]] Entry* use(std::uint64_t number) {
+        const auto found = index_.find(number);
+        if (found == index_.end()) return nullptr;
+        entries_.splice(entries_.begin(), entries_, found->second);
+        return &*found->second;
+    }
+    std::vector<Value> shrink() {
+        std::vector<Value> gone;
+        while (entries_.size() > most_ || (weight_ > most_weight_ && entries_.size() > 1))
+            gone.push_back(*remove(entries_.back().number));
+        return gone;
+    }
 
     const std::size_t most_;
+    const std::size_t most_weight_;
+    std::size_t weight_ = 0;
     Entries entries_;  // the last used first
     std::unordered_map<std::uint64_t, typename Entries::iterator> index_;
 };

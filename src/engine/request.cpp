@@ -70,7 +70,7 @@ Request decode_request(std::string_view bytes) {
     request.id = reader.number<std::uint64_t>();
     const auto kind = reader.number<std::uint8_t>();
     require_consistent(kind >= static_cast<std::uint8_t>(RequestKind::read) &&
-                           kind <= static_cast<std::uint8_t>(RequestKind::flush),
+                           kind <= static_cast<std::uint8_t>(RequestKind::withdraw),
                        what);
     request.kind = static_cast<RequestKind>(kind);
     const auto tokens = reader.number<std::uint16_t>();
@@ -85,8 +85,8 @@ Request decode_request(std::string_view bytes) {
     require_consistent(reader.ok() && pieces <= max_request_pieces, what);
     for (std::uint32_t i = 0; i < pieces && reader.ok(); ++i)
         request.pieces.push_back(read_piece(reader, request));
-    require_consistent(reader.whole() && (request.kind == RequestKind::flush) == request.pieces.empty(),
-                       what);
+    const bool moves = request.kind == RequestKind::read || request.kind == RequestKind::write;
+    require_consistent(reader.whole() && moves == !request.pieces.empty(), what);
     return request;
 }
 

@@ -13,9 +13,10 @@
 namespace railyard {
 
 enum class RequestKind : std::uint8_t {
-    read = 1,   ///< write your memory to ours
-    write = 2,  ///< read ours into yours
-    flush = 3,  ///< let your GPUs see what we wrote to them
+    read = 1,      ///< write your memory to ours
+    write = 2,     ///< read ours into yours
+    flush = 3,     ///< let your GPUs see what we wrote to them
+    withdraw = 4,  ///< stop what we asked for, and answer it; `tokens` are the ids of those requests
 };
 
 /// Memory of the asker, as the asked one's rails reach it.

@@ -55,7 +55,7 @@ void Transfer::finish_data() noexcept {
     const ControlRoute route = peer->control_route();
     notification.path = route.path;
     notification.attempts = 0;
-    notification.start(*own_agent, own_nonce, notification_id, route.address, peer->nonce(),
+    notification.start(*own_agent, own_nonce, peer->next_message_id(), route.address, peer->nonce(),
                        own_inbox->auth());
     route.rail->send(notification);
 }
@@ -63,7 +63,9 @@ void Transfer::finish_data() noexcept {
 void Transfer::on_notified(OutMessage& message, Status status) noexcept {
     // The message is a member of its transfer.
     auto& notification = static_cast<OutNotification&>(message);
-    if (status == Status::remote_disconnect && notification.retry->undelivered(notification)) return;
+    if (status == Status::remote_disconnect && notification.wanted() == Status::ok &&
+        notification.retry->undelivered(notification))
+        return;
     notification.owner->part_done(status);
 }
 
@@ -73,7 +75,13 @@ void Transfer::interrupt() noexcept {
         for (const Route& carrier : route.carriers)
             carrier.rail->request_renewal();
     }
-    if (peer && has_notification) peer->control_route().rail->request_renewal();
+    if (!peer || !has_notification) return;
+    // It may have left before its path failed and another was chosen.
+    if (peer->has_failures()) {
+        peer->renew_senders();
+    } else {
+        peer->control_route().rail->request_renewal();
+    }
 }
 
 bool Transfer::uses(const Registration& region) const noexcept {

@@ -57,7 +57,6 @@ class Transfer : public Work {
     NotificationInbox* own_inbox = nullptr;  ///< for transfers to ourselves
     const std::string* own_agent = nullptr;
     std::uint64_t own_nonce = 0;
-    std::uint64_t notification_id = 0;
 
     StartControl* start_control = nullptr;  ///< nullptr: a post starts at once
 
@@ -92,6 +91,12 @@ class Transfer : public Work {
     void end_early(Status status) noexcept {
         stop(status);
         if (start_control) start_control->stopped(*this);
+    }
+    /// The same of that round, if it is still under way. False: it is not, or has failed already.
+    bool end_early(Status status, std::uint32_t of_round) noexcept {
+        if (!stop(status, of_round)) return false;
+        if (start_control) start_control->stopped(*this);
+        return true;
     }
 
     /// Lets GPUs see the data, then finish_data(). Work's tail.

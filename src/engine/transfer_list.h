@@ -31,13 +31,15 @@ class TransferList {
     }
     /// True while a posted transfer that uses `region` is not over.
     [[nodiscard]] bool in_flight_on(const Registration& region) const;
-    /// Calls `look(transfer, in_flight)` for every transfer between two peers, with the list's lock held.
+    /// Calls `look(transfer, in_flight, round)` for every transfer, those to ourselves among them, with the
+    /// list's lock held. The round may end at any moment, and another one begin.
     template <class Look>
     void for_each(Look&& look) {
         const MutexLock lock(mutex_);
         for (Transfer* transfer = head_; transfer; transfer = transfer->next) {
-            if (!transfer->peer) continue;
-            look(*transfer, !transfer->done() && transfer->started.load(std::memory_order_acquire));
+            const std::uint32_t round =
+                transfer->round();  // first: `started` is of this one, or of a later one
+            look(*transfer, !transfer->done() && transfer->started.load(std::memory_order_acquire), round);
         }
     }
     /// Ends the unposted rest of every transfer towards `peer` with `status`.

@@ -21,6 +21,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     const fabric::Device& first = *devices_.front();
     provider_ = first.provider == "efa" ? first.family : first.provider;
     needs_introduction_ = first.caps.needs_introduction;
+    connects_ = first.caps.sends_into_sockets;
     open(params, blocking, sink);
     placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_);
     rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX};

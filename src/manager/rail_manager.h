@@ -41,6 +41,8 @@ class RailManager {
     [[nodiscard]] const std::string& provider() const noexcept { return provider_; }
     /// Peers refuse operations of rails that they have not been told of (efa-direct).
     [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
+    /// Over connections (tcp): a process that has ended takes nothing any more, and nobody says why.
+    [[nodiscard]] bool connects() const noexcept { return connects_; }
     /// Grows whenever a rail replaces its sender or finds that a path has failed. Any thread.
     [[nodiscard]] std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
     /// Raw addresses by rail index.
@@ -93,6 +95,7 @@ class RailManager {
     RailSet all_;
     std::string provider_;
     bool needs_introduction_ = false;
+    bool connects_ = false;
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
     std::atomic<std::uint32_t> changes_{0};
     std::size_t control_rails_ = 0;  ///< the first ones, which carry messages alone: none or one

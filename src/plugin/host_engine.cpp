@@ -309,6 +309,7 @@ nixl_status_t HostEngine::estimateXferCost(const nixl_xfer_op_t&, const nixl_met
                                            std::chrono::microseconds& error_margin, nixl_cost_t& method,
                                            const nixlAgentOptionalArgs*) const {
     if (handle == nullptr) return NIXL_ERR_INVALID_PARAM;
+    if (!engine_->own_process()) return NIXL_ERR_NOT_ALLOWED;
     const CostEstimate estimate = engine_->estimate(transfer_of(handle));
     duration = estimate.duration;
     error_margin = estimate.error_margin;

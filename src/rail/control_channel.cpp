@@ -19,7 +19,7 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
       give_up_after_ns_(give_up_after_ns),
       rail_(domain.rail()),
       fragment_limit_(std::min(fragment_size, domain.caps().max_eager)),
-      asks_for_delivery_(domain.caps().sends_into_sockets),
+      connects_(domain.caps().sends_into_sockets),
       buffers_(std::make_unique<std::byte[]>(pinned_bytes)),
       receives_(receive_slots),
       sends_(std::make_shared<Slots>(send_slots)) {
@@ -68,6 +68,7 @@ void ControlChannel::end_renewal(fabric::Endpoint* sender) noexcept {
         old.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
         if (slot.interrupted) {
             slot.message = old.message;
+            if (slot.message->interrupted_at == 0) slot.message->interrupted_at = now_ns();
             slot.length = old.length;
             slot.refused = std::move(old.refused);
         }
@@ -78,35 +79,71 @@ void ControlChannel::end_renewal(fabric::Endpoint* sender) noexcept {
     sends_ = std::move(next_sends_);
 }
 
-bool ControlChannel::gives_up(OutMessage& message) const noexcept {
-    return !sender_ || message.stalled.refusal(message.patience_ns ? message.patience_ns : give_up_after_ns_);
+std::uint64_t ControlChannel::patience_with(const OutMessage& message) const noexcept {
+    return message.patience_ns ? message.patience_ns : give_up_after_ns_;
+}
+
+bool ControlChannel::waits(OutMessage& message) noexcept {
+    if (!sender_ || message.stalled.refusal(patience_with(message), message.patience_ns != 0)) return false;
+    wants_room_ = true;
+    blocked_.insert(message.destination);
+    return true;
+}
+
+/// Its peer took nothing a moment ago.
+bool ControlChannel::blocks(const OutMessage& message) noexcept {
+    if (connects_ && message.stalled.rests()) blocked_.insert(message.destination);
+    return blocked_.contains(message.destination);
+}
+
+/// One sender after the other was replaced under it: it would keep a slot for ever.
+bool ControlChannel::lost(const OutMessage& message) const noexcept {
+    return now_ns() - message.interrupted_at >= patience_with(message);
 }
 
 fabric::PostResult ControlChannel::post(const OutMessage& message, Slot& slot, std::size_t length) noexcept {
     if (!sender_) return fabric::PostResult::again;
-    if (message.confirmed && asks_for_delivery_)
+    if (connects_)
         return sender_->post_confirmed_send(slot, slot.buffer, length, region_.descriptor(),
                                             message.destination);
     return sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination);
 }
 
-/// Returns false while some have to wait.
+/// What the sender that was replaced had, but for peers that take nothing; true if anything went out or
+/// ended.
 bool ControlChannel::post_interrupted() noexcept {
-    while (interrupted_) {
-        Slot& slot = *interrupted_;
+    bool worked = false;
+    Slot** link = &interrupted_;
+    while (*link && !blocked_.full()) {
+        Slot& slot = **link;
         OutMessage& message = *slot.message;
-        const auto result = post(message, slot, slot.length);
-        if (result == fabric::PostResult::again && !gives_up(message)) return false;
-        interrupted_ = slot.next;
+        Status ended = message.wanted();
+        if (ended == Status::ok && lost(message)) ended = Status::remote_disconnect;
+        const bool wanted = ended == Status::ok;
+        if (wanted && blocks(message)) {
+            link = &slot.next;
+            continue;
+        }
+        const auto result = wanted ? post(message, slot, slot.length) : fabric::PostResult::failed;
+        if (result == fabric::PostResult::again && waits(message)) {
+            link = &slot.next;
+            continue;
+        }
+        *link = slot.next;
+        worked = true;
         slot.interrupted = false;
-        if (result == fabric::PostResult::ok) continue;
+        if (result == fabric::PostResult::ok) {
+            message.stalled.reset();
+            continue;
+        }
+        if (wanted) ended = Status::remote_disconnect;
         slot.refused.reset();
         slot.next = free_sends_;
         free_sends_ = &slot;
-        --in_flight_;
-        end_fragment(message, Status::remote_disconnect);
+        count(message, -1);
+        end_fragment(message, ended);
     }
-    return true;
+    return worked;
 }
 
 void ControlChannel::cancel_all() noexcept {
@@ -180,7 +217,7 @@ void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& co
     }
     slot.next = channel.free_sends_;
     channel.free_sends_ = &slot;
-    --channel.in_flight_;
+    channel.count(message, -1);
     if (completion.receiver_not_ready && channel.keep_refused(slot)) return;
     slot.refused.reset();
     channel.end_fragment(message,
@@ -196,15 +233,15 @@ void ControlChannel::end_fragment(OutMessage& message, Status status) noexcept {
 /// Returns false when the message stays pending.
 bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
     while (message.status == Status::ok) {
-        if (!free_sends_) return false;
+        if (!free_sends_ || (message.patience_ns && impatient_ >= most_impatient)) {
+            wants_room_ = true;
+            return false;
+        }
         Slot& slot = *free_sends_;
         const std::size_t length = message.fill(message, {slot.buffer, fragment_limit_});
         const auto result = post(message, slot, length);
         if (result == fabric::PostResult::again) {
-            if (!gives_up(message)) {
-                blocked_.insert(message.destination);
-                return false;
-            }
+            if (waits(message)) return false;
             RAILYARD_LOG(debug, rail_.c_str(), "a control message was given up: the peer takes nothing");
             if (!message.patience_ns) give_up_on(message.destination);
             message.status = Status::remote_disconnect;
@@ -219,7 +256,7 @@ bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
         slot.length = length;
         message.stalled.reset();
         ++message.in_flight;
-        ++in_flight_;
+        count(message, 1);
         sent = true;
         if (!message.advance(message)) break;
     }
@@ -229,20 +266,22 @@ bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
 
 bool ControlChannel::post_pending() noexcept {
     post_missing_receives();
-    if (!post_interrupted()) return false;
-    bool sent = send_refused();
     blocked_.clear();
+    wants_room_ = false;
+    bool sent = post_interrupted();
+    sent |= send_refused();
     PendingList<OutMessage> kept;
     while (!pending_.empty() && free_sends_ && !blocked_.full()) {
         OutMessage& message = *pending_.pop_front();
-        if (!given_up(message) && (blocked_.contains(message.destination) ||
-                                   refused_.holds(message.destination) || !post_fragments(message, sent))) {
+        if (!over(message) &&
+            (blocks(message) || refused_.holds(message.destination) || !post_fragments(message, sent))) {
             kept.push_back(message);
         } else if (message.in_flight == 0) {
             message.done(message, message.status);
             sent = true;
         }
     }
+    wants_room_ |= !pending_.empty();
     pending_.prepend(kept);
     given_up_.clear();
     return sent;
@@ -281,6 +320,7 @@ bool ControlChannel::send_refused() noexcept {
     while (std::unique_ptr<RefusedFragment> fragment = all.pop()) {
         OutMessage& message = *fragment->message;
         if (!sender_ || given_up_.contains(message.destination)) message.status = Status::remote_disconnect;
+        if (message.status == Status::ok) message.status = message.wanted();
         if (fragment->due_ns > now && message.status == Status::ok) {
             refused_.put(std::move(fragment));
             continue;
@@ -319,7 +359,7 @@ ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragmen
     slot.message = &message;
     slot.length = fragment->length;
     slot.refused = std::move(fragment);
-    ++in_flight_;
+    count(message, 1);
     return Resent::sent;
 }
 
@@ -328,9 +368,12 @@ void ControlChannel::give_up_on(PeerAddress peer) noexcept {
     given_up_.insert(peer);
 }
 
-bool ControlChannel::given_up(OutMessage& message) const noexcept {
-    if (!given_up_.contains(message.destination)) return false;
-    message.status = Status::remote_disconnect;
+/// Nothing more of it is to be sent.
+bool ControlChannel::over(OutMessage& message) const noexcept {
+    if (message.status == Status::ok)
+        message.status =
+            given_up_.contains(message.destination) ? Status::remote_disconnect : message.wanted();
+    if (message.status == Status::ok) return false;
     message.exhausted = true;
     return true;
 }

@@ -23,6 +23,9 @@ class ControlChannel {
     static constexpr std::size_t fragment_size = 8192;
     static constexpr std::size_t send_slots = 16;
     static constexpr std::size_t receive_slots = 32;
+    /// Send slots for messages with a patience of their own: probes go to peers that may be dead, and what
+    /// others are told must not wait for these.
+    static constexpr std::size_t most_impatient = send_slots / 2;
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
     static_assert(pinned_bytes <= std::size_t{512} << 10);
@@ -53,6 +56,8 @@ class ControlChannel {
     [[nodiscard]] bool has_pending() const noexcept {
         return !pending_.empty() || interrupted_ || !refused_.empty();
     }
+    /// Something waits for the provider, and not only for a peer that took nothing a moment ago.
+    [[nodiscard]] bool wants_room() const noexcept { return wants_room_; }
     /// Receive buffers that the provider has not taken; they are offered again in post_pending.
     [[nodiscard]] std::size_t receives_missing() const noexcept { return receives_missing_; }
 
@@ -71,8 +76,16 @@ class ControlChannel {
     void post_receive(Slot& slot) noexcept;
     fabric::PostResult post(const OutMessage& message, Slot& slot, std::size_t length) noexcept;
     bool post_interrupted() noexcept;
-    /// One more refusal; true when there have been enough.
-    bool gives_up(OutMessage& message) const noexcept;
+    [[nodiscard]] bool blocks(const OutMessage& message) noexcept;
+    [[nodiscard]] bool lost(const OutMessage& message) const noexcept;
+    /// Fragments of it with the provider.
+    void count(const OutMessage& message, int more) noexcept {
+        in_flight_ += static_cast<std::uint32_t>(more);
+        if (message.patience_ns) impatient_ += static_cast<std::uint32_t>(more);
+    }
+    [[nodiscard]] std::uint64_t patience_with(const OutMessage& message) const noexcept;
+    /// One more refusal: it waits, and what goes to the same peer does. False when there have been enough.
+    bool waits(OutMessage& message) noexcept;
     void post_missing_receives() noexcept;
     void miss_receive(Slot& slot) noexcept;
     bool keep_refused(Slot& slot) noexcept;
@@ -80,7 +93,7 @@ class ControlChannel {
     enum class Resent { sent, waits, over };
     Resent send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept;
     void give_up_on(PeerAddress peer) noexcept;
-    [[nodiscard]] bool given_up(OutMessage& message) const noexcept;
+    [[nodiscard]] bool over(OutMessage& message) const noexcept;
     bool post_fragments(OutMessage& message, bool& sent) noexcept;
     void end_fragment(OutMessage& message, Status status) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
@@ -92,7 +105,7 @@ class ControlChannel {
     const std::uint64_t give_up_after_ns_;
     const std::string rail_;
     const std::size_t fragment_limit_;
-    const bool asks_for_delivery_;
+    const bool connects_;  // over sockets: the dead take nothing, and what the kernel has is not there yet
     std::unique_ptr<std::byte[]> buffers_;
     fabric::MemoryRegion region_;
     Slots receives_;
@@ -103,9 +116,11 @@ class ControlChannel {
     Slot* interrupted_ = nullptr;
     PendingList<OutMessage> pending_;
     RefusedFragments refused_;
+    bool wants_room_ = false;
     BlockedSet blocked_;   // take nothing in this pass
     BlockedSet given_up_;  // peers that took nothing for too long, seen since the last pass
     std::uint32_t in_flight_ = 0;
+    std::uint32_t impatient_ = 0;  // of them, of messages with a patience of their own
     Slot* missing_receives_ = nullptr;
     std::size_t receives_missing_ = 0;
     std::uint64_t receives_refused_ = 0;  // by the provider, ever

@@ -107,7 +107,7 @@ bool FabricRail::serve(bool drain_first) noexcept {
     control_->queue(outbox_.take_all());
     worked = control_->post_pending() || worked;
     worked = post_pending() || worked;
-    if (!drain_first && (!pending_.empty() || control_->has_pending()) &&
+    if (!drain_first && (wants_room_ || control_->wants_room()) &&
         fabric_->queue.drain(completions_per_round) > 0) {
         settle_failures();
         control_->post_pending();
@@ -125,6 +125,7 @@ bool FabricRail::post_pending() noexcept {
     given_up_.clear();
     PendingList<Submission> kept;
     bool full = false;
+    wants_room_ = false;
     while (!pending_.empty() && free_operations_ && !blocked_.full()) {
         Submission& submission = *pending_.pop_front();
         if (blocked_.contains(submission.route->destination)) {
@@ -151,6 +152,9 @@ bool FabricRail::post_pending() noexcept {
                 full = true;
                 [[fallthrough]];
             case Served::waits:
+                wants_room_ = true;
+                [[fallthrough]];
+            case Served::rests:
                 kept.push_back(submission);
                 break;
             case Served::rotate:
@@ -164,6 +168,7 @@ bool FabricRail::post_pending() noexcept {
                 break;
         }
     }
+    wants_room_ |= !pending_.empty();
     pending_.prepend(kept);
     return posted;
 }
@@ -193,7 +198,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return Served::through;
     }
     const Route& route = *submission.route;
-    if (route.path && (route.path->failed() || !sending_) && hand_on(submission, submission.run)) {
+    if (route.path && go_elsewhere(submission, submission.run)) {
         if (submission.run.empty()) return Served::through;
         submission.run = {};  // what is left of the lane follows them
         return Served::rotate;
@@ -212,6 +217,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         submission.run =
             lane.take_run(std::min({lane.run_length, room, lane.share - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
+    }
+    if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {
+        blocked_.insert(route.destination);
+        return Served::rests;
     }
     while (!submission.run.empty()) {
         if (!free_operations_) return Served::full;
@@ -240,10 +249,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
 /// The peer does not take it now: it stays, until that has gone on for too long.
 FabricRail::Served FabricRail::refused(Submission& submission, const char* what) noexcept {
     Path* const path = submission.route->path;
-    const std::uint64_t patience = path && path->failed()
-                                       ? std::min(failed_patience_ns, config_.give_up_after_ns)
-                                       : config_.give_up_after_ns;
-    if (!submission.stalled.refusal(patience)) {
+    const bool failed = path && path->failed();
+    const std::uint64_t patience =
+        failed ? std::min(failed_patience_ns, config_.give_up_after_ns) : config_.give_up_after_ns;
+    if (!submission.stalled.refusal(patience, failed)) {
         blocked_.insert(submission.route->destination);
         return Served::waits;
     }

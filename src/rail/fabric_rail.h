@@ -13,6 +13,7 @@
 #include "fabric/domain.h"
 #include "fabric/endpoint.h"
 #include "fabric/info.h"
+#include "fabric/unsent_bytes.h"
 #include "rail/control_channel.h"
 #include "rail/pending_list.h"
 #include "rail/rail.h"
@@ -85,7 +86,8 @@ class FabricRail final : public Rail {
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     bool post_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    enum class Served { through, waits, rotate, full };
+    /// `rests`: its peer is not asked again yet.
+    enum class Served { through, waits, rests, rotate, full };
     static bool has_turn(Submission& submission, bool alone) noexcept;
     Served post_run(Submission& submission, bool& posted) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -117,11 +119,13 @@ class FabricRail final : public Rail {
     void note_failure(Path& path) noexcept;
     bool settle_failures() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void renew() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void close_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void put_renewal_off(const std::exception& error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    std::unique_ptr<fabric::UnsentBytesDropped> drop_unsent_bytes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void freeze() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void drain_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void take_back() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void open_sender(std::unique_ptr<Operations> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool go_elsewhere(const Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
@@ -157,6 +161,7 @@ class FabricRail final : public Rail {
     std::uint64_t failed_bytes_ ABSL_GUARDED_BY(role_) = 0;  ///< of these
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
+    bool wants_room_ ABSL_GUARDED_BY(role_) = false;         ///< some submission, in the last pass
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass
     BlockedSet given_up_ ABSL_GUARDED_BY(role_);             ///< what waits behind a transfer ends with it
     std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all operations

@@ -1,10 +1,9 @@
 // What becomes of operations that failed or were interrupted, and how a sender is replaced.
 #include <algorithm>
-#include <optional>
+#include <memory>
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "fabric/unsent_bytes.h"
 #include "rail/deferred_close.h"
 #include "rail/fabric_rail.h"
 
@@ -73,10 +72,13 @@ void FabricRail::note_failure(Path& path) noexcept {
 }
 
 bool FabricRail::settle_failures() noexcept {
-    const bool asked = renewal_requested_.load(std::memory_order_relaxed);
-    const bool closed = !sending_;
-    if (!asked && !renewal_needed_ && !closed && returned_.empty()) return false;
-    if (asked || renewal_needed_ || (closed && now_ns() >= reopen_at_)) renew();
+    const bool ends = !fabric_->queue.broken();  // else whatever is under way is never heard of again
+    const bool asked = renewal_requested_.load(std::memory_order_relaxed) || renewal_needed_;
+    const bool wanted = ends ? asked || !sending_ : asked || sending_;
+    if (!wanted && returned_.empty()) return false;
+    if (wanted && now_ns() >= reopen_at_) renew();
+    // While there was no memory to replace it: what is told of, or goes another way, could still land.
+    if (renewal_needed_ && sending_) return false;
     return place_returned();
 }
 
@@ -86,39 +88,60 @@ bool FabricRail::request_renewal() noexcept {
 }
 
 void FabricRail::renew() noexcept {
+    if (!fabric_->domain.caps().separate_sender || (!sending_ && fabric_->queue.broken())) {
+        renewal_needed_ = false;
+        renewal_requested_.store(false, std::memory_order_relaxed);
+        return;
+    }
+    std::unique_ptr<Operations> operations;
+    std::shared_ptr<void> sends;
+    std::unique_ptr<fabric::UnsentBytesDropped> dropped;
+    try {
+        operations = std::make_unique<Operations>(depth_);
+        sends = control_->begin_renewal();
+        dropped = drop_unsent_bytes();
+    } catch (const std::exception& error) {
+        return put_renewal_off(error);  // nothing has been done, and it is still wanted
+    }
     renewal_needed_ = false;
     renewal_requested_.store(false, std::memory_order_relaxed);
-    if (!fabric_->domain.caps().separate_sender) return;
+    closing_ = true;
+    sending_ = nullptr;
+    fabric_->sender.reset();
+    dropped.reset();
+    drain_all();  // what had ended before counts; what the closing flushes has only been interrupted
+    closing_ = false;
+    take_back();
     try {
-        auto operations = std::make_unique<Operations>(depth_);
-        std::shared_ptr<void> sends = control_->begin_renewal();
-        closing_ = true;
-        sending_ = nullptr;
-        close_sender();
-        drain_all();  // what had ended before counts; what the closing flushes has only been interrupted
-        closing_ = false;
-        take_back();
         if (fabric_->old_sends.size() == kept_generations)
             fabric_->old_sends.erase(fabric_->old_sends.begin());
         fabric_->old_sends.push_back(std::move(sends));
         open_sender(std::move(operations));
     } catch (const std::exception& error) {
-        RAILYARD_LOG(error, name().c_str(), "no endpoint to send from, tried again later: %s", error.what());
-        reopen_pause_ns_ = std::clamp(2 * reopen_pause_ns_, first_reopen_pause_ns, longest_reopen_pause_ns);
-        reopen_at_ = now_ns() + reopen_pause_ns_;
+        put_renewal_off(error);
     }
     publish_sender();
 }
 
-/// Nothing of it is sent afterwards, not by the kernel either.
-void FabricRail::close_sender() noexcept {
-    std::optional<fabric::UnsentBytesDropped> dropped;
+void FabricRail::put_renewal_off(const std::exception& error) noexcept {
+    RAILYARD_LOG(error, name().c_str(), "no new endpoint to send from, tried again later: %s", error.what());
+    reopen_pause_ns_ = std::clamp(2 * reopen_pause_ns_, first_reopen_pause_ns, longest_reopen_pause_ns);
+    reopen_at_ = now_ns() + reopen_pause_ns_;
+}
+
+/// Nothing of the sender that is closed then is sent afterwards, not by the kernel either. Throws where there
+/// is no memory for it.
+std::unique_ptr<fabric::UnsentBytesDropped> FabricRail::drop_unsent_bytes() {
+    std::unique_ptr<fabric::UnsentBytesDropped> dropped;
     try {
-        if (fabric_->domain.caps().sends_into_sockets) dropped.emplace(fabric_->addresses.addresses());
+        if (fabric_->domain.caps().sends_into_sockets)
+            dropped = std::make_unique<fabric::UnsentBytesDropped>(fabric_->addresses.addresses());
+    } catch (const std::bad_alloc&) {
+        throw;
     } catch (const std::exception& error) {
         RAILYARD_LOG(warn, name().c_str(), "connections are closed with what is unsent: %s", error.what());
     }
-    fabric_->sender.reset();
+    return dropped;
 }
 
 /// Senders that can be replaced end what is under way by that. Else, shm: the answers of all peers are read
@@ -188,6 +211,11 @@ void FabricRail::take_back() noexcept {
 void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
     use(std::move(operations));
     control_->end_renewal(nullptr);
+    if (fabric_->queue.broken()) {
+        RAILYARD_LOG(error, name().c_str(), "is used no more: %zu operations go over other rails",
+                     returned_.size());
+        return;
+    }
     fabric_->sender = std::make_unique<fabric::Endpoint>(fabric_->domain, fabric_->queue, fabric_->addresses);
     sending_ = fabric_->sender.get();
     reopen_pause_ns_ = 0;
@@ -216,6 +244,16 @@ Rail::Sender FabricRail::sender() const {
     return sender_;
 }
 
+/// Where its path has failed or nothing can be sent from here. The path counts as failed then: others would
+/// only hand their chunks back.
+bool FabricRail::go_elsewhere(const Submission& submission, Run chunks) noexcept {
+    Path& path = *submission.route->path;
+    if (sending_) return path.failed() && hand_on(submission, chunks);
+    if (!hand_on(submission, chunks, this)) return false;
+    note_failure(path);
+    return true;
+}
+
 /// Chunks whose path has failed go elsewhere, the others out again.
 bool FabricRail::place_returned() noexcept {
     bool worked = false;
@@ -229,8 +267,7 @@ bool FabricRail::place_returned() noexcept {
             continue;
         }
         const bool failed = returned.submission->route->path->failed();
-        if ((failed || !sending_) && hand_on(*returned.submission, {returned.chunk, returned.chunk + 1}))
-            continue;
+        if (go_elsewhere(*returned.submission, {returned.chunk, returned.chunk + 1})) continue;
         if (failed) {
             work.part_done(Status::remote_disconnect);
         } else if (!post_again(returned)) {

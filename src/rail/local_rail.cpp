@@ -14,6 +14,10 @@ bool LocalRail::serve(bool) noexcept {
         Work& work = *lane.work;
         const Run run = lane.take_run(lane.run_length);
         for (std::uint32_t i = run.begin; i < run.end; ++i) {
+            if (const Status status = work.status(); status != Status::ok) {
+                work.part_done(status);
+                continue;
+            }
             const Chunk& chunk = work.chunks[i];
             auto* local = reinterpret_cast<void*>(chunk.local);
             auto* remote = reinterpret_cast<void*>(chunk.remote);

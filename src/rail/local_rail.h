@@ -7,7 +7,7 @@
 namespace railyard {
 
 /// Transfers to one's own agent. Copies a bounded piece per round, so that neither post() nor poll() of a
-/// huge transfer blocks its caller for long.
+/// huge transfer blocks its caller for long. Of what was stopped, no further chunk is copied.
 class LocalRail final : public Rail {
   public:
     static constexpr std::uint64_t bytes_per_round = std::uint64_t{4} << 20;

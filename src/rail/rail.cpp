@@ -38,11 +38,11 @@ void Rail::fail_rest(Submission& submission, Status status) noexcept {
     }
 }
 
-bool Rail::hand_on(const Submission& submission, Run chunks) noexcept {
+bool Rail::hand_on(const Submission& submission, Run chunks, const Rail* unable) noexcept {
     if (submission.attempts >= most_attempts) return false;
     const Route* best = nullptr;
     for (const Route& route : submission.alternatives) {
-        if (!route.path || route.path->failed()) continue;
+        if (!route.path || route.path->failed() || route.rail == unable) continue;
         if (!best || route.rail->load() < best->rail->load()) best = &route;
     }
     if (!best) return false;

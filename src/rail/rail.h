@@ -129,8 +129,8 @@ class Rail {
     /// Ends the chunks that nobody has taken or posted; the submission's own part stays armed. Role holder.
     static void fail_rest(Submission& submission, Status status) noexcept;
     /// Offers chunks that were taken, or with none of them the rest of the submission's lane, to another rail
-    /// whose path has not failed. False: there is none. Role holder, of this rail.
-    static bool hand_on(const Submission& submission, Run chunks) noexcept;
+    /// whose path has not failed, and that is not `unable`. False: there is none. Role holder, of this rail.
+    static bool hand_on(const Submission& submission, Run chunks, const Rail* unable = nullptr) noexcept;
 
     ThreadRole role_;
     MpscList<Submission> inbox_;

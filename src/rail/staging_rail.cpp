@@ -32,6 +32,7 @@ struct StagingRail::Slot {
         work.chunks.reserve(pieces_per_slot);
         work.lanes.reserve(1);
         pieces.reserve(pieces_per_slot);
+        inner.late = &late;
     }
     Slot* next = nullptr;
     unsigned index = 0;
@@ -40,7 +41,7 @@ struct StagingRail::Slot {
     Work work;
     std::vector<cuda::StagedPiece> pieces;
     std::uint64_t used = 0;  ///< bytes
-    bool carried = false;    ///< has been with a carrier since it was filled
+    std::atomic<std::uint32_t> late{0};
 };
 
 struct StagingRail::Opened {
@@ -54,6 +55,7 @@ struct StagingRail::Opened {
     // In the order in which the copies were started, which is the order in which they end.
     PendingList<Slot> copying_out, copying_in;
     PendingList<Slot> with_carriers;
+    PendingList<Slot> lost;
     std::size_t next_carrier = 0;
 };
 
@@ -104,6 +106,7 @@ bool StagingRail::serve(bool drain_first) noexcept {
     if (waiting_ + busy_ == 0) return false;
     Opened* opened = opened_.load(std::memory_order_acquire);
     assert(opened && "submitted before open()");
+    if (lost_ > 0) take_back(*opened);
     bool worked = drain_first && advance(*opened);
     worked = start_slots(*opened) || worked;
     if (!drain_first && waiting_ > 0 && advance(*opened)) {
@@ -176,10 +179,9 @@ bool StagingRail::start_slots(Opened& opened) noexcept {
         Submission& submission = *pending_.pop_front();
         Work& work = *submission.lane->work;
         if (lost_ == opened.ring.slots()) {
-            RAILYARD_LOG(
-                error, name().c_str(),
-                "no staging memory is left: peers that were given up may still use all of it; make a "
-                "new engine");
+            RAILYARD_LOG(error, name().c_str(),
+                         "no staging memory is left: peers that were given up may still use all of it; it "
+                         "comes back as they answer, else make a new engine");
             work.stop(Status::backend);
         }
         if (work.status() == Status::ok) {
@@ -225,7 +227,6 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
     std::vector<Chunk>& chunks = slot.work.chunks;
     slot.outer = &submission;
     slot.used = 0;
-    slot.carried = false;
     slot.pieces.clear();
     chunks.clear();
     while (chunks.size() < pieces_per_slot) {
@@ -289,7 +290,6 @@ void StagingRail::carry(Opened& opened, Slot& slot) noexcept {
     slot.inner.alternatives = carriers;
     slot.inner.run = {};
     slot.inner.rearm();
-    slot.carried = true;
     work.arm(1, nullptr);
     opened.with_carriers.push_back(slot);
     best->rail->submit(slot.inner);
@@ -299,8 +299,9 @@ void StagingRail::finish(Opened& opened, Slot& slot, Status status) noexcept {
     Submission& submission = *slot.outer;
     Work& outer = *submission.lane->work;
     --submission.outstanding;
-    if (slot.carried && slot.inner.abandoned) {
+    if (slot.late.load(std::memory_order_acquire) != 0) {
         ++lost_;
+        opened.lost.push_back(slot);
     } else {
         --busy_;
         opened.ring.give_back(slot.index);
@@ -308,6 +309,21 @@ void StagingRail::finish(Opened& opened, Slot& slot, Status status) noexcept {
     // The last of these is the last touch of the outer work; the slot is nobody's until then.
     for (std::size_t left = slot.work.chunks.size(); left > 0; --left)
         outer.part_done(status);
+}
+
+void StagingRail::take_back(Opened& opened) noexcept {
+    PendingList<Slot> kept;
+    while (!opened.lost.empty()) {
+        Slot& slot = *opened.lost.pop_front();
+        if (slot.late.load(std::memory_order_acquire) != 0) {
+            kept.push_back(slot);
+            continue;
+        }
+        --lost_;
+        --busy_;
+        opened.ring.give_back(slot.index);
+    }
+    opened.lost.prepend(kept);
 }
 
 }  // namespace railyard

@@ -75,6 +75,7 @@ class StagingRail final : public Rail {
     void copy(Opened& opened, Slot& slot) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void carry(Opened& opened, Slot& slot) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void finish(Opened& opened, Slot& slot, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void take_back(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     Mutex open_mutex_;
     std::unique_ptr<Opened> owner_ ABSL_GUARDED_BY(open_mutex_);
@@ -82,7 +83,8 @@ class StagingRail final : public Rail {
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;  ///< submissions in pending_
     std::uint32_t busy_ ABSL_GUARDED_BY(role_) = 0;     ///< slots, the lost ones among them
-    /// Slots that a peer which was given up may still read or write: nobody gets them again.
+    /// Slots that a peer which was given up may still read or write: nobody gets them before it says that it
+    /// does not.
     std::uint32_t lost_ ABSL_GUARDED_BY(role_) = 0;
 };
 

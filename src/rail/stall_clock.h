@@ -1,6 +1,7 @@
 // How long a destination has been answering EAGAIN without a break.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/clock.h"
@@ -11,15 +12,31 @@ namespace railyard {
 class StallClock {
   public:
     void reset() noexcept { since_ns_ = 0; }
-    /// Counts one more EAGAIN; true when they have gone on for `limit_ns`.
-    [[nodiscard]] bool refusal(std::uint64_t limit_ns) noexcept {
+    /// Counts one more EAGAIN; true when they have gone on for `limit_ns`. `expected`: of somebody who is
+    /// probably not there.
+    [[nodiscard]] bool refusal(std::uint64_t limit_ns, bool expected = false) noexcept {
         const std::uint64_t now = now_ns();
         if (since_ns_ == 0) since_ns_ = now;
-        return now - since_ns_ >= limit_ns;
+        const std::uint64_t stalled = now - since_ns_;
+        if (expected) {
+            ask_at_ns_ = now + std::clamp(stalled, first_pause_ns, std::max(first_pause_ns, limit_ns / 2));
+        } else {
+            ask_at_ns_ = stalled < unpaced_ns ? 0 : now + std::min(stalled / 4, longest_pause_ns);
+        }
+        return stalled >= limit_ns;
     }
+    /// Too early to ask again, for a provider that connects anew each time it is asked (tcp, to a process
+    /// that has ended): it takes longer over that than over a post, and others wait. Where refusals only say
+    /// that there is no room now, asking costs nothing.
+    [[nodiscard]] bool rests() const noexcept { return since_ns_ != 0 && now_ns() < ask_at_ns_; }
 
   private:
+    static constexpr std::uint64_t unpaced_ns = 500'000;
+    static constexpr std::uint64_t longest_pause_ns = 50'000'000;
+    static constexpr std::uint64_t first_pause_ns = 1'000'000;
+
     std::uint64_t since_ns_ = 0;
+    std::uint64_t ask_at_ns_ = 0;
 };
 
 }  // namespace railyard

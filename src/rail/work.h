@@ -113,7 +113,8 @@ class Work {
     void arm(std::uint32_t submissions, Tail tail) noexcept {
         if (reruns_.load(std::memory_order_relaxed)) drop_reruns();
         tail_ = tail;
-        first_error_.store(Status::ok, std::memory_order_relaxed);
+        // Release: who sees this round sees what its poster did before.
+        outcome_.store(outcome_of(round() + 1, Status::ok), std::memory_order_release);
         const auto parts = static_cast<std::uint32_t>(chunks.size()) + submissions + (tail ? 1 : 0);
         // Relaxed is enough towards the rails: they see it through the hand-over list (seq_cst push and
         // take).
@@ -132,9 +133,16 @@ class Work {
     }
 
     /// Makes the round end with `status` unless it has failed already: rails post no more of it. Any thread.
-    void stop(Status status) noexcept {
-        Status expected = Status::ok;
-        first_error_.compare_exchange_strong(expected, status, std::memory_order_relaxed);
+    void stop(Status status) noexcept { stop(status, round()); }
+    /// The same for that round alone, which may be over, and another one under way. False: nothing was ended.
+    bool stop(Status status, std::uint32_t of_round) noexcept {
+        std::uint64_t expected = outcome_of(of_round, Status::ok);
+        return outcome_.compare_exchange_strong(expected, outcome_of(of_round, status),
+                                                std::memory_order_relaxed);
+    }
+    /// Counts up from arm() to arm().
+    [[nodiscard]] std::uint32_t round() const noexcept {
+        return static_cast<std::uint32_t>(outcome_.load(std::memory_order_acquire) >> 8);
     }
 
     /// Ends a round of which nothing has been handed over yet.
@@ -150,7 +158,9 @@ class Work {
         return remaining_.load(std::memory_order_relaxed);
     }
     /// Of the finished round, or the first error so far.
-    [[nodiscard]] Status status() const noexcept { return first_error_.load(std::memory_order_relaxed); }
+    [[nodiscard]] Status status() const noexcept {
+        return static_cast<Status>(outcome_.load(std::memory_order_relaxed) & 0xff);
+    }
 
     Kind kind = Kind::write;
     std::vector<Chunk> chunks;
@@ -169,10 +179,15 @@ class Work {
 
   private:
     void drop_reruns() noexcept;
+    /// A round and its first error.
+    static constexpr std::uint64_t outcome_of(std::uint32_t round, Status status) noexcept {
+        static_assert(Status::ok == Status{0});
+        return std::uint64_t{round} << 8 | static_cast<std::uint64_t>(status);
+    }
 
     Tail tail_ = nullptr;
     std::atomic<std::uint32_t> remaining_{0};
-    std::atomic<Status> first_error_{Status::ok};
+    std::atomic<std::uint64_t> outcome_{0};  ///< see outcome_of
     std::atomic<Rerun*> reruns_{nullptr};
 };
 
@@ -191,8 +206,9 @@ struct Submission {
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
     std::uint32_t attempts = 0;     ///< rails that its chunks were taken from
-    /// The round ended while a peer may still read or write the local memory. To be read after the round.
-    bool abandoned = false;
+    /// Its owner's, nullptr where nobody asks: what a peer may still carry out on the local memory after the
+    /// round. Read after the round; falls when the peer says that it is over. Outlives the rails.
+    std::atomic<std::uint32_t>* late = nullptr;
 
     /// Before each hand-over.
     void rearm() noexcept {
@@ -201,7 +217,6 @@ struct Submission {
         outstanding = 0;
         in_turn = false;
         attempts = 0;
-        abandoned = false;
     }
 };
 
@@ -226,16 +241,20 @@ struct OutMessage {
 
     OutMessage* next = nullptr;
     PeerAddress destination = no_address;
-    bool confirmed = false;         ///< `done` is to tell that the peer has it, not only that it has left
     std::uint64_t patience_ns = 0;  ///< with a peer that takes nothing; 0: the rail's
     Fill fill = nullptr;
     Advance advance = nullptr;
     Done done = nullptr;
+    Work* owner = nullptr;  ///< the transfer whose tail this is, and whose end it shares; nullptr: by itself
     // The channel's own state, role holder only.
     std::uint32_t in_flight = 0;
     bool exhausted = false;
     Status status = Status::ok;
     StallClock stalled;
+    std::uint64_t interrupted_at = 0;  ///< ns; when its sender was first replaced under it
+
+    /// Not ok once its owner has been stopped: it is not sent any further.
+    [[nodiscard]] Status wanted() const noexcept { return owner ? owner->status() : Status::ok; }
 };
 
 }  // namespace railyard

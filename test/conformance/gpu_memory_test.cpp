@@ -351,6 +351,35 @@ TEST_P(GpuMemory, ReleasedInFlightItEndsBeforeItsMemoryGoes) {
     }
 }
 
+/// Where the peer has to move the bytes itself, and is only slow: staging buffers that were its when a
+/// transfer was released are ours again once it has answered.
+TEST_P(GpuMemory, BuffersOfReleasedTransfersComeBack) {
+    if (zero_copy() || GetParam().fabric.progress_thread) GTEST_SKIP() << "the peer need not be driven";
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    constexpr std::size_t length = 20u << 20;  // more than the buffers hold
+    Place local(*pair.a, 0, length), remote(*pair.b, 1, length);
+    remote.fill(5);
+    const auto region = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote.region),
+                                                   remote.address, remote.length);
+    const LocalDescriptor here[] = {{local.address, length, &local.region}};
+    const RemoteDescriptor there[] = {{remote.address, length, &region}};
+    Transfer* transfer = pair.a->prepare(Operation::read, here, there, "beta", std::nullopt);
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    local.fill(9);
+    for (int i = 0; i < 4; ++i) {  // three hold all buffers
+        ASSERT_EQ(pair.a->post(*transfer), Status::in_progress) << i;
+        pair.a->release(transfer);  // ends without the peer's word
+        pair.until([] { return false; }, std::chrono::milliseconds(100));
+        transfer = pair.a->prepare(Operation::read, here, there, "beta", std::nullopt);
+    }
+    EXPECT_TRUE(local.content() != remote.content());
+    EXPECT_EQ(pair.run(*transfer), Status::ok);
+    EXPECT_TRUE(local.content() == remote.content());
+    pair.a->release(transfer);
+    local.drop(*pair.a);
+    remote.drop(*pair.b);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuMemory, testing::ValuesIn(gpu_fabrics()), gpu_fabric_name);
 
 }  // namespace

@@ -1,10 +1,14 @@
 // Notifications: whole, once, after their data, with the right sender; on every fabric.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 #include <thread>
 
+#include "engine/metadata.h"
+#include "engine/notification.h"
 #include "engine_pair.h"
+#include "manager/rail_manager.h"
 
 namespace railyard::test {
 namespace {
@@ -55,6 +59,96 @@ TEST_P(NotificationTest, ATargetThatSleepsGetsThemAllLater) {
     for (Notification& notification : pair.notifications(count))
         seen.insert(std::move(notification.message));
     EXPECT_TRUE(seen == expected);
+}
+
+/// A peer that only notes what comes: the ids of whole messages, and how many PINGs.
+struct Listener final : ControlSink {
+    Listener(const Fabric& fabric, std::uint64_t instance)
+        : rails(std::make_shared<RailManager>(
+              Params::parse(fabric_params(fabric), [](const char*) -> const char* { return nullptr; }), false,
+              *this)),
+          info{"listener" + std::to_string(instance), instance, rails->provider(), rails->addresses()} {}
+    void on_control(std::span<const std::byte> fragment) noexcept override {
+        constexpr std::size_t kind_at = 3, id_at = 21;  // docs/wire_format.md
+        if (fragment[kind_at] == std::byte{static_cast<std::uint8_t>(MessageKind::ping)}) {
+            ++pings;
+            return;
+        }
+        std::uint64_t id = 0;
+        std::memcpy(&id, fragment.data() + id_at, sizeof(id));
+        ids.insert(id);
+    }
+    std::set<std::uint64_t> ids;
+    int pings = 0;
+    const std::shared_ptr<RailManager> rails;
+    const ConnectionInfo info;
+};
+
+/// Else each of a receiver's memories of them would be full of gaps, which take room.
+TEST_P(NotificationTest, MessagesToOnePeerAreCountedWithoutGaps) {
+    if (GetParam().provider == "efa-direct") return;  // its peers answer, and listeners do not
+    const auto engine = make_engine("alpha", GetParam(), {{"keepalive_ms", "50"}});
+    Listener one(GetParam(), 1), two(GetParam(), 2);
+    std::size_t sent = 0;
+    for (int meeting = 0; meeting < 2; ++meeting) {
+        const int pings = std::min(one.pings, two.pings);
+        std::vector<Transfer*> transfers;
+        for (const Listener* listener : {&one, &two}) {
+            engine->load_connection_info(listener->info.agent, encode(listener->info));
+            transfers.push_back(engine->prepare(Operation::write, {}, {}, listener->info.agent, "after it"));
+        }
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        const auto drive = [&](const std::function<bool()>& over) {
+            while (!over() && std::chrono::steady_clock::now() < end) {
+                engine->progress();
+                for (const Listener* listener : {&one, &two}) {
+                    for (std::size_t i = 0; i < listener->rails->size(); ++i)
+                        listener->rails->rail(i).progress();
+                }
+            }
+        };
+        for (int round = 0; round < 2; ++round) {
+            for (Transfer* transfer : transfers)
+                ASSERT_NE(engine->post(*transfer), Status::repost_active);
+            for (const Listener* listener : {&one, &two})
+                engine->send_notification(listener->info.agent, "hello");
+            sent += 2;
+            drive([&] { return std::min(one.ids.size(), two.ids.size()) >= sent; });
+            for (Transfer* transfer : transfers)
+                drive([&] { return engine->poll(*transfer) != Status::in_progress; });
+            if (round == 0) drive([&] { return std::min(one.pings, two.pings) > pings; });
+        }
+        EXPECT_GT(std::min(one.pings, two.pings), pings) << "it was to be asked in between";
+        for (Transfer* transfer : transfers)
+            engine->release(transfer);
+        for (const Listener* listener : {&one, &two}) {
+            ASSERT_EQ(listener->ids.size(), sent);
+            EXPECT_EQ(*listener->ids.rbegin() - *listener->ids.begin(), sent - 1) << "meeting " << meeting;
+            engine->disconnect(listener->info.agent);
+        }
+    }
+}
+
+/// The target has not forgotten whom it heard, and what is said now is new all the same.
+TEST_P(NotificationTest, WhatIsSaidAfterADisconnectArrives) {
+    EnginePair pair(GetParam());
+    for (int meeting = 0; meeting < 5; ++meeting) {
+        std::multiset<std::string> expected, seen;
+        for (int i = 0; i < 3; ++i) {
+            const std::string text = std::to_string(meeting) + "/" + std::to_string(i);
+            pair.a->send_notification("beta", text);
+            expected.insert(text);
+        }
+        Transfer* transfer = pair.a->prepare(Operation::write, {}, {}, "beta", "after nothing");
+        expected.insert("after nothing");
+        ASSERT_EQ(pair.run(*transfer), Status::ok);
+        pair.a->release(transfer);
+        for (Notification& notification : pair.notifications(expected.size()))
+            seen.insert(std::move(notification.message));
+        ASSERT_TRUE(seen == expected) << "meeting " << meeting;
+        pair.a->disconnect("beta");
+        pair.a->load_connection_info("beta", pair.b->connection_info());
+    }
 }
 
 TEST_P(NotificationTest, TooLongIsRefused) {

@@ -23,12 +23,23 @@ TEST(Schedules, RefuseWhatTheyDoNotKnow) {
     const std::string head = "engine 0 rails 1 progress thread\n";
     EXPECT_NO_THROW(static_cast<void>(parse_schedule(head)));
     for (const char* line :
-         {"step 0 jump 1", "step 0 post", "step 0 fault 0 0", "word", "transfer 0 write from 1",
-          "transfer 0 write from 0 to 1 region 0 notification -1 sizes 8",
+         {"engine 1 rails 1 progress thread patience 3", "engine 1 rails 1 progress thread timeout",
+          "engine 1 rails 1 progress thread secret x", "step 0 jump 1", "step 0 post", "step 0 fault 0 0",
+          "word", "transfer 0 write from 1", "transfer 0 write from 0 to 1 region 0 notification -1 sizes 8",
           "transfer 0 write from 0 to 0 region 9 notification -1 sizes 8"}) {
         EXPECT_THROW(static_cast<void>(parse_schedule(head + line)), std::runtime_error) << line;
     }
     EXPECT_THROW(static_cast<void>(parse_schedule("")), std::runtime_error);
+}
+
+TEST(Schedules, MayLeaveOutWhatEnginesAreSet) {
+    const Schedule schedule = parse_schedule(
+        "engine 0 rails 1 progress thread\n"
+        "engine 1 rails 1 progress callers secret 2 timeout 30\n");
+    EXPECT_EQ(schedule.engines[0].xfer_timeout_ms, 0);
+    EXPECT_EQ(schedule.engines[0].secret, 0);
+    EXPECT_EQ(schedule.engines[1].xfer_timeout_ms, 30);
+    EXPECT_EQ(schedule.engines[1].secret, 2);
 }
 
 TEST(Schedules, HaveEveryKindOfFault) {
@@ -40,12 +51,15 @@ TEST(Schedules, HaveEveryKindOfFault) {
           "out_of_order",    "error_next",         "rnr_next",   "link=down",    "late_next",
           "gone=1",          " disconnect ",       " destroy ",  " deregister ", " release ",
           " calm ",          " create ",           " connect ",  " enlist ",     "threads 3",
-          "progress thread", "progress callers",   "efa-direct", "p4d"})
+          "progress thread", "progress callers",   "efa-direct", "p4d",          "rate_gbps=0.02",
+          " timeout ",       " secret 1",          " secret 2"})
         EXPECT_NE(all.find(word), std::string::npos) << word;
 }
 
 TEST(Shrinking, LeavesWhatTheFailureNeeds) {
-    const Schedule schedule = generate(17);
+    Schedule schedule = generate(17);
+    for (EngineSpec& engine : schedule.engines)
+        engine.xfer_timeout_ms = 30, engine.secret = 1;
     ASSERT_GT(schedule.steps.size(), 10U);
     const std::string needed = to_text(schedule.steps[7]);
     int plays = 0;
@@ -60,6 +74,8 @@ TEST(Shrinking, LeavesWhatTheFailureNeeds) {
     ASSERT_EQ(small.steps.size(), 1U);
     EXPECT_EQ(to_text(small.steps[0]), needed);
     EXPECT_TRUE(small.transfers.empty());
+    for (const EngineSpec& engine : small.engines)
+        EXPECT_EQ(engine.xfer_timeout_ms + engine.secret, 0);
     EXPECT_GT(plays, 3);
 }
 
@@ -185,6 +201,59 @@ TEST_F(Explained, ErrorsNeedAFaultThatReachesThem) {
     });
 }
 
+TEST_F(Explained, OnlyATimeThatIsOverCancels) {
+    const auto ends = [](Status status, int taken_ms) {
+        return [=](Oracle& oracle) {
+            oracle.begin_round(0);
+            oracle.end_round(0, status, std::chrono::milliseconds(taken_ms));
+        };
+    };
+    schedule.engines[1].xfer_timeout_ms = 10;  // of the other side
+    expect(Wrong::error, ends(Status::canceled, 5000));
+    schedule.engines[0].xfer_timeout_ms = 30;
+    expect(Wrong::error, ends(Status::canceled, 29));
+    expect(Wrong::none, ends(Status::canceled, 30));
+    expect(Wrong::error, ends(Status::remote_disconnect, 5000));
+    EXPECT_EQ(counts.faults[static_cast<std::size_t>(Fault::timeout)], 1U);
+    expect(Wrong::error, [&](Oracle& oracle) {  // what explains other errors does not explain this one
+        oracle.fault_begins(Fault::restart, 1);
+        ends(Status::canceled, 29)(oracle);
+    });
+    schedule.transfers[0].to = 0;  // itself
+    expect(Wrong::none, ends(Status::canceled, 30));
+}
+
+TEST_F(Explained, NothingPassesBetweenEnginesOfDifferentSecrets) {
+    const auto told = [](int engine, int of, Status status) {
+        return [=](Oracle& oracle) { oracle.introduced(engine, of, status, ""); };
+    };
+    const auto writes = [](Oracle& oracle) { oracle.begin_round(0); };
+    const auto notifies = [](Oracle& oracle) { oracle.arrived(1, "engine0", oracle.send(0, 1, 7, 100)); };
+    for (const int shared : {0, 1}) {
+        for (EngineSpec& engine : schedule.engines)
+            engine.secret = shared;
+        expect(Wrong::none, told(0, 1, Status::ok));
+        expect(Wrong::error, told(0, 1, Status::mismatch));
+        expect(Wrong::none, writes);
+        expect(Wrong::none, notifies);
+    }
+    schedule.engines[0].secret = 2;
+    for (const auto& [engine, of] : {std::pair{0, 1}, {1, 0}, {0, 2}}) {
+        expect(Wrong::none, told(engine, of, Status::mismatch));
+        expect(Wrong::error, told(engine, of, Status::ok));
+        expect(Wrong::error, told(engine, of, Status::not_found));
+    }
+    expect(Wrong::none, told(1, 2, Status::ok));
+    expect(Wrong::error, writes);
+    expect(Wrong::notification, notifies);
+    expect(Wrong::none, [](Oracle& oracle) {
+        oracle.prepared(0);
+        oracle.refused(0, Status::not_found, "unknown");
+        oracle.send_refused(oracle.send(0, 1, 7, 100), Status::not_found, "unknown");
+        EXPECT_EQ(oracle.missing(), "");
+    });
+}
+
 /// Two NICs of engine 0 reach the one of engine 1.
 TEST_F(Explained, ErrorsOfNicsNeedThemOnEveryPath) {
     using Places = std::vector<std::pair<int, int>>;
@@ -238,9 +307,21 @@ TEST_F(Explained, NothingLandsOnceItsEndIsTold) {
         };
     };
     expect(Wrong::late_write, lands_late(Fault::link));
+    const auto lands_after_its_time = [](Oracle& oracle) {
+        oracle.begin_round(0);
+        oracle.end_round(0, Status::canceled, std::chrono::milliseconds(30));
+        land(oracle, 0);
+        oracle.check_memory();
+    };
+    schedule.engines[0].xfer_timeout_ms = 30;
+    expect(Wrong::late_write, lands_after_its_time);
     schedule.provider = "efa";
     schedule.machine = "p4d.24xl";  // where WRITEs are emulated
     expect(Wrong::none, lands_late(Fault::link));
+    expect(Wrong::none, [&](Oracle& oracle) {
+        lands_after_its_time(oracle);
+        EXPECT_TRUE(oracle.spent(0));
+    });
     expect(Wrong::late_write, lands_late(Fault::late));
     expect(Wrong::none, [](Oracle& oracle) {
         oracle.begin_round(0);

@@ -238,10 +238,56 @@ class Generator {
     int next_message_ = 0;
 };
 
+/// From random numbers of its own, so that a seed's other decisions are what they were without it.
+class Limits {
+  public:
+    explicit Limits(Schedule& made) : random_(Random(made.seed ^ 0x6c696d697473ULL).next()), made_(made) {}
+
+    void run() {
+        if (random_.percent(30)) share_a_secret();
+        if (!random_.percent(30)) return;
+        for (std::size_t i = 0; i < made_.engines.size(); ++i) {
+            if (!random_.percent(70)) continue;
+            made_.engines[i].xfer_timeout_ms = random_.between(10, 80);
+            if (random_.percent(70)) slow_down(static_cast<int>(i));
+        }
+    }
+
+  private:
+    void share_a_secret() {
+        for (EngineSpec& engine : made_.engines)
+            engine.secret = 1;
+        if (!random_.percent(15)) return;
+        const int stranger = random_.between(0, static_cast<int>(made_.engines.size()) - 1);
+        made_.engines[static_cast<std::size_t>(stranger)].secret = random_.percent(50) ? 2 : 0;
+    }
+    /// For some steps, with work of this engine. A piece of 256 kB takes 0.1 s: no probe is given up behind
+    /// it.
+    void slow_down(int engine) {
+        const int rails = made_.engines[static_cast<std::size_t>(engine)].rails;
+        const int rail = random_.between(0, rails - 1), by = random_.between(0, made_.threads - 1);
+        const int steps = random_.between(2, 20);
+        const int begin = random_.between(0, static_cast<int>(made_.steps.size()));
+        const int end = std::min(begin + steps, static_cast<int>(made_.steps.size()));
+        insert(end, {by, Verb::calm, {engine, rail}, {}});
+        for (const TransferSpec& transfer : made_.transfers) {
+            if (transfer.from == engine && random_.percent(50))
+                insert(begin, {transfer.id % made_.threads, Verb::post, {transfer.id}, {}});
+        }
+        insert(begin, {by, Verb::fault, {engine, rail}, "rate_gbps=0.02"});
+    }
+    void insert(int at, const Step& step) { made_.steps.insert(made_.steps.begin() + at, step); }
+
+    Random random_;
+    Schedule& made_;
+};
+
 }  // namespace
 
 Schedule generate(std::uint64_t seed) {
-    return Generator(seed).run();
+    Schedule made = Generator(seed).run();
+    Limits(made).run();
+    return made;
 }
 
 }  // namespace railyard::fault

@@ -49,6 +49,15 @@ Oracle::Oracle(const Schedule& schedule, Counts& counts)
         for (Slot& slot : of_engine)
             slot.allocate(++key);
     }
+    const auto& engines = schedule.engines;
+    for (int i = 0; i < static_cast<int>(engines.size()); ++i) {
+        const EngineSpec& engine = engines[static_cast<std::size_t>(i)];
+        if (engine.xfer_timeout_ms) windows_.open({Fault::timeout, i});
+        for (int other = 0; other < i; ++other) {
+            if (engines[static_cast<std::size_t>(other)].secret != engine.secret)
+                windows_.open({Fault::secret, i, -1, other});
+        }
+    }
 }
 
 Concern Oracle::concern_of(const Round& round) const {
@@ -90,6 +99,8 @@ std::string Oracle::begin_round(int id) {
     }
     round.open = round.in_flight = true;
     round.begun = ++now_;
+    if (windows_.any(concern_of(round), &Rule::nothing_passes))
+        throw Failure(Wrong::error, describe(round) + " was prepared between engines that are no peers");
     ++counts_.transfers;
     round.message.clear();
     if (spec.notification < 0) return {};
@@ -101,7 +112,16 @@ std::string Oracle::begin_round(int id) {
     return text;
 }
 
-void Oracle::end_round(int id, Status status) {
+/// Nobody but the watch of xfer_timeout_ms ends a transfer so.
+bool Oracle::timed_out(const Round& round, Status status, std::chrono::milliseconds taken) const {
+    if (status != Status::canceled) return false;
+    const int limit = schedule_.engines[static_cast<std::size_t>(round.spec->from)].xfer_timeout_ms;
+    if (limit && taken.count() >= limit) return true;
+    throw Failure(Wrong::error, describe(round) + " was canceled after " + std::to_string(taken.count()) +
+                                    " ms, and xfer_timeout_ms is " + std::to_string(limit));
+}
+
+void Oracle::end_round(int id, Status status, std::chrono::milliseconds taken) {
     const std::lock_guard lock(mutex_);
     Round& round = round_of(id);
     ++counts_.ends[static_cast<std::size_t>(status)];
@@ -120,11 +140,17 @@ void Oracle::end_round(int id, Status status) {
         return;
     }
     require_old_or_new(round, "its error");
-    const Concern concern = concern_of(round);
+    Concern concern = concern_of(round);
+    concern.timed_out = timed_out(round, status, taken);
+    if (concern.timed_out) ++counts_.faults[static_cast<std::size_t>(Fault::timeout)];
     require_explained(concern, status, describe(round));
     const bool late = !round.spec->read && writes_are_emulated() &&
                       windows_.any(concern, &Rule::late_emulated_writes_allowed);
-    if (!late) freeze(round, "its error was reported");
+    if (late) {
+        round.spent = true;  // in a later round they would be neither the old nor the new bytes
+    } else {
+        freeze(round, "its error was reported");
+    }
 }
 
 void Oracle::require_explained(const Concern& concern, Status status, const std::string& what) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -37,8 +38,8 @@ class Oracle {
     void prepared(int id);
     /// New data at the source, a new round; returns the notification to post with, empty for none.
     std::string begin_round(int id);
-    /// Right for this end? `status` is final.
-    void end_round(int id, Status status);
+    /// Right for this end? `status` is final; `taken`: since before its post.
+    void end_round(int id, Status status, std::chrono::milliseconds taken = {});
     /// Its handle is gone; in flight, nobody will hear of its end.
     void released(int id, bool in_flight);
     /// An engine refused to prepare or to send.
@@ -57,6 +58,8 @@ class Oracle {
 
     // Faults
 
+    /// An engine was told of another one: `status` is `ok`, or what it refused it with.
+    void introduced(int engine, int to, Status status, const std::string& text);
     void nic_fault(Fault fault, int engine, int rail);
     void nic_calm(int engine, int rail);
     void fault_begins(Fault fault, int engine, int other = -1);
@@ -75,7 +78,7 @@ class Oracle {
         int number = 0;
         bool in_flight = false;
         bool open = false;   ///< each byte of the target may be the old or the new one
-        bool spent = false;  ///< released in flight
+        bool spent = false;  ///< bytes of it may come late, so there is no further round
         Tick prepared = 0, begun = 0, ended = 0;
         std::string message;               ///< name of its notification; empty: none
         const char* frozen = nullptr;      ///< why the target may not change any more
@@ -97,6 +100,7 @@ class Oracle {
     [[nodiscard]] bool writes_are_emulated() const;
     void freeze(Round& round, const char* why);
     void require_frozen(Round& round);
+    [[nodiscard]] bool timed_out(const Round& round, Status status, std::chrono::milliseconds taken) const;
     void require_explained(const Concern& concern, Status status, const std::string& what);
     void check_slot(int engine, int index);
 

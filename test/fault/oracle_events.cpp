@@ -38,6 +38,9 @@ void Oracle::arrived(int engine, const std::string& agent, const std::string& te
         throw Failure(Wrong::notification, "notification \"" + name + "\" came changed, " +
                                                std::to_string(text.size()) + " of " +
                                                std::to_string(message.length) + " bytes");
+    if (windows_.any(concern_of(message), &Rule::nothing_passes))
+        throw Failure(Wrong::notification,
+                      "notification \"" + name + "\" came from an engine that is no peer");
     ++counts_.notifications;
     if (++message.seen > 1) throw Failure(Wrong::duplicate, "notification \"" + name + "\" came twice");
     if (message.transfer < 0) return;
@@ -56,6 +59,18 @@ std::string Oracle::missing() {
         names += (names.empty() ? "" : ", ") + name;
     }
     return names;
+}
+
+void Oracle::introduced(int engine, int to, Status status, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    ++now_;
+    const bool strangers =
+        windows_.any({.from = engine, .to = to, .begun = now_, .ended = now_}, &Rule::nothing_passes);
+    if (strangers) ++counts_.faults[static_cast<std::size_t>(Fault::secret)];
+    if (status == (strangers ? Status::mismatch : Status::ok)) return;
+    throw Failure(Wrong::error, agent_of(engine) + ", told of " + agent_of(to) + ", said \"" +
+                                    railyard::to_string(status) + "\" (" + text + "); their secrets are " +
+                                    (strangers ? "not " : "") + "the same");
 }
 
 void Oracle::nic_fault(Fault fault, int engine, int rail) {

@@ -2,6 +2,8 @@
 // machine.
 #include <signal.h>
 
+#include <algorithm>
+
 #include "peers.h"
 #include "simulated_machine.h"
 
@@ -129,19 +131,28 @@ TEST_P(KilledPeers, AKilledIdlePeerIsFoundOut) {
 }
 
 /// Over tcp it takes nothing any more, and says nothing.
-class KilledTcpPeers : public PeerFaults {};
+class KilledTcpPeers : public PeerFaults {
+  protected:
+    void kill_and_post(milliseconds lifetime) {
+        start({{"peer_timeout_ms", "30000"}, {"connect_timeout_ms", "30000"}});
+        const auto victim = target("beta");
+        Transfer* transfer = victim->prepare(Operation::write, size);
+        ASSERT_EQ(run(*transfer), Status::ok);
+        drive(lifetime);
+        victim->process->send_signal(SIGKILL);
+        const auto killed = Clock::now();
+        drive(milliseconds(100));  // its connections are known to be closed
+        EXPECT_EQ(run(*transfer), Status::remote_disconnect);
+        EXPECT_LT(Clock::now() - killed, milliseconds(10'000)) << "1 s, or a little more, is promised";
+    }
+};
 
 TEST_P(KilledTcpPeers, APostBeforeItIsFoundOutEndsInTime) {
-    start({{"peer_timeout_ms", "30000"}, {"connect_timeout_ms", "30000"}});
-    const auto victim = target("beta");
-    Transfer* transfer = victim->prepare(Operation::write, size);
-    ASSERT_EQ(run(*transfer), Status::ok);
-    drive(milliseconds(1500));  // it has answered a probe
-    victim->process->send_signal(SIGKILL);
-    const auto killed = Clock::now();
-    drive(milliseconds(100));  // its connections are known to be closed
-    EXPECT_EQ(run(*transfer), Status::remote_disconnect);
-    EXPECT_LT(Clock::now() - killed, milliseconds(10'000)) << "1 s, or a little more, is promised";
+    kill_and_post(milliseconds(1500));  // it has answered a probe
+}
+
+TEST_P(KilledTcpPeers, APostToOneThatWasNeverAskedEndsInTime) {
+    kill_and_post(milliseconds(0));
 }
 
 TEST_P(PeerFaults, WithoutKeepaliveAnIdlePeerIsLeftInPeace) {
@@ -238,6 +249,78 @@ TEST_P(CutOffPeers, AReleasedWriteChangesNothingAfterwards) {
     });
 }
 
+/// A transfer whose data have been written, and whose notification finds nobody.
+class LastMessages : public PeerFaults {
+  protected:
+    /// `end` has to end it, or to release it.
+    void lose_message(const std::function<void(Transfer&)>& end) {
+        const auto peer = target("beta");
+        Transfer* message = engine_->prepare(Operation::write, {}, {}, "beta", "arrived");
+        ASSERT_EQ(run(*message), Status::ok);
+        vanish(*peer);
+        const auto start = Clock::now();
+        end(*message);
+        EXPECT_LT(Clock::now() - start, milliseconds(8000));
+        return_again(*peer);
+        EXPECT_TRUE(until([&] { return run(*peer->prepare(Operation::write, 4096)) == Status::ok; }))
+            << "never taken back";
+    }
+};
+
+TEST_P(LastMessages, APeerThatVanishesUnderOneIsGivenUp) {
+    start({{"peer_timeout_ms", "400"}, {"connect_timeout_ms", "20000"}});
+    lose_message([&](Transfer& message) { EXPECT_EQ(run(message), Status::remote_disconnect); });
+}
+
+TEST_P(LastMessages, OnePastItsTimeIsCanceled) {
+    start({{"xfer_timeout_ms", "300"}, {"connect_timeout_ms", "20000"}});
+    lose_message([&](Transfer& message) { EXPECT_EQ(run(message), Status::canceled); });
+}
+
+/// Replaced senders lose what has left and has not been taken yet.
+TEST_P(LastMessages, OthersArriveWholeAndOnceWhenARailIsInterrupted) {
+    start({{"connect_timeout_ms", "20000"}});
+    const auto stopped = target("beta"), reader = target("gamma");
+    Transfer* read = stopped->prepare(Operation::read, size);
+    ASSERT_EQ(run(*read), Status::ok);
+    ASSERT_EQ(run(*reader->prepare(Operation::write, 4096)), Status::ok);
+    stopped->process->send_signal(SIGSTOP);
+    reader->process->send_signal(SIGSTOP);
+    const std::size_t count = 20;
+    for (std::size_t i = 0; i < count; ++i)
+        engine_->send_notification("gamma", std::to_string(i) + std::string(9000, 'x'));
+    drive(milliseconds(50));
+    ASSERT_EQ(engine_->post(*read), Status::in_progress);
+    drive(milliseconds(20));
+    stopped->transfers.clear();
+    engine_->release(read);
+    reader->process->send_signal(SIGCONT);
+    std::vector<std::string> got;
+    const auto arrived = [&] {
+        for (const std::string& text : reader->process->notifications())
+            got.push_back(text.substr(0, text.find('x')));
+        return got.size() >= count;
+    };
+    EXPECT_TRUE(until(arrived)) << got.size() << " of " << count;
+    drive(milliseconds(300));
+    arrived();
+    std::vector<std::string> expected;
+    for (std::size_t i = 0; i < count; ++i)
+        expected.push_back("alpha:" + std::to_string(i));
+    std::sort(got.begin(), got.end());
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(got, expected);
+    stopped->process->send_signal(SIGCONT);
+}
+
+TEST_P(LastMessages, OneIsReleasedInFlight) {
+    start({{"connect_timeout_ms", "20000"}});
+    lose_message([&](Transfer& message) {
+        ASSERT_EQ(engine_->post(message), Status::in_progress);
+        engine_->release(&message);
+    });
+}
+
 TEST_P(PeerFaults, AStoppedPeerIsLoadedAndConnectedAtOnce) {
     start();
     FarSide peer(*engine_, GetParam(), "beta", 4096);
@@ -260,6 +343,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, KilledTcpPeers,
                          testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 1, false},
                                          Fabric{"tcp", 4, true}),
                          fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, LastMessages, networks, fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, CutOffPeers,
                          testing::Values(Fabric{"efa-direct", 1, true}, Fabric{"efa-direct", 4, false},
                                          Fabric{"efa", 2, true}),

@@ -32,6 +32,8 @@ class Player {
     struct Handle {
         Transfer* transfer = nullptr;
         bool in_flight = false;
+        std::chrono::steady_clock::time_point posted{};  ///< before the last post
+        [[nodiscard]] std::chrono::milliseconds taken() const;
     };
 
     void run_thread(int thread);
@@ -44,8 +46,10 @@ class Player {
     void pass(int thread);
     void poll(int id, Handle& handle);
     void finish();
+    [[nodiscard]] std::chrono::milliseconds limit_of(const TransferSpec& spec) const;
     /// Until `over`; after the limit a Failure, in the words of `what`.
-    void until(int thread, const std::function<bool()>& over, const std::function<Failure()>& what);
+    void until(int thread, std::chrono::milliseconds limit, const std::function<bool()>& over,
+               const std::function<Failure()>& what);
     void trace(const std::string& text);
     void give_up(const Failure& failure);
     [[nodiscard]] const TransferSpec* spec_of(int id) const;

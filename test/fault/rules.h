@@ -24,6 +24,8 @@ enum class Fault : std::uint8_t {
     restart,     ///< an engine is destroyed, and made again under its name
     deregister,  ///< memory is deregistered, transfers on it or not
     release,     ///< a handle is released in flight
+    timeout,     ///< a transfer takes longer than the xfer_timeout_ms of the engine that posted it
+    secret,      ///< two engines do not have the same cluster_secret
     count
 };
 inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::count);
@@ -40,6 +42,7 @@ struct Rule {
     Errors errors = Errors::never;
     bool lasting = false;                       ///< explains errors from its beginning to the end of the run
     bool late_emulated_writes_allowed = false;  ///< after an error; see Oracle::writes_are_emulated
+    bool nothing_passes = false;                ///< the two never become peers
 };
 
 /// One line a kind, in the order of Fault.
@@ -59,11 +62,13 @@ inline constexpr std::array<Rule, fault_count> rules = {{
     /* restart */ {.errors = Errors::allowed},
     /* deregister */ {.errors = Errors::allowed},
     /* release */ {},
+    /* timeout */ {.errors = Errors::allowed, .late_emulated_writes_allowed = true},
+    /* secret */ {.errors = Errors::allowed, .nothing_passes = true},
 }};
 
 inline constexpr std::array<std::string_view, fault_count> fault_names = {
-    "eagain", "rate", "delay", "shuffle",    "error",   "refused",    "not_ready",
-    "link",   "late", "gone",  "disconnect", "restart", "deregister", "release"};
+    "eagain", "rate", "delay",      "shuffle", "error",      "refused", "not_ready", "link",
+    "late",   "gone", "disconnect", "restart", "deregister", "release", "timeout",   "secret"};
 
 [[nodiscard]] constexpr const Rule& rule_of(Fault fault) noexcept {
     return rules[static_cast<std::size_t>(fault)];

@@ -58,6 +58,15 @@ EngineSpec parse_engine(std::istringstream& words, const std::string& line) {
     engine.rails = std::clamp(take<int>(words, line), 1, 8);
     expect(words, "progress", line);
     engine.progress_thread = take<std::string>(words, line) == "thread";
+    for (std::string word; words >> word;) {
+        if (word == "timeout") {
+            engine.xfer_timeout_ms = std::max(take<int>(words, line), 0);
+        } else if (word == "secret") {
+            engine.secret = take<int>(words, line);
+        } else {
+            refuse(line);
+        }
+    }
     return engine;
 }
 
@@ -127,7 +136,10 @@ std::string to_text(const Schedule& schedule) {
     for (std::size_t i = 0; i < schedule.engines.size(); ++i) {
         const EngineSpec& engine = schedule.engines[i];
         text << "engine " << i << " rails " << engine.rails << " progress "
-             << (engine.progress_thread ? "thread" : "callers") << '\n';
+             << (engine.progress_thread ? "thread" : "callers");
+        if (engine.xfer_timeout_ms) text << " timeout " << engine.xfer_timeout_ms;
+        if (engine.secret) text << " secret " << engine.secret;
+        text << '\n';
     }
     for (const TransferSpec& transfer : schedule.transfers) {
         text << "transfer " << transfer.id << (transfer.read ? " read" : " write") << " from "

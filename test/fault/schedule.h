@@ -14,6 +14,8 @@ inline constexpr int region_slots = 3;
 struct EngineSpec {
     int rails = 1;
     bool progress_thread = false;
+    int xfer_timeout_ms = 0;  ///< 0: no limit
+    int secret = 0;           ///< which cluster_secret it has; 0: none
 };
 
 struct TransferSpec {

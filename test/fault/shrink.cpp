@@ -76,7 +76,18 @@ class Shrinker {
                          return true;
                      }) ||
                      better;
+            better = change([&](Schedule& schedule) {
+                         return std::exchange(schedule.engines[i].xfer_timeout_ms, 0) != 0;
+                     }) ||
+                     better;
         }
+        better = change([](Schedule& schedule) {
+                     int secrets = 0;
+                     for (EngineSpec& engine : schedule.engines)
+                         secrets += std::exchange(engine.secret, 0) != 0;
+                     return secrets > 0;
+                 }) ||
+                 better;
         for (std::size_t i = 0; i < best_.transfers.size(); ++i)
             better = simplify_transfer(i) || better;
         return better;

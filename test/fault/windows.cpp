@@ -37,13 +37,17 @@ bool Windows::touches(const Window& window, const Concern& concern, bool for_goo
         case Fault::restart:
             since = concern.prepared;
             break;
-        case Fault::disconnect: {
+        case Fault::disconnect:
+        case Fault::secret: {
             const bool pair = (window.engine == concern.from && window.other == concern.to) ||
                               (window.engine == concern.to && window.other == concern.from);
             if (!pair) return false;
             since = concern.prepared;
             break;
         }
+        case Fault::timeout:
+            if (window.engine != concern.from || !concern.timed_out) return false;
+            break;
         case Fault::deregister:
             if (window.other != concern.slot && !needs_driving(concern)) return false;
             for_good = for_good || needs_driving(concern);  // one that was given up is back after a probe

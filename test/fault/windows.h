@@ -18,7 +18,7 @@ struct Window {
     Fault fault = Fault::eagain;
     int engine = 0;
     int rail = -1;   ///< of a NIC's fault
-    int other = -1;  ///< the peer of a disconnect, the slot of a deregistration
+    int other = -1;  ///< the peer of a disconnect or of another secret, the slot of a deregistration
     Tick from = 0;
     Tick to = for_ever;
 };
@@ -29,6 +29,7 @@ struct Concern {
     int slot = -1;         ///< of both engines; -1: no memory
     Tick prepared = 0;     ///< the handle's beginning
     Tick begun = 0, ended = 0;
+    bool timed_out = false;  ///< canceled, and not before the xfer_timeout_ms of `from` were over
 };
 
 /// Not thread safe; its user has a lock.

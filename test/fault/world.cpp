@@ -21,6 +21,10 @@ std::vector<std::string> nic_names(const std::string& provider) {
     return names;
 }
 
+std::string secret_of(int number) {
+    return "what the engines of a schedule share, number " + std::to_string(number);
+}
+
 }  // namespace
 
 World::World(const Schedule& schedule, Oracle& oracle)
@@ -37,8 +41,7 @@ World::World(const Schedule& schedule, Oracle& oracle)
     const auto count = static_cast<int>(nodes_.size());
     for (int i = 0; i < count; ++i) {
         for (int other = 0; other < count; ++other) {
-            if (other != i)
-                engine(i)->load_connection_info(agent_of(other), engine(other)->connection_info());
+            if (other != i) introduce(i, other);
         }
     }
 }
@@ -55,15 +58,27 @@ void World::make_engine(int index) {
     std::string& devices = params["devices"];
     for (const std::string& nic : node(index).nics)
         devices += (devices.empty() ? "" : ",") + nic;
+    const EngineSpec& spec = schedule_.engines[static_cast<std::size_t>(index)];
+    if (spec.xfer_timeout_ms) params["xfer_timeout_ms"] = std::to_string(spec.xfer_timeout_ms);
+    if (spec.secret) params["cluster_secret"] = secret_of(spec.secret);
     EngineConfig config;
     config.agent_name = agent_of(index);
     config.params = Params::parse(params, [](const char*) -> const char* { return nullptr; });
-    config.progress_thread = schedule_.engines[static_cast<std::size_t>(index)].progress_thread;
+    config.progress_thread = spec.progress_thread;
     node(index).engine = std::make_unique<Engine>(std::move(config));
     for (int slot = 0; slot < region_slots; ++slot) {
         Slot& memory = oracle_.slot(index, slot);
         memory.registration = engine(index)->register_memory(memory.address(), memory.bytes.size(), 0);
     }
+}
+
+void World::introduce(int index, int to) {
+    try {
+        engine(index)->load_connection_info(agent_of(to), engine(to)->connection_info());
+    } catch (const Error& error) {
+        return oracle_.introduced(index, to, error.status(), error.what());
+    }
+    oracle_.introduced(index, to, Status::ok, "");
 }
 
 void World::drive() {
@@ -124,6 +139,7 @@ void World::fault(int index, int rail, const std::string& settings) {
     std::vector<std::string> words;
     for (std::string word; std::getline(list, word, ',');)
         words.push_back(word);
+    const std::lock_guard lock(nics_);
     // The oracle first: what it does not know of, it does not excuse.
     for (const std::string& word : words) {
         if (const auto kind = fault_of(word)) oracle_.nic_fault(*kind, index, rail);
@@ -136,6 +152,7 @@ void World::fault(int index, int rail, const std::string& settings) {
 void World::calm(int index, int rail) {
     Node& at = node(index);
     if (static_cast<std::size_t>(rail) >= at.nics.size()) return;
+    const std::lock_guard lock(nics_);
     for (const char* setting : calm_settings)
         control_.set(setting, {"*", at.nics[static_cast<std::size_t>(rail)]});
     oracle_.nic_calm(index, rail);
@@ -163,8 +180,8 @@ void World::create(int index) {
     make_engine(index);
     for (int other = 0; other < static_cast<int>(nodes_.size()); ++other) {
         if (other == index || !engine(other)) continue;
-        engine(other)->load_connection_info(agent_of(index), engine(index)->connection_info());
-        engine(index)->load_connection_info(agent_of(other), engine(other)->connection_info());
+        introduce(other, index);
+        introduce(index, other);
     }
     oracle_.fault_ends(Fault::restart, index);
 }
@@ -181,7 +198,7 @@ void World::disconnect(int index, int from) {
 
 void World::connect(int index, int to) {
     if (!knows(index, to)) return;
-    engine(index)->load_connection_info(agent_of(to), engine(to)->connection_info());
+    introduce(index, to);
     oracle_.fault_ends(Fault::disconnect, index, to);
 }
 

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,12 @@ class World {
     [[nodiscard]] Node& node(int index) { return nodes_[static_cast<std::size_t>(index)]; }
     [[nodiscard]] bool knows(int index, int other) { return engine(index) && engine(other); }
     void make_engine(int index);
+    void introduce(int index, int to);
     std::shared_ptr<RemoteRegion> remote(const TransferSpec& spec);
 
     const Schedule& schedule_;
     Oracle& oracle_;
+    std::mutex nics_;  // what they are set to and what the oracle knows of it change together
     simefa::Control control_;
     std::vector<Node> nodes_;
 };

@@ -71,7 +71,7 @@ Request request(RequestKind kind) {
     made.id = 9;
     made.kind = kind;
     made.tokens = {7, 8};
-    if (kind == RequestKind::flush) return made;
+    if (kind == RequestKind::flush || kind == RequestKind::withdraw) return made;
     made.memories = {{{0, 3}, {{11, 0}, {12, 0x1000}}}};
     made.pieces = {{0x1000, 0x2000, 100, 1, 0}, {0x5000, 0x6000, 1, 0, 0}};
     return made;
@@ -146,7 +146,8 @@ Inputs seeds(const std::string& target) {
     if (target == "request") {
         inputs = {{"write", encode(request(RequestKind::write))},
                   {"read", encode(request(RequestKind::read))},
-                  {"flush", encode(request(RequestKind::flush))}};
+                  {"flush", encode(request(RequestKind::flush))},
+                  {"withdraw", encode(request(RequestKind::withdraw))}};
     }
     if (target == "fragments") {
         const std::string text(150, 'n');

@@ -51,6 +51,37 @@ TEST_F(HostileRequestTest, MemoryThatIsNotThereOrGoneIsRefused) {
     EXPECT_EQ(bytes_, std::vector<std::uint8_t>(bytes_.size()));
 }
 
+TEST_F(HostileRequestTest, OneThatWasWithdrawnBeforeItCameMovesNothing) {
+    Request withdrawal;
+    withdrawal.kind = RequestKind::withdraw;
+    withdrawal.tokens = {asked_ + 2};
+    say(withdrawal);  // has an id, too
+    EXPECT_EQ(ask(request(RequestKind::read, {secret_.address, ours(), size, 0, 0})), Status::canceled);
+    EXPECT_EQ(bytes_, std::vector<std::uint8_t>(bytes_.size()));
+    EXPECT_EQ(ask(request(RequestKind::read, {secret_.address, ours(), size, 0, 0})), Status::ok)
+        << "the next";
+}
+
+/// What the victim has begun for mallory ends, and is answered, however far it is.
+TEST_F(HostileRequestTest, OneThatIsWithdrawnAfterwardsIsAnswered) {
+    Request withdrawal;
+    withdrawal.kind = RequestKind::withdraw;
+    say(request(RequestKind::read, {secret_.address, ours(), size, 0, 0}));
+    withdrawal.tokens = {asked_};
+    mallory_.say(MessageKind::request, "mallory", mallory_.nonce, encode(withdrawal));
+    bool answered = false;
+    EXPECT_TRUE(mallory_.until([&] {
+        std::vector<Letter> letters;
+        mallory_.inbox.take_letters(letters);
+        for (const Letter& letter : letters) {
+            if (letter.kind == MessageKind::answer) answered = decode_answer(letter.text).id == asked_;
+            if (letter.kind == MessageKind::hello) acknowledge(letter);
+        }
+        return answered;
+    }));
+    secret_.drop(*victim_);  // throws while it is in flight
+}
+
 /// The other tests show nothing if no request of this kind ever works.
 TEST_F(HostileRequestTest, AProperOneIsServed) {
     ASSERT_EQ(ask(request(RequestKind::read, {secret_.address, ours(), size, 0, 0})), Status::ok);

@@ -348,7 +348,7 @@ class PeerTest : public testing::Test {
         }
         return pairs;
     }
-    Peer peer_{{"there", 5, "efa-direct", there_.rails->addresses()}, here_.rails};
+    Peer peer_{{"there", 5, "efa-direct", there_.rails->addresses()}, here_.rails, MessageCounters().of(5)};
 };
 
 TEST_F(PeerTest, PairsAreAnnouncedOnceAndAgainAfterASecond) {
@@ -387,7 +387,7 @@ TEST_F(PeerTest, ANewPairIsAnnouncedAtOnceAndAKnownOneNeverAgain) {
 TEST_F(PeerTest, FabricEfaNeedsNoIntroduction) {
     const Fabric efa{"efa", 1, false};
     BareRails here(efa), there(efa);
-    Peer peer({"there", 5, "efa", there.rails->addresses()}, here.rails);
+    Peer peer({"there", 5, "efa", there.rails->addresses()}, here.rails, MessageCounters().of(5));
     peer.resolve({0, 0});
     EXPECT_FALSE(peer.needs_introduction());
     EXPECT_FALSE(peer.unacquainted());

@@ -41,6 +41,8 @@ class OtherMachine {
     [[nodiscard]] std::size_t rail_count() { return std::stoul(ask({"rails"}).at(0)); }
     /// A registered buffer, filled by fill_pattern(seed).
     PublishedBuffer make_buffer(std::size_t size, std::uint32_t seed);
+    /// The same of its first GPU; one.
+    PublishedBuffer make_gpu_buffer(std::size_t size);
     [[nodiscard]] std::uint32_t checksum(std::size_t buffer) {
         return static_cast<std::uint32_t>(std::stoul(ask({"checksum", std::to_string(buffer)}).at(0)));
     }

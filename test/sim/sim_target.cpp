@@ -6,6 +6,8 @@
 #include <cstdio>
 
 #include "common/crc32.h"
+#include "cuda/context_guard.h"
+#include "cuda/driver.h"
 #include "one_engine.h"
 #include "other_machine.h"
 
@@ -24,6 +26,7 @@ class Target {
         if (what == "info") return {engine_->connection_info()};
         if (what == "rails") return {std::to_string(engine_->rail_count())};
         if (what == "buffer") return make_buffer(std::stoul(request.at(1)), request.at(2));
+        if (what == "gpu-buffer") return make_gpu_buffer(std::stoul(request.at(1)));
         if (what == "checksum") return {std::to_string(checksum(std::stoul(request.at(1))))};
         if (what == "load") {
             engine_->load_connection_info(request.at(1), request.at(2));
@@ -62,6 +65,18 @@ class Target {
         return {engine_->memory_metadata(*buffer.region), std::to_string(buffer.address())};
     }
 
+    /// On the first GPU, one, and it stays as long as the process.
+    Words make_gpu_buffer(std::size_t size) {
+        static const cuda::DriverLookup found = cuda::find_driver();
+        if (!found.driver) throw std::runtime_error(found.absent_because);
+        gpu_ = std::make_shared<cuda::PrimaryContext>(*found.driver, 0);
+        const cuda::ContextGuard guard(*gpu_);
+        cuda::check(*found.driver, found.driver->mem_alloc(&gpu_memory_, size), "cuMemAlloc");
+        cuda::check(*found.driver, found.driver->memset_d8(gpu_memory_, 7, size), "cuMemsetD8");
+        gpu_region_ = engine_->register_memory(gpu_memory_, size, 0, MemoryType::device);
+        return {engine_->memory_metadata(*gpu_region_), std::to_string(gpu_memory_)};
+    }
+
     [[nodiscard]] std::uint32_t checksum(std::size_t index) const {
         const auto& bytes = buffers_.at(index)->bytes;
         return crc32({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -87,7 +102,10 @@ class Target {
         return words;
     }
 
+    cuda::ContextPtr gpu_;
+    CUdeviceptr gpu_memory_ = 0;
     std::unique_ptr<Engine> engine_;
+    std::shared_ptr<Registration> gpu_region_;
     std::vector<std::unique_ptr<Buffer>> buffers_;
     std::shared_ptr<RemoteRegion> remote_;
     Transfer* transfer_ = nullptr;

@@ -115,6 +115,41 @@ TEST(Striping, ASmallTransferIsCarriedByOneNic) {
     EXPECT_EQ(carried(*pair, 65'537, 1).size(), 1u);
 }
 
+/// Four rails each, and what `settings` says.
+EnginePair pair_with(ParamMap settings) {
+    const Fabric fabric{"efa-direct", 4, false};
+    settings["keepalive_ms"] = "0";
+    return {fabric, fabric, settings};
+}
+
+TEST(Striping, StripeThresholdDecidesWhatSeveralNicsCarry) {
+    constexpr std::size_t size = 1 << 20;
+    const Disturbance slow("rate_gbps=1");
+    for (const auto& [threshold, several] :
+         {std::pair{"0", true}, std::pair{"1M", true}, std::pair{"1048577", false}, std::pair{"4M", false}}) {
+        EnginePair pair = pair_with({{"stripe_threshold", threshold}});
+        const auto bytes = carried(pair, size, 1);
+        EXPECT_EQ(bytes.size() > 1, several) << threshold;
+        EXPECT_EQ(sum(bytes), size) << threshold;
+    }
+}
+
+TEST(Striping, ChunkSizeIsTheLargestPiece) {
+    constexpr std::size_t size = 1 << 20;
+    for (const auto& [chunk_size, pieces] : {std::pair{"64K", 16u}, std::pair{"512K", 2u}}) {
+        EnginePair pair = pair_with({{"chunk_size", chunk_size}});
+        const Growth writes("writes");
+        carried(pair, size, 3);
+        // Four rounds. Cuts are where the target's address is aligned, which may take one more.
+        EXPECT_GE(writes.value(), 4 * pieces) << chunk_size;
+        EXPECT_LE(writes.value(), 4 * (pieces + 1)) << chunk_size;
+    }
+    EnginePair pair = pair_with({{"chunk_size", "64K"}, {"stripe_threshold", "4M"}});
+    const Growth writes("writes");
+    carried(pair, size, 3);
+    EXPECT_EQ(writes.value(), 4u) << "it is not striped";
+}
+
 TEST(Striping, NothingTravelsTwice) {
     const Fabric fabric{"efa-direct", 32, false};
     EnginePair pair(fabric, fabric, {{"keepalive_ms", "0"}});

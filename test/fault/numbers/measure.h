@@ -24,11 +24,11 @@ struct Plan {
     unsigned count = 1000;
 };
 
-json rail_death(const Plan& plan);     ///< how: error, link. Detection to the transfer's end
-json link_return(const Plan& plan);    ///< link up to the first transfer
-json peer_death(const Plan& plan);     ///< how: flight, idle, silent. The fault to the error
-json peer_restart(const Plan& plan);   ///< new metadata to the first transfer
-json neighbour(const Plan& plan);      ///< bytes a slice to one peer, calm and while another is killed
+json rail_death(const Plan& plan);    ///< how: error, link. Detection to the transfer's end
+json link_return(const Plan& plan);   ///< link up to the first transfer
+json peer_death(const Plan& plan);    ///< how: flight, stream, idle, silent. The fault to the error
+json peer_restart(const Plan& plan);  ///< new metadata to the first transfer
+json neighbour(const Plan& plan);  ///< how: killed, silent, nothing. Bytes/ms to one peer, calm and meanwhile
 json plain_writes(const Plan& plan);   ///< a notified write after few and after `count` plain ones
 json many_messages(const Plan& plan);  ///< `count` notifications of 20 kB from `rounds` threads
 json cycles(const Plan& plan);         ///< heap bytes that `count` connections made and ended leave

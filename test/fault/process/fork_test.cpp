@@ -2,6 +2,8 @@
 // is refused in words, and ends.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "child.h"
 #include "traffic.h"
 
@@ -51,6 +53,7 @@ int use_everything(Traffic& traffic) {
     refusals.thrown("load_connection_info", [&] { engine.load_connection_info("beta", ""); });
     refusals.thrown("connect", [&] { engine.connect("beta"); });
     refusals.thrown("disconnect", [&] { engine.disconnect("beta"); });
+    refusals.thrown("peers", [&] { static_cast<void>(engine.peers()); });
     refusals.thrown("prepare", [&] {
         engine.prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
     });
@@ -58,6 +61,9 @@ int use_everything(Traffic& traffic) {
     refusals.thrown("send_notification", [&] { engine.send_notification("beta", "from the child"); });
     refusals.returned("post", engine.post(*traffic.transfer));
     refusals.returned("poll", engine.poll(*traffic.transfer));
+    refusals.returned("estimate", engine.estimate(*traffic.transfer).duration.count() == 0
+                                      ? Status::not_allowed
+                                      : Status::ok);
     refusals.returned("progress", engine.progress() ? Status::ok : Status::not_allowed);
     engine.release(traffic.transfer);
     return refusals.missing();
@@ -110,6 +116,26 @@ TEST_P(ForkTest, AChildIsRefusedEveryCall) {
 TEST_P(ForkTest, AChildMayDestroyWhatItInherited) {
     Traffic traffic(GetParam());
     fork_under(traffic, Child::End::with_destructors, [&] { return destroy(traffic); });
+}
+
+TEST_P(ForkTest, AChildLeavesTheStatisticsFileAlone) {
+    const std::filesystem::path file =
+        std::filesystem::temp_directory_path() / ("fork-" + std::to_string(getpid()) + ".prom");
+    {
+        Traffic traffic(GetParam(), std::size_t{64} << 10, {{"stats_file", file.string() + ".%a"}});
+        const std::filesystem::path written = file.string() + ".alpha";
+        ASSERT_TRUE(traffic.pair.until([&] { return std::filesystem::exists(written); }));
+        for (const bool destroys : {false, true}) {
+            bool stayed = true;
+            Child child(Child::End::with_destructors, [&] { return destroys ? destroy(traffic) : 0; });
+            const auto look = [&] { stayed = std::filesystem::exists(written) && stayed; };
+            EXPECT_EQ(child.outcome(look), "exit 0");
+            look();
+            EXPECT_TRUE(stayed) << (destroys ? "destroyed" : "left");
+        }
+        traffic.round();
+    }
+    EXPECT_FALSE(std::filesystem::exists(file.string() + ".alpha"));
 }
 
 TEST_P(ForkTest, ForksAtAnyMomentEndAndHarmNobody) {

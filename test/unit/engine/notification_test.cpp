@@ -81,6 +81,22 @@ TEST_F(NotificationInboxTest, AMessageThatWasDeliveredIsNotTakenAgain) {
     EXPECT_EQ(taken(inbox_).size(), 3u);
 }
 
+/// An answer that the fabric lost is waited for for many seconds, and all that comes meanwhile is remembered.
+TEST_F(NotificationInboxTest, AMessageThatWasDeliveredLongAgoIsNotTakenAgain) {
+    constexpr std::uint64_t others = 10'000;
+    const Bytes early = cut("early", 1, 9).front();
+    inbox_.on_control(early);
+    for (std::uint64_t i = 0; i < others; ++i) {
+        inbox_.on_control(cut("of the same", 2 + i, 9).front());
+        inbox_.on_control(cut("of others", i, 10 + i % 100).front());
+    }
+    EXPECT_EQ(taken(inbox_).size(), 1 + 2 * others);
+    inbox_.on_control(early);
+    for (const Bytes& part : cut(std::string(1000, 'x'), 1, 9))
+        inbox_.on_control(part);
+    EXPECT_TRUE(taken(inbox_).empty()) << "it was delivered twice";
+}
+
 TEST_F(NotificationInboxTest, MessagesOfSeveralSendersMix) {
     const std::string a(1000, 'a'), b(1500, 'b'), c(700, 'c');
     std::vector<Bytes> all;

@@ -3,19 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 namespace railyard {
 namespace {
 
 TEST(RecentTable, ForgetsWhatWasNotAskedForLongest) {
-    RecentTable<int> table(3);
-    EXPECT_FALSE(table.add(1, 10));
-    EXPECT_FALSE(table.add(2, 20));
-    EXPECT_FALSE(table.add(3, 30));
+    RecentTable<int> table(3, 100);
+    EXPECT_TRUE(table.add(1, 10, 1).empty());
+    EXPECT_TRUE(table.add(2, 20, 1).empty());
+    EXPECT_TRUE(table.add(3, 30, 1).empty());
     ASSERT_TRUE(table.find(1));  // used again
-    EXPECT_EQ(table.add(4, 40), std::optional(20));
+    EXPECT_EQ(table.add(4, 40, 1), std::vector{20});
     EXPECT_EQ(table.find(2), nullptr);
-    EXPECT_EQ(table.add(5, 50), std::optional(30));
+    EXPECT_EQ(table.add(5, 50, 1), std::vector{30});
     for (const auto& [number, value] : {std::pair{1, 10}, {4, 40}, {5, 50}}) {
         ASSERT_TRUE(table.find(static_cast<std::uint64_t>(number))) << number;
         EXPECT_EQ(*table.find(static_cast<std::uint64_t>(number)), value);
@@ -23,21 +24,36 @@ TEST(RecentTable, ForgetsWhatWasNotAskedForLongest) {
     EXPECT_EQ(table.size(), 3u);
 }
 
+TEST(RecentTable, ForgetsWhatIsTooMuchTogether) {
+    RecentTable<int> table(100, 10);
+    EXPECT_TRUE(table.add(1, 10, 4).empty());
+    EXPECT_TRUE(table.add(2, 20, 4).empty());
+    EXPECT_TRUE(table.weigh(1, 5).empty()) << "9 of 10";
+    EXPECT_EQ(table.weigh(1, 8), std::vector{20}) << "the one that was not used for longest";
+    EXPECT_TRUE(table.weigh(2, 50).empty()) << "it is not there";
+    EXPECT_EQ(table.add(3, 30, 11), std::vector{10}) << "the newest stays, whatever it weighs";
+    EXPECT_EQ(table.size(), 1u);
+    EXPECT_TRUE(table.remove(3));
+    EXPECT_TRUE(table.add(4, 40, 4).empty());
+    EXPECT_TRUE(table.add(5, 50, 5).empty());
+    EXPECT_EQ(table.add(6, 60, 5), std::vector{40}) << "what is gone weighs nothing";
+}
+
 TEST(RecentTable, HandsOutWhatItForgets) {
-    RecentTable<std::shared_ptr<int>> table(1);
+    RecentTable<std::shared_ptr<int>> table(1, 10);
     auto first = std::make_shared<int>(1);
-    EXPECT_FALSE(table.add(1, first));
+    EXPECT_TRUE(table.add(1, first, 1).empty());
     EXPECT_EQ(first.use_count(), 2);
     {
-        const auto gone = table.add(2, std::make_shared<int>(2));
-        ASSERT_TRUE(gone);
-        EXPECT_EQ(*gone, first);
+        const auto gone = table.add(2, std::make_shared<int>(2), 1);
+        ASSERT_EQ(gone.size(), 1u);
+        EXPECT_EQ(gone.front(), first);
     }
     EXPECT_EQ(first.use_count(), 1) << "the table still holds it";
     EXPECT_TRUE(table.remove(2));
     EXPECT_FALSE(table.remove(2));
     EXPECT_EQ(table.size(), 0u);
-    EXPECT_FALSE(table.add(2, first)) << "there is room";
+    EXPECT_TRUE(table.add(2, first, 1).empty()) << "there is room";
 }
 
 }  // namespace

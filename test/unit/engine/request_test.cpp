@@ -40,6 +40,10 @@ TEST(Request, ComesBackAsItWas) {
     flush.kind = RequestKind::flush;
     flush.tokens = {5};
     EXPECT_EQ(decode_request(encode(flush)).tokens, flush.tokens);
+    Request withdrawal;
+    withdrawal.kind = RequestKind::withdraw;
+    withdrawal.tokens = {1, 2, 3};
+    EXPECT_EQ(decode_request(encode(withdrawal)).tokens, withdrawal.tokens);
     const Answer answer = decode_answer(encode(Answer{9, Status::not_allowed}));
     EXPECT_EQ(answer.id, 9u);
     EXPECT_EQ(answer.status, Status::not_allowed);
@@ -76,8 +80,10 @@ TEST(Request, InconsistentFieldsAreRefused) {
     request = sample();
     request.kind = RequestKind::flush;  // has no pieces
     expect_refused(request);
+    request.kind = RequestKind::withdraw;
+    expect_refused(request);
     request = sample();
-    request.kind = static_cast<RequestKind>(4);
+    request.kind = static_cast<RequestKind>(5);
     expect_refused(request);
     request = sample();
     request.pieces.resize(max_request_pieces + 1, request.pieces[0]);

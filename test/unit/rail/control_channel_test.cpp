@@ -1,153 +1,15 @@
 // Control messages against a scripted provider: peers without receive buffers, peers that take nothing, and a
 // provider that does not take our own receive buffers.
-#include "rail/control_channel.h"
-
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <deque>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "log_lines.h"
-#include "rail/rail.h"
+#include "scripted_control.h"
 
-namespace railyard {
+namespace railyard::scripted_control {
 namespace {
-
-/// What the scripted provider answers and has seen. One at a time.
-struct Script {
-    struct Sent {
-        void* context;
-        std::string text;
-        fi_addr_t to;
-    };
-    std::deque<ssize_t> sends;              // answers to the next posts
-    std::map<fi_addr_t, ssize_t> sends_to;  // answers by destination, when `sends` is used up
-    std::deque<ssize_t> receives;           // answers to the next receive buffers
-    ssize_t receives_otherwise = 0;
-    std::vector<Sent> sent;                    // with the provider
-    std::vector<void*> buffers;                // receive contexts with the provider
-    std::size_t posts = 0, receive_posts = 0;  // refused ones too
-};
-Script script;
-
-ssize_t next_of(std::deque<ssize_t>& answers, ssize_t otherwise) {
-    if (answers.empty()) return otherwise;
-    const ssize_t answer = answers.front();
-    answers.pop_front();
-    return answer;
-}
-
-ssize_t scripted_send(fid_ep*, const void* buffer, std::size_t length, void*, fi_addr_t to, void* context) {
-    ++script.posts;
-    const auto usual = script.sends_to.find(to);
-    const ssize_t answer = next_of(script.sends, usual == script.sends_to.end() ? 0 : usual->second);
-    if (answer == 0) script.sent.push_back({context, {static_cast<const char*>(buffer), length}, to});
-    return answer;
-}
-
-ssize_t scripted_recv(fid_ep*, void*, std::size_t, void*, fi_addr_t, void* context) {
-    ++script.receive_posts;
-    const ssize_t answer = next_of(script.receives, script.receives_otherwise);
-    if (answer == 0) script.buffers.push_back(context);
-    return answer;
-}
-
-/// `count` fragments "name0", "name1"...
-struct Message : OutMessage {
-    Message(std::string text, PeerAddress to, int fragments = 1) : name(std::move(text)), count(fragments) {
-        destination = to;
-        fill = [](OutMessage& message, std::span<std::byte> buffer) noexcept {
-            auto& self = static_cast<Message&>(message);
-            const std::string fragment = self.name + std::to_string(self.position);
-            std::memcpy(buffer.data(), fragment.data(), fragment.size());
-            return fragment.size();
-        };
-        advance = [](OutMessage& message) noexcept {
-            auto& self = static_cast<Message&>(message);
-            return ++self.position < self.count;
-        };
-        done = [](OutMessage& message, Status outcome) noexcept {
-            auto& self = static_cast<Message&>(message);
-            ++self.ends;
-            self.result = outcome;
-            self.next = nullptr;
-        };
-    }
-    std::string name;
-    int count;
-    int position = 0;
-    int ends = 0;
-    Status result = Status::in_progress;
-};
-
-struct CountingSink final : ControlSink {
-    void on_control(std::span<const std::byte>) noexcept override { ++arrived; }
-    int arrived = 0;
-};
-
-class ControlChannelTest : public testing::Test {
-  protected:
-    static constexpr std::uint64_t give_up_ns = 60'000'000;
-    static constexpr auto patience = std::chrono::seconds(20);
-
-    ControlChannelTest()
-        : domain_(std::make_shared<const fabric::Device>(
-                      std::move(fabric::discover("tcp", fabric::parse_device_filter("lo")).front())),
-                  "rail"),
-          queue_(domain_, 64, false),
-          addresses_(domain_),
-          endpoint_(domain_, queue_, addresses_),
-          real_(handle()->msg),
-          scripted_(*real_) {
-        script = {};
-        scripted_.send = scripted_send;
-        scripted_.recv = scripted_recv;
-        handle()->msg = &scripted_;
-    }
-    ~ControlChannelTest() override { handle()->msg = real_; }
-
-    fid_ep* handle() { return reinterpret_cast<fid_ep*>(endpoint_.handle()); }
-
-    std::unique_ptr<ControlChannel> open() {
-        auto channel = std::make_unique<ControlChannel>(domain_, endpoint_, sink_, give_up_ns);
-        channel->send_from(&endpoint_);
-        return channel;
-    }
-    static fabric::Completion no_buffer() { return {Status::backend, 0, FI_ENORX, 10, true}; }
-    /// Ends everything that is with the provider.
-    static void complete_sent(const fabric::Completion& outcome) {
-        std::vector<Script::Sent> all;
-        all.swap(script.sent);
-        for (const Script::Sent& each : all)
-            static_cast<fabric::OpContext*>(each.context)->complete_with(outcome);
-    }
-    static void send(ControlChannel& channel, Message& message) {
-        channel.queue(&message);
-        channel.post_pending();
-    }
-    template <class Condition>
-    static bool pass_until(ControlChannel& channel, Condition over) {
-        const auto limit = std::chrono::steady_clock::now() + patience;
-        while (!over()) {
-            if (std::chrono::steady_clock::now() > limit) return false;
-            channel.post_pending();
-        }
-        return true;
-    }
-
-    CountingSink sink_;
-    fabric::Domain domain_;
-    fabric::CompletionQueue queue_;
-    fabric::AddressVector addresses_;
-    fabric::Endpoint endpoint_;
-    fi_ops_msg* real_;
-    fi_ops_msg scripted_;
-};
 
 TEST_F(ControlChannelTest, AFragmentWithoutAReceiverIsSentAgainAsItWas) {
     const auto channel = open();
@@ -272,29 +134,7 @@ TEST_F(ControlChannelTest, AMessageThatFailsTakesItsRefusedFragmentsAlong) {
     EXPECT_TRUE(script.sent.empty());
 }
 
-TEST_F(ControlChannelTest, WithoutAnEndpointToSendFromMessagesEndAtOnceSoThatTheyGoAnotherWay) {
-    const auto channel = open();
-    Message under_way("under way", 1), refused("refused", 2), queued("queued", 3);
-    send(*channel, refused);
-    complete_sent(no_buffer());
-    send(*channel, under_way);
-    EXPECT_EQ(script.sent.size(), 1u);
-    const auto old = channel->begin_renewal();
-    channel->end_renewal(nullptr);  // and no other endpoint can be opened
-    channel->send_from(nullptr);
-    send(*channel, queued);
-    for (const Message* message : {&under_way, &refused, &queued}) {
-        EXPECT_EQ(message->ends, 1) << message->name;
-        EXPECT_EQ(message->result, Status::remote_disconnect) << message->name;
-    }
-    EXPECT_FALSE(channel->has_pending());
-    channel->send_from(&endpoint_);
-    Message later("later", 1);
-    send(*channel, later);
-    complete_sent({Status::ok});
-    EXPECT_EQ(later.result, Status::ok);
-}
-
+/// Its sender is replaced for another peer's sake, again and again.
 TEST_F(ControlChannelTest, CancelingEndsRefusedMessagesOnce) {
     const auto channel = open();
     Message waiting("a", 1, 2), again("b", 2);
@@ -347,4 +187,4 @@ TEST_F(ControlChannelTest, ReceivesThatBreakWithAConnectionComeBack) {
 }
 
 }  // namespace
-}  // namespace railyard
+}  // namespace railyard::scripted_control

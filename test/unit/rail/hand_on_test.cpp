@@ -3,44 +3,10 @@
 
 #include <array>
 
-#include "rail/rail.h"
+#include "taking_rail.h"
 
 namespace railyard {
 namespace {
-
-/// Takes what it is given and ends it well, or keeps it.
-class TakingRail final : public Rail {
-  public:
-    explicit TakingRail(std::uint32_t load = 0) : Rail("taking") { load_.store(load); }
-    using Rail::hand_on;
-    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
-    [[nodiscard]] std::string address() const override { return {}; }
-    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
-
-    std::vector<std::uint32_t> taken;
-    std::uint32_t attempts = 0;
-
-  private:
-    bool serve(bool) noexcept override {
-        take_submissions(pending_);
-        while (!pending_.empty()) {
-            Submission& submission = *pending_.pop_front();
-            Work& work = *submission.lane->work;
-            attempts = submission.attempts;
-            for (Run run = submission.lane->take_run(8); !run.empty(); run = submission.lane->take_run(8)) {
-                for (; !run.empty(); ++run.begin) {
-                    taken.push_back(run.begin);
-                    work.part_done(Status::ok);
-                }
-            }
-            work.part_done(Status::ok);
-        }
-        return true;
-    }
-    PeerAddress do_insert_peer(std::string_view) override { return 0; }
-    void do_remove_peer(PeerAddress) noexcept override {}
-    PendingList<Submission> pending_;
-};
 
 class HandOn : public testing::Test {
   protected:

@@ -16,10 +16,8 @@ TEST_F(FabricRailTest, APeerThatBlocksDoesNotHoldUpAnother) {
     rail_.progress();
     EXPECT_TRUE(free.work.done());
     EXPECT_FALSE(blocked.work.done());
-    rail_.progress();
-    complete_all();
-    rail_.progress();
-    EXPECT_TRUE(blocked.work.done());
+    script.answers.clear();
+    EXPECT_TRUE(ends(blocked));
 }
 
 TEST_F(FabricRailTest, ManyPeersThatBlockDoNotHoldUpAnother) {
@@ -31,11 +29,7 @@ TEST_F(FabricRailTest, ManyPeersThatBlockDoNotHoldUpAnother) {
     Offer free(rail_, 4, 41);
     EXPECT_EQ(script.posted.size(), 4u);
     script.silent.clear();
-    for (int round = 0; round < 10; ++round) {
-        rail_.progress();
-        complete_all();
-    }
-    EXPECT_TRUE(std::all_of(blocked.begin(), blocked.end(), [](Offer& offer) { return offer.work.done(); }));
+    EXPECT_TRUE(std::all_of(blocked.begin(), blocked.end(), [this](Offer& offer) { return ends(offer); }));
 }
 
 TEST_F(FabricRailTest, APeerThatTakesNothingIsGivenUpInTime) {
@@ -48,6 +42,65 @@ TEST_F(FabricRailTest, APeerThatTakesNothingIsGivenUpInTime) {
     EXPECT_EQ(offer.work.status(), Status::remote_disconnect);
     EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::nanoseconds(give_up_ns));
     EXPECT_FALSE(rail_.has_work());
+}
+
+TEST_F(FabricRailTest, AProviderThatRefusesForLongIsAskedSeldom) {
+    script.silent = {1};
+    Offer offer(rail_, 4, 1);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    std::size_t passes = 0;
+    while (!offer.work.done() && std::chrono::steady_clock::now() < limit) {
+        rail_.progress();
+        ++passes;
+    }
+    EXPECT_TRUE(offer.work.done());
+    EXPECT_LT(script.flags.size(), passes / 4) << "all but a fiftieth of the time it was known to refuse";
+}
+
+TEST_F(FabricRailTest, OneOnAPathThatHasFailedIsAskedHalfADozenTimesOnly) {
+    script.silent = {1};
+    Path path;
+    path.fail();
+    Offer offer(rail_, 4, 1, &path);
+    offer.route.gated = false;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!offer.work.done() && std::chrono::steady_clock::now() < limit)
+        rail_.progress();
+    EXPECT_EQ(offer.work.status(), Status::remote_disconnect);
+    EXPECT_GE(script.flags.size(), 3u);
+    EXPECT_LE(script.flags.size(), 10u) << "each time twice as long after the beginning";
+}
+
+TEST_F(FabricRailTest, PostsBesideAPeerThatRestsTakeNoCompletions) {
+    script.silent = {1};
+    Offer silent(rail_, 4, 1);
+    Offer first(rail_, 1, 2);
+    complete_all();
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20))
+        rail_.progress();
+    EXPECT_TRUE(first.work.done());
+    Offer second(rail_, 1, 2);
+    complete_all();
+    Offer third(rail_, 1, 2);
+    EXPECT_EQ(script.posted.size(), 1u);
+    EXPECT_FALSE(second.work.done())
+        << "as without that peer: a post costs what it costs, and they come in batches";
+    script.silent.clear();
+    EXPECT_TRUE(ends(silent));
+    EXPECT_TRUE(ends(third));
+}
+
+TEST_F(FabricRailTest, OnceItTakesSomethingItIsAskedAtOnce) {
+    script.silent = {1};
+    Offer offer(rail_, 4, 1);
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(10))
+        rail_.progress();
+    script.silent.clear();
+    while (script.posted.empty() && std::chrono::steady_clock::now() - start < std::chrono::seconds(10))
+        rail_.progress();
+    EXPECT_EQ(script.posted.size(), 4u) << "no pause between them";
 }
 
 TEST_F(FabricRailTest, WhatWaitsForAPeerIsGivenUpTogether) {
@@ -66,18 +119,9 @@ TEST_F(FabricRailTest, WhatWaitsForAPeerIsGivenUpTogether) {
 
 TEST_F(FabricRailTest, WhatAPeerDoesNotTakeOnOnePathGoesOverAnother) {
     script.silent = {1};
-    Path refusing, taking;
-    Work work;
-    work.chunks.assign(20, Chunk{0, 0, 64, 0, 0});
-    work.lanes.emplace_back(work, 0, 20);
-    const std::array<Route, 2> routes{Route{&rail_, 1, &refusing, false, {nullptr}, {{}}},
-                                      Route{&rail_, 2, &taking, false, {nullptr}, {{}}}};
-    Submission submission;
-    submission.lane = &work.lanes.front();
-    submission.route = &routes[0];
-    submission.alternatives = routes;
-    work.arm(1, nullptr);
-    rail_.submit(submission);
+    Detour detour(rail_, rail_, 2);
+    Work& work = detour.work;
+    detour.post();
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!work.done() && std::chrono::steady_clock::now() < limit) {
         complete_all();
@@ -85,7 +129,7 @@ TEST_F(FabricRailTest, WhatAPeerDoesNotTakeOnOnePathGoesOverAnother) {
     }
     EXPECT_TRUE(work.done());
     EXPECT_EQ(work.status(), Status::ok);
-    EXPECT_TRUE(refusing.failed());
+    EXPECT_TRUE(detour.usual.failed());
     EXPECT_EQ(script.bytes[2], 20u * 64);
 }
 

@@ -18,10 +18,10 @@
 namespace railyard {
 
 struct FabricRailProbe {
-    /// Where operations and messages leave from.
+    /// Where operations and messages leave from, if from anywhere.
     static fid_ep* endpoint(FabricRail& rail) {
         RoleGuard guard(rail.role_);
-        return reinterpret_cast<fid_ep*>(rail.sending_->handle());
+        return rail.sending_ ? reinterpret_cast<fid_ep*>(rail.sending_->handle()) : nullptr;
     }
     static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
     static std::size_t depth(FabricRail& rail) { return rail.depth_; }
@@ -35,6 +35,7 @@ struct Script {
     std::vector<std::uint64_t> flags;              // of every post, refused ones too
     std::map<std::uint64_t, std::uint64_t> bytes;  // taken, by destination
     std::deque<std::pair<void*, int>> completed;   // context, error
+    ssize_t queue_answer = 0;                      // to every look at the completions, unless 0
     int pending_error = 0;
     void* error_context = nullptr;
 };
@@ -56,6 +57,7 @@ inline ssize_t scripted_write(fid_ep*, const fi_msg_rma* message, std::uint64_t 
 }
 
 inline ssize_t scripted_read(fid_cq*, void* buffer, size_t count) {
+    if (script.queue_answer) return script.queue_answer;
     auto* entries = static_cast<fi_cq_msg_entry*>(buffer);
     size_t filled = 0;
     while (filled < count && !script.completed.empty()) {
@@ -108,7 +110,7 @@ class FabricRailTest : public testing::Test {
         queue->ops = &cq_;
     }
     ~FabricRailTest() override {
-        FabricRailProbe::endpoint(rail_)->rma = real_rma_;
+        if (fid_ep* endpoint = FabricRailProbe::endpoint(rail_)) endpoint->rma = real_rma_;
         FabricRailProbe::queue(rail_)->ops = real_cq_;
     }
 
@@ -134,10 +136,42 @@ class FabricRailTest : public testing::Test {
         Submission submission;
     };
 
+    /// 20 chunks of 64 bytes offered to one rail, which another route may carry, too.
+    struct Detour {
+        Detour(FabricRail& first, Rail& second, PeerAddress there)
+            : routes{Route{&first, 1, &usual, false, {nullptr}, {{}}},
+                     Route{&second, there, &other, false, {nullptr}, {{}}}} {
+            work.chunks.assign(20, Chunk{0, 0, 64, 0, 0});
+            work.lanes.emplace_back(work, 0, 20);
+            submission.lane = &work.lanes.front();
+            submission.route = &routes[0];
+            submission.alternatives = routes;
+        }
+        void post() {
+            work.arm(1, nullptr);
+            submission.rearm();
+            routes[0].rail->submit(submission);
+        }
+        Path usual, other;
+        Work work;
+        const std::array<Route, 2> routes;
+        Submission submission;
+    };
+
     void complete_all(int error = 0) {
         for (void* context : script.posted)
             script.completed.emplace_back(context, error);
         script.posted.clear();
+    }
+
+    /// What is posted from now on succeeds; false after 10 s.
+    bool ends(const Offer& offer) {
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (!offer.work.done() && std::chrono::steady_clock::now() < limit) {
+            complete_all();
+            rail_.progress();
+        }
+        return offer.work.done();
     }
 
     NullSink sink_;

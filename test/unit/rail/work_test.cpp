@@ -73,6 +73,23 @@ TEST(Work, TheFirstErrorWinsAndEveryPartCounts) {
     EXPECT_EQ(work.status(), Status::ok);
 }
 
+/// A watch may have looked at the round before: xfer_timeout_ms.
+TEST(Work, AStopOfARoundThatIsOverLeavesTheNextOneAlone) {
+    Work work;
+    work.arm(1, nullptr);
+    const std::uint32_t round = work.round();
+    work.part_done(Status::ok);
+    work.arm(1, nullptr);
+    EXPECT_FALSE(work.stop(Status::canceled, round));
+    EXPECT_EQ(work.status(), Status::ok);
+    EXPECT_TRUE(work.stop(Status::canceled, work.round()));
+    EXPECT_EQ(work.status(), Status::canceled);
+    EXPECT_FALSE(work.stop(Status::backend, work.round())) << "the first error stays";
+    EXPECT_EQ(work.status(), Status::canceled);
+    work.part_done(Status::ok);
+    EXPECT_TRUE(work.done());
+}
+
 int tails = 0;
 
 TEST(Work, TheTailRunsOnceAfterTheDataAndHoldsTheRoundOpen) {

@@ -1,0 +1,61 @@
+// The numbers of an engine's control messages.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <absl/base/thread_annotations.h>
+
+#include "common/mutex.h"
+#include "engine/recent_table.h"
+
+namespace railyard {
+
+/// Counts the messages to one instance without a gap, so that it can remember all that it has received. Any
+/// thread.
+class MessageIds {
+  public:
+    /// Messages that are counted from one base; then another one is drawn.
+    static constexpr std::uint64_t base_bits = 24;
+    /// 2^40 of them last for ever.
+    using Bases = std::atomic<std::uint64_t>;
+
+    explicit MessageIds(std::shared_ptr<Bases> bases) noexcept : bases_(std::move(bases)), next_(draw()) {}
+    std::uint64_t next() noexcept {
+        std::uint64_t id = next_.load(std::memory_order_relaxed);
+        std::uint64_t after = 0;
+        do {
+            after = (id + 1) % (std::uint64_t{1} << base_bits) ? id + 1 : draw();
+        } while (!next_.compare_exchange_weak(id, after, std::memory_order_relaxed));
+        return id;
+    }
+
+  private:
+    std::uint64_t draw() noexcept { return bases_->fetch_add(1, std::memory_order_relaxed) << base_bits; }
+
+    const std::shared_ptr<Bases> bases_;
+    std::atomic<std::uint64_t> next_;
+};
+
+/// An engine's: an instance that is disconnected and met again is counted on. One that has been forgotten
+/// meanwhile is counted from another base: no number is given twice. Any thread.
+class MessageCounters {
+  public:
+    explicit MessageCounters(std::size_t most = 65'536) : counters_(most) {}
+    std::shared_ptr<MessageIds> of(std::uint64_t nonce) {
+        const MutexLock lock(mutex_);
+        if (const auto* const known = counters_.find(nonce)) return *known;
+        auto fresh = std::make_shared<MessageIds>(bases_);
+        static_cast<void>(counters_.add(nonce, fresh));
+        return fresh;
+    }
+
+  private:
+    const std::shared_ptr<MessageIds::Bases> bases_ = std::make_shared<MessageIds::Bases>(1);
+    Mutex mutex_;
+    RecentTable<std::shared_ptr<MessageIds>> counters_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace railyard

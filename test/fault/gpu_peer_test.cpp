@@ -1,0 +1,106 @@
+// Peers that are to move the bytes themselves, because no rail reaches their GPU's memory, and that die, hang
+// or take too long over it: each is a process of its own.
+#include <signal.h>
+
+#include "peers.h"
+#include "simulated_machine.h"
+
+namespace railyard::test {
+namespace {
+
+class GpuPeers : public testing::TestWithParam<Fabric>, protected Initiator {
+  protected:
+    static constexpr std::size_t size = std::size_t{1} << 20;
+    /// Past this only `connect_timeout_ms` is left to end anything.
+    static constexpr auto much = milliseconds(12'000);
+
+    ~GpuPeers() override { cluster().reset(); }
+
+    void start(ParamMap params = {}) {
+        cluster().set("timeout_ms=200");
+        params["connect_timeout_ms"] = "30000";
+        params["vram_staging"] = "always";
+        has_thread_ = GetParam().progress_thread;
+        engine_ = make_engine("alpha", GetParam(), params);
+    }
+    /// Its far memory is a GPU's.
+    std::unique_ptr<FarSide> target() {
+        Words params{"agent=beta", "vram_staging=always"};
+        for (const auto& [key, value] : fabric_params(GetParam()))
+            params.push_back(key + "=" + value);
+        auto made = std::make_unique<FarSide>(
+            *engine_, std::make_unique<OtherMachine>(std::getenv("HWLOC_XMLFILE"), "beta", params, true),
+            "beta", size);
+        made->far = made->process->make_gpu_buffer(size);
+        made->meet();
+        return made;
+    }
+    /// Carried out once, and then asked of a peer that does nothing any more.
+    Transfer* leave_in_flight(FarSide& peer, Operation operation) {
+        Transfer* transfer = peer.prepare(operation, size);
+        EXPECT_EQ(run(*transfer), Status::ok);
+        peer.process->send_signal(SIGSTOP);
+        EXPECT_EQ(engine_->post(*transfer), Status::in_progress);
+        return transfer;
+    }
+    /// A READ that is left so ends by itself; afterwards the peer goes on.
+    Transfer* end_in_time(FarSide& peer, Status expected) {
+        Transfer* read = leave_in_flight(peer, Operation::read);
+        const auto posted = Clock::now();
+        EXPECT_EQ(wait(*read), expected);
+        EXPECT_LT(Clock::now() - posted, much);
+        peer.process->send_signal(SIGCONT);
+        return read;
+    }
+};
+
+TEST_P(GpuPeers, AKilledOneEndsWhatItWasAskedFor) {
+    for (const Operation operation : {Operation::read, Operation::write}) {
+        start();
+        const auto peer = target();
+        Transfer* transfer = leave_in_flight(*peer, operation);
+        drive(milliseconds(50));
+        peer->process->send_signal(SIGKILL);
+        const auto killed = Clock::now();
+        EXPECT_EQ(wait(*transfer), Status::remote_disconnect);
+        const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - killed);
+        RecordProperty(operation == Operation::read ? "read_ms" : "write_ms", static_cast<int>(took.count()));
+        EXPECT_LT(took, milliseconds(4000)) << "1 s is promised, on a machine with nothing else to do";
+    }
+}
+
+TEST_P(GpuPeers, ASilentOneIsGivenUpAndTakenBack) {
+    start({{"peer_timeout_ms", "500"}});
+    const auto peer = target();
+    Transfer* read = end_in_time(*peer, Status::remote_disconnect);
+    Status again = Status::remote_disconnect;
+    EXPECT_TRUE(until([&] { return (again = run(*read)) != Status::remote_disconnect; }))
+        << "never taken back";
+    EXPECT_EQ(again, Status::ok);
+}
+
+TEST_P(GpuPeers, PastItsTimeATransferEnds) {
+    start({{"xfer_timeout_ms", "300"}});
+    const auto peer = target();
+    end_in_time(*peer, Status::canceled);
+}
+
+TEST_P(GpuPeers, ReleasedItEndsAndItsMemoryGoes) {
+    start();
+    const auto peer = target();
+    Transfer* write = leave_in_flight(*peer, Operation::write);
+    peer->transfers.clear();
+    const auto begin = Clock::now();
+    engine_->release(write);
+    EXPECT_LT(Clock::now() - begin, milliseconds(4000));
+    engine_->deregister_memory(peer->near->region);  // throws while it is in flight
+    peer->near->region.reset();
+    peer->process->send_signal(SIGCONT);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, GpuPeers,
+                         testing::Values(Fabric{"tcp", 1, true}, Fabric{"efa-direct", 2, false}),
+                         fabric_name);
+
+}  // namespace
+}  // namespace railyard::test

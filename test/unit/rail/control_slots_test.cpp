@@ -1,0 +1,103 @@
+// Who gets a rail's send slots: when senders are replaced under messages, and beside probes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "scripted_control.h"
+
+namespace railyard::scripted_control {
+namespace {
+
+TEST_F(ControlChannelTest, WithoutAnEndpointToSendFromMessagesEndAtOnceSoThatTheyGoAnotherWay) {
+    const auto channel = open();
+    Message under_way("under way", 1), refused("refused", 2), queued("queued", 3);
+    send(*channel, refused);
+    complete_sent(no_buffer());
+    send(*channel, under_way);
+    EXPECT_EQ(script.sent.size(), 1u);
+    const auto old = channel->begin_renewal();
+    channel->end_renewal(nullptr);  // and no other endpoint can be opened
+    channel->send_from(nullptr);
+    send(*channel, queued);
+    for (const Message* message : {&under_way, &refused, &queued}) {
+        EXPECT_EQ(message->ends, 1) << message->name;
+        EXPECT_EQ(message->result, Status::remote_disconnect) << message->name;
+    }
+    EXPECT_FALSE(channel->has_pending());
+    channel->send_from(&endpoint_);
+    Message later("later", 1);
+    send(*channel, later);
+    complete_sent({Status::ok});
+    EXPECT_EQ(later.result, Status::ok);
+}
+
+TEST_F(ControlChannelTest, AMessageThatNobodyAnswersGivesItsSlotBack) {
+    const auto channel = open();
+    Message silent("silent", 1);
+    send(*channel, silent);
+    std::vector<std::shared_ptr<void>> old;  // as rails keep them, for stray completions
+    const auto begin = std::chrono::steady_clock::now();
+    int renewals = 0;
+    while (silent.ends == 0 && std::chrono::steady_clock::now() - begin < patience) {
+        script.sent.clear();
+        old.push_back(channel->begin_renewal());
+        channel->end_renewal(&endpoint_);
+        channel->post_pending();
+        ++renewals;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(silent.ends, 1);
+    EXPECT_EQ(silent.result, Status::remote_disconnect) << "so that it goes another way";
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::nanoseconds(give_up_ns));
+    EXPECT_GE(renewals, 2) << "once is no reason";
+    EXPECT_EQ(channel->outstanding(), 0u);
+}
+
+TEST_F(ControlChannelTest, ProbesLeaveHalfOfTheSlotsToOthers) {
+    const auto channel = open();
+    std::deque<Message> probes;
+    for (std::size_t i = 0; i < 2 * ControlChannel::send_slots; ++i) {
+        probes.emplace_back("probe", i + 1);
+        probes.back().patience_ns = 1;
+        send(*channel, probes.back());
+    }
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_impatient);
+    Message other("other", 100);
+    send(*channel, other);
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_impatient + 1) << "waits behind probes";
+    complete_sent({Status::ok});
+    EXPECT_EQ(other.ends, 1);
+    while (std::any_of(probes.begin(), probes.end(), [](const Message& probe) { return probe.ends == 0; })) {
+        channel->post_pending();
+        ASSERT_FALSE(script.sent.empty()) << "the others are never sent";
+        complete_sent({Status::ok});
+    }
+    channel->cancel_all();
+}
+
+TEST_F(ControlChannelTest, InterruptedMessagesDoNotWaitForAPeerThatTakesNothing) {
+    const auto channel = open();
+    Message one("one", 1), refused("refused", 2), three("three", 3), next("next", 4);
+    for (Message* message : {&one, &refused, &three})
+        send(*channel, *message);
+    script.sent.clear();
+    const auto old = channel->begin_renewal();
+    channel->end_renewal(&endpoint_);
+    script.sends_to[2] = -FI_EAGAIN;
+    send(*channel, next);
+    EXPECT_EQ(script.sent.size(), 3u) << "one, three and next";
+    script.sends_to.clear();
+    ASSERT_TRUE(pass_until(*channel, [] { return script.sent.size() == 4; }));
+    complete_sent({Status::ok});
+    for (const Message* message : {&one, &refused, &three, &next})
+        EXPECT_EQ(message->result, Status::ok) << message->name;
+    EXPECT_EQ(channel->outstanding(), 0u);
+}
+
+}  // namespace
+}  // namespace railyard::scripted_control

@@ -1,0 +1,47 @@
+// A rail that carries out whatever it is given.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rail/rail.h"
+
+namespace railyard {
+
+/// Takes what it is given and ends it well, or keeps it.
+class TakingRail final : public Rail {
+  public:
+    explicit TakingRail(std::uint32_t load = 0) : Rail("taking") { load_.store(load); }
+    using Rail::hand_on;
+    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
+    [[nodiscard]] std::string address() const override { return {}; }
+    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
+
+    std::vector<std::uint32_t> taken;
+    std::uint32_t attempts = 0;
+
+  private:
+    bool serve(bool) noexcept override {
+        take_submissions(pending_);
+        while (!pending_.empty()) {
+            Submission& submission = *pending_.pop_front();
+            Work& work = *submission.lane->work;
+            attempts = submission.attempts;
+            for (Run run = submission.lane->take_run(8); !run.empty(); run = submission.lane->take_run(8)) {
+                for (; !run.empty(); ++run.begin) {
+                    taken.push_back(run.begin);
+                    work.part_done(Status::ok);
+                }
+            }
+            work.part_done(Status::ok);
+        }
+        return true;
+    }
+    PeerAddress do_insert_peer(std::string_view) override { return 0; }
+    void do_remove_peer(PeerAddress) noexcept override {}
+    PendingList<Submission> pending_;
+};
+
+}  // namespace railyard
