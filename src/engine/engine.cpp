@@ -83,6 +83,9 @@ void Engine::disconnect(const std::string& agent) {
     impl_->disconnect(agent);
 }
 
+bool Engine::is_gone(const std::string& agent) const noexcept {
+    return own_process() && impl_->is_gone(agent);
+}
 std::vector<PeerReport> Engine::peers() const {
     require_own_process();
     return impl_->peers();
@@ -110,6 +113,13 @@ CostEstimate Engine::estimate(const Transfer& transfer) const noexcept {
     if (!own_process()) return {};
     return impl_->estimate(transfer);
 }
+bool Engine::carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept {
+    if (!own_process()) return false;
+    return impl_->carry_immediates(transfer, descriptors, first);
+}
+void Engine::hear_immediates(fabric::ImmediateSink& sink) noexcept {
+    impl_->hear_immediates(sink);
+}
 void Engine::control_start(Transfer& transfer, StartControl& control) noexcept {
     transfer.start_control = &control;
 }
@@ -125,6 +135,9 @@ void Engine::set_chore(EngineChore* chore) noexcept {
 void Engine::take_notifications(std::vector<Notification>& out) {
     require_own_process();
     impl_->take_notifications(out);
+}
+bool Engine::has_notifications() const noexcept {
+    return own_process() && impl_->has_notifications();
 }
 void Engine::send_notification(const std::string& agent, std::string_view message) {
     require_own_process();

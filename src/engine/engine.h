@@ -24,6 +24,9 @@ class Registration;  // local memory, registered on the rails (manager/registrat
 class RemoteRegion;  // a peer's registered memory (manager/remote_region.h)
 class Transfer;      // request handle (engine/transfer.h)
 class Gpus;          // of this engine (manager/gpus.h)
+namespace fabric {
+class ImmediateSink;  // hears of peers' immediate data (fabric/op_context.h)
+}
 class StartControl;  // decides when a posted transfer starts (engine/start_control.h)
 
 enum class Operation : std::uint8_t { read, write };
@@ -135,6 +138,8 @@ class Engine {
     /// Forgets the peer; its transfers in flight end with remote_disconnect or complete, later posts are
     /// refused.
     void disconnect(const std::string& agent);
+    /// True for a peer that was found to have ended, or is not known.
+    [[nodiscard]] bool is_gone(const std::string& agent) const noexcept;
     /// Every peer that is known, by name.
     [[nodiscard]] std::vector<PeerReport> peers() const;
 
@@ -157,6 +162,14 @@ class Engine {
     void release(Transfer* transfer) noexcept;
     CostEstimate estimate(const Transfer& transfer) const noexcept;
 
+    /// Makes later posts of a WRITE carry immediate data: descriptor i brings `first` + i to the peer's sink when
+    /// its bytes are in place; more than once where a rail fails under it. `first` may be changed between rounds.
+    /// False where nothing has been changed: descriptors do not travel as one piece each over rails that have
+    /// immediate data (too long, staged, to ourselves). While the transfer is not in flight.
+    bool carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept;
+    /// Who hears of the immediate data of peers' writes from now on, for good; it outlives the engine.
+    void hear_immediates(fabric::ImmediateSink& sink) noexcept;
+
     /// Lets `control` decide when later posts of the transfer start. Both while the transfer is not in
     /// flight; the control must outlive it.
     void control_start(Transfer& transfer, StartControl& control) noexcept;
@@ -171,6 +184,8 @@ class Engine {
 
     /// Moves what has arrived to the end of `out`; sender and message are exact, each exactly once.
     void take_notifications(std::vector<Notification>& out);
+    /// True when there are any to take.
+    [[nodiscard]] bool has_notifications() const noexcept;
     /// Queues a message of at most 16 MiB to `agent` (ourselves too). Error{not_found}, {invalid_param}.
     void send_notification(const std::string& agent, std::string_view message);
 

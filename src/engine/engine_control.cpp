@@ -158,6 +158,11 @@ void Engine::Impl::disconnect(const std::string& agent) {
     transfers_.sweep();
 }
 
+bool Engine::Impl::is_gone(const std::string& agent) const noexcept {
+    const std::shared_ptr<Peer> peer = peers_.find(agent);
+    return !peer || peer->state() == PeerState::gone;
+}
+
 std::vector<PeerReport> Engine::Impl::peers() const {
     std::vector<std::shared_ptr<Peer>> known;
     peers_.list(known);

@@ -57,8 +57,11 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void load_connection_info(const std::string& agent, std::string_view info);
     void connect(const std::string& agent);
     void disconnect(const std::string& agent);
+    [[nodiscard]] bool is_gone(const std::string& agent) const noexcept;
     [[nodiscard]] std::vector<PeerReport> peers() const;
     void take_notifications(std::vector<Notification>& out);
+    [[nodiscard]] bool has_notifications() const noexcept { return !inbox_.empty(); }
+    void hear_immediates(fabric::ImmediateSink& sink) noexcept { inbox_.pass_immediates_to(&sink); }
     void send_notification(const std::string& agent, std::string_view message);
     bool progress() noexcept;
     void set_chore(EngineChore* chore) noexcept;
@@ -69,6 +72,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
                       std::optional<std::string_view> notification);
     Status post(Transfer& transfer, const std::string* notification) noexcept;
     void start(Transfer& transfer) noexcept;
+    bool carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept;
     Status poll(Transfer& transfer) noexcept;
     void release(Transfer* transfer) noexcept;
     [[nodiscard]] CostEstimate estimate(const Transfer& transfer) const noexcept;

@@ -280,6 +280,20 @@ Status Engine::Impl::poll(Transfer& transfer) noexcept {
     return transfer.done() ? finished(transfer) : Status::in_progress;
 }
 
+bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept {
+    if (!transfer.immediate) {
+        const auto carries = [](const Route& route) {
+            return route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding;
+        };
+        if (transfer.kind != Work::Kind::write || transfer.remote_flush || transfer.lanes.size() != 1 ||
+            transfer.chunks.size() != descriptors ||
+            !std::all_of(transfer.routes.begin(), transfer.routes.end(), carries))
+            return false;
+    }
+    transfer.immediate = first;
+    return true;
+}
+
 /// Its buffers are the caller's again from here on, unless the fabric does not let go of them in time.
 void Engine::Impl::cancel(Transfer& transfer) noexcept {
     transfer.end_early(Status::canceled);

@@ -113,6 +113,13 @@ class NotificationInbox final : public ControlSink {
         : limits_(limits), instance_(instance), auth_(auth) {}
     [[nodiscard]] const MessageAuth* auth() const noexcept { return auth_; }
     void on_control(std::span<const std::byte> fragment) noexcept override;
+    void on_immediate(std::uint32_t data) noexcept override {
+        if (auto* const sink = immediates_.load(std::memory_order_acquire)) sink->on_immediate(data);
+    }
+    /// Who hears of immediate data, for good; it outlives the rails.
+    void pass_immediates_to(fabric::ImmediateSink* sink) noexcept {
+        immediates_.store(sink, std::memory_order_release);
+    }
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
     void take(std::vector<Notification>& out);
@@ -155,6 +162,7 @@ class NotificationInbox final : public ControlSink {
     const InboxLimits limits_;
     const std::uint64_t instance_;
     const MessageAuth* const auth_;
+    std::atomic<fabric::ImmediateSink*> immediates_{nullptr};
     std::array<Complaint, static_cast<std::size_t>(Refusal::count)> complaints_;
     mutable Mutex mutex_;
     InboxLimits held_ ABSL_GUARDED_BY(mutex_){0, 0, 0};

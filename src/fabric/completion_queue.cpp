@@ -36,9 +36,10 @@ int nested_epoll(int outer) {
 
 CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool blocking) : domain_(domain) {
     is_efa_ = std::string_view(domain.info().fabric_attr->prov_name) == "efa";
+    immediates_take_receives_ = (domain.info().mode & FI_RX_CQ_DATA) != 0;
     fi_cq_attr attr{};
     attr.size = depth;
-    attr.format = FI_CQ_FORMAT_MSG;
+    attr.format = FI_CQ_FORMAT_DATA;
     attr.wait_obj = blocking && domain.caps().blocking_wait ? FI_WAIT_FD : FI_WAIT_NONE;
     fid_cq* queue = nullptr;
     int rc = fi_cq_open(domain.get(), &attr, &queue, nullptr);
@@ -56,7 +57,7 @@ CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool b
 
 std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
     std::size_t total = 0;
-    fi_cq_msg_entry entries[32];
+    fi_cq_data_entry entries[32];
     while (total < limit) {
         const ssize_t count = fi_cq_read(queue_.get(), entries, std::min(std::size(entries), limit - total));
         if (count == -FI_EAVAIL) {
@@ -73,16 +74,25 @@ std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
             break;
         }
         failures_in_row_ = 0;
-        for (ssize_t i = 0; i < count; ++i) {
-            if (entries[i].op_context) {
-                static_cast<OpContext*>(entries[i].op_context)
-                    ->complete_with({Status::ok, entries[i].len, 0, 0});
-            }
-        }
+        for (ssize_t i = 0; i < count; ++i)
+            complete(entries[i]);
         total += static_cast<std::size_t>(count);
         if (static_cast<std::size_t>(count) < std::size(entries)) break;
     }
     return total;
+}
+
+void CompletionQueue::complete(const fi_cq_data_entry& entry) noexcept {
+    auto* const operation = static_cast<OpContext*>(entry.op_context);
+    if (entry.flags & FI_REMOTE_WRITE) [[unlikely]] {
+        if ((entry.flags & FI_REMOTE_CQ_DATA) && immediates_)
+            immediates_->on_immediate(static_cast<std::uint32_t>(entry.data));
+        // Elsewhere a context here is none of ours: shm of 1.17 gives the writer's, of another process.
+        if (immediates_take_receives_ && operation)
+            operation->complete_with({.status = Status::ok, .immediate = true});
+        return;
+    }
+    if (operation) operation->complete_with({Status::ok, entry.len, 0, 0});
 }
 
 /// False: there was no error to read, though the queue had announced one.

@@ -13,6 +13,8 @@
 
 namespace railyard::fabric {
 
+class ImmediateSink;
+
 class CompletionQueue {
   public:
     /// `depth` is the number of operations that may be outstanding on it. `blocking`: open it with a file
@@ -22,6 +24,9 @@ class CompletionQueue {
     /// Ends up to about `limit` operations through OpContext::complete_with; returns how many. This call also
     /// drives providers that progress manually. Role holder only.
     std::size_t drain(std::size_t limit) noexcept;
+
+    /// Who hears of peers' immediate data; nobody at first. Role holder only.
+    void tell_of_immediates(ImmediateSink* sink) noexcept { immediates_ = sink; }
 
     /// File descriptor that becomes readable when drain has work; -1 where the provider has none.
     [[nodiscard]] int wait_fd() const noexcept { return wait_fd_; }
@@ -37,11 +42,14 @@ class CompletionQueue {
     [[nodiscard]] fid_cq* get() const noexcept { return queue_.get(); }
 
   private:
+    void complete(const fi_cq_data_entry& entry) noexcept;
     bool complete_error() noexcept;
     void count_failure(const char* call, ssize_t answer) noexcept;
 
     const Domain& domain_;
     bool is_efa_ = false;
+    bool immediates_take_receives_ = false;
+    ImmediateSink* immediates_ = nullptr;
     int wait_fd_ = -1;
     std::uint64_t failures_ = 0;         // of the provider's calls, role holder only
     std::uint64_t repeated_ = 0;         ///< ends of operations that had ended

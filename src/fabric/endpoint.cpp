@@ -86,7 +86,12 @@ PostResult Endpoint::post_rma(OpContext& op, const RmaPiece& piece, Direction di
     const std::uint64_t more = piece.more ? FI_MORE : 0;
     if (direction == Direction::read)
         return finish(op, fi_readmsg(endpoint_.get(), &message, FI_COMPLETION | more));
-    return finish(op, fi_writemsg(endpoint_.get(), &message, write_flags_ | more));
+    std::uint64_t flags = write_flags_ | more;
+    if (piece.immediate) [[unlikely]] {
+        message.data = *piece.immediate;
+        flags |= FI_REMOTE_CQ_DATA;
+    }
+    return finish(op, fi_writemsg(endpoint_.get(), &message, flags));
 }
 
 PostResult Endpoint::post_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,

@@ -5,6 +5,7 @@
 #include <rdma/fi_rma.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "fabric/address_vector.h"
@@ -27,6 +28,8 @@ struct RmaPiece {
     std::uint64_t key = 0;
     fi_addr_t destination = FI_ADDR_UNSPEC;
     bool more = false;  ///< another post follows at once: the doorbell may wait
+    /// Of a write: reaches the peer's ImmediateSink once the bytes are in place.
+    std::optional<std::uint32_t> immediate{};
 };
 
 /// Role holder only. `op` stays with the provider from PostResult::ok until its complete_with.

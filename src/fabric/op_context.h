@@ -20,6 +20,18 @@ struct Completion {
     bool receiver_not_ready = false;
     /// The target does not know our endpoint: it has done nothing.
     bool unknown_at_target = false;
+    /// The receive was used up by a peer's write with immediate data: its buffer is as it was (FI_RX_CQ_DATA).
+    bool immediate = false;
+};
+
+/// Hears of peers' writes with immediate data, whose bytes are in place by then.
+class ImmediateSink {
+  public:
+    /// Called by a role holder, which must not be kept waiting. Peers choose `data`: it may be anything.
+    virtual void on_immediate(std::uint32_t data) noexcept = 0;
+
+  protected:
+    ~ImmediateSink() = default;
 };
 
 /// Handed to the provider with every operation; lives until complete_with. The owner sets `handler` once.

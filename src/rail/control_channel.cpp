@@ -199,7 +199,7 @@ void ControlChannel::post_missing_receives() noexcept {
 void ControlChannel::on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Slot& slot = static_cast<Slot&>(op);
     if (completion.status == Status::ok) {
-        slot.channel->sink_.on_control({slot.buffer, completion.length});
+        if (!completion.immediate) slot.channel->sink_.on_control({slot.buffer, completion.length});
     } else if (completion.error == FI_ECANCELED) {
         // The endpoint is closing, or a connection broke in the middle of a message.
         return slot.channel->miss_receive(slot);

@@ -43,6 +43,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->control =
         std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
     control_ = fabric_->control.get();
+    fabric_->queue.tell_of_immediates(&sink);
     sending_ = fabric_->sender ? fabric_->sender.get() : &fabric_->endpoint;
     control_->send_from(sending_);
     returned_.reserve(depth_);
@@ -71,6 +72,11 @@ RegisteredMemory FabricRail::register_memory(const MemoryRange& range) {
 
 std::uint64_t FabricRail::max_chunk() const noexcept {
     return std::min<std::uint64_t>(fabric_->domain.caps().max_rma, longest_chunk);
+}
+
+bool FabricRail::carries_immediates() const noexcept {
+    const fi_info& info = fabric_->domain.info();
+    return info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
 }
 
 PeerAddress FabricRail::do_insert_peer(std::string_view address) {
@@ -281,6 +287,8 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, std::uint32_t 
     piece.key = key.key;
     piece.destination = route.destination;
     piece.more = more;
+    if (work.immediate) [[unlikely]]
+        piece.immediate = *work.immediate + index;
     using Direction = fabric::Endpoint::Direction;
     const auto result = sending_->post_rma(
         operation, piece, work.kind == Work::Kind::read ? Direction::read : Direction::write);

@@ -11,6 +11,7 @@
 #include "common/memory_range.h"
 #include "common/mpsc_list.h"
 #include "common/thread_role.h"
+#include "fabric/op_context.h"
 #include "rail/pending_list.h"
 #include "rail/work.h"
 
@@ -25,10 +26,12 @@ struct RegisteredMemory {
     std::uint64_t address_base = 0;
 };
 
-/// Receives control messages. Called by a role holder, which must not be kept waiting: copy and return.
-class ControlSink {
+/// Receives control messages, and the immediate data of peers' writes. Called by a role holder, which must not
+/// be kept waiting: copy and return.
+class ControlSink : public fabric::ImmediateSink {
   public:
     virtual void on_control(std::span<const std::byte> fragment) noexcept = 0;
+    void on_immediate(std::uint32_t) noexcept override {}
 
   protected:
     ~ControlSink() = default;
@@ -87,6 +90,8 @@ class Rail {
     /// Looks at what is with the provider. What has been there at `often` of these looks will not be answered
     /// any more: the sender is replaced, and all that was under way is carried out again.
     void look_for_unanswered(std::uint8_t often) noexcept;
+    /// True when operations of it can bring the peer immediate data (Work::immediate).
+    [[nodiscard]] virtual bool carries_immediates() const noexcept { return false; }
     /// This rail's own raw address, for peers.
     [[nodiscard]] virtual std::string address() const = 0;
     /// The endpoint that operations leave from, where that is another than `address`: it is replaced when an

@@ -27,7 +27,7 @@ inline ParamMap fabric_params(const Fabric& fabric) {
         return params;
     }
     params["rails_per_device"] = std::to_string(fabric.rails);
-    if (fabric.provider == "tcp") params["devices"] = "lo";
+    if (fabric.provider.starts_with("tcp")) params["devices"] = "lo";
     return params;
 }
 

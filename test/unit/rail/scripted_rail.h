@@ -58,7 +58,7 @@ inline ssize_t scripted_write(fid_ep*, const fi_msg_rma* message, std::uint64_t 
 
 inline ssize_t scripted_read(fid_cq*, void* buffer, size_t count) {
     if (script.queue_answer) return script.queue_answer;
-    auto* entries = static_cast<fi_cq_msg_entry*>(buffer);
+    auto* entries = static_cast<fi_cq_data_entry*>(buffer);
     size_t filled = 0;
     while (filled < count && !script.completed.empty()) {
         const auto [context, error] = script.completed.front();
@@ -70,7 +70,7 @@ inline ssize_t scripted_read(fid_cq*, void* buffer, size_t count) {
             return -FI_EAVAIL;
         }
         script.completed.pop_front();
-        entries[filled++].op_context = context;
+        entries[filled++] = {context, 0, 0, nullptr, 0};
     }
     return filled ? static_cast<ssize_t>(filled) : -FI_EAGAIN;
 }

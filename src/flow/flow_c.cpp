@@ -1,0 +1,304 @@
+// The C API: arguments are looked at, and handed on.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "flow/config.h"
+#include "flow/edge.h"
+#include "flow/initiator.h"
+#include "flow/target.h"
+
+namespace flow = railyard::flow;
+using flow::guarded;
+using flow::Outcome;
+using flow::refuse;
+using flow::require;
+
+struct ryf_instance {};
+struct ryf_regions {
+    std::vector<flow::Region> list;
+};
+struct ryf_target {
+    std::mutex setup;
+    std::unique_ptr<flow::Target> flow;
+};
+struct ryf_initiator {
+    std::mutex setup;
+    std::unique_ptr<flow::Initiator> flow;
+};
+struct ryf_target_info {
+    flow::TargetInfo info;
+};
+
+namespace {
+
+ryf_status to_status(Outcome outcome) {
+    switch (outcome) {
+        case Outcome::ok:
+            return RYF_OK;
+        case Outcome::not_ready:
+            return RYF_ERR_NOT_READY;
+        case Outcome::timeout:
+            return RYF_ERR_TIMEOUT;
+        case Outcome::invalid_state:
+            return RYF_ERR_INVALID_STATE;
+        case Outcome::interrupted:
+            return RYF_ERR_INTERRUPTED;
+        case Outcome::disconnected:
+            return RYF_ERR_DISCONNECTED;
+        case Outcome::failed:
+            break;
+    }
+    return RYF_ERR_INTERNAL;
+}
+
+/// What is behind a handle that has been set up, in the process that did so.
+template <class Handle>
+auto& set_up(Handle* handle, const char* name) {
+    require(handle, name);
+    if (!handle->flow) refuse(RYF_ERR_INVALID_STATE, std::string(name) + " has not been set up");
+    handle->flow->require_own_process();
+    return *handle->flow;
+}
+
+template <class Flow, class Handle>
+Flow& set_up_now(Handle& handle, const ryf_config& config, const char* name) {
+    const ryf_regions& regions = require(config.regions, "config->regions");
+    const std::lock_guard lock(handle.setup);
+    if (handle.flow) refuse(RYF_ERR_INVALID_STATE, std::string(name) + " has been set up already");
+    handle.flow = std::make_unique<Flow>(flow::to_side_config(config, regions.list));
+    return *handle.flow;
+}
+
+/// The two-call way: `found` into `out`, which has room for `*count`.
+template <class Item>
+ryf_status hand_out(const std::vector<Item>& found, Item* out, size_t& count) {
+    const size_t room = std::exchange(count, found.size());
+    if (!out) return RYF_OK;
+    std::copy_n(found.begin(), std::min(room, found.size()), out);
+    if (room < found.size())
+        refuse(RYF_ERR_INVALID_ARG, "room for " + std::to_string(room) + ", and there are " + std::to_string(found.size()));
+    return RYF_OK;
+}
+
+/// A failing outcome with its words.
+ryf_status told(const char* call, Outcome outcome, const std::string& what) {
+    if (outcome == Outcome::disconnected || outcome == Outcome::failed) flow::set_last_error(call, what.c_str());
+    return to_status(outcome);
+}
+
+}  // namespace
+
+ryf_status ryf_instance_create(ryf_instance** instance) {
+    return guarded(__func__, [&] {
+        require(instance, "instance") = new ryf_instance;
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_instance_destroy(ryf_instance* instance) {
+    delete instance;
+    return RYF_OK;
+}
+
+ryf_status ryf_instance_interfaces(ryf_instance* instance, ryf_provider provider, ryf_interface* interfaces,
+                                   size_t* count) {
+    return guarded(__func__, [&] {
+        require(instance, "instance");
+        size_t& room = require(count, "count");
+        try {
+            return hand_out(flow::list_interfaces(provider), interfaces, room);
+        } catch (const flow::NoFabric&) {
+            room = 0;
+            throw;
+        }
+    });
+}
+
+ryf_status ryf_regions_create(const ryf_region* regions, size_t count, ryf_regions** list) {
+    return guarded(__func__, [&] {
+        ryf_regions*& out = require(list, "list");
+        require(regions, "regions");
+        out = new ryf_regions{flow::to_regions(regions, count)};
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_regions_destroy(ryf_regions* list) {
+    delete list;
+    return RYF_OK;
+}
+
+ryf_status ryf_target_create(ryf_instance* instance, ryf_target** target) {
+    return guarded(__func__, [&] {
+        require(instance, "instance");
+        require(target, "target") = new ryf_target;
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_target_setup(ryf_target* target, const ryf_config* config, ryf_target_info** info) {
+    return guarded(__func__, [&] {
+        ryf_target& handle = require(target, "target");
+        ryf_target_info*& out = require(info, "info");
+        auto result = std::make_unique<ryf_target_info>();
+        result->info = set_up_now<flow::Target>(handle, require(config, "config"), "target").info();
+        out = result.release();
+        return RYF_OK;
+    });
+}
+
+namespace {
+
+ryf_status give(Outcome outcome, const flow::GrainBoard::Arrived& arrived, ryf_grain& grain) {
+    if (outcome == Outcome::ok) grain = {arrived.index, arrived.source, arrived.round};
+    return to_status(outcome);
+}
+
+}  // namespace
+
+ryf_status ryf_target_try_new_grain(ryf_target* target, ryf_grain* grain) {
+    return guarded(__func__, [&] {
+        flow::GrainBoard::Arrived arrived;
+        ryf_grain& out = require(grain, "grain");
+        return give(set_up(target, "target").try_new_grain(arrived), arrived, out);
+    });
+}
+
+ryf_status ryf_target_wait_for_new_grain(ryf_target* target, ryf_grain* grain, uint32_t timeout_ms) {
+    return guarded(__func__, [&] {
+        flow::GrainBoard::Arrived arrived;
+        ryf_grain& out = require(grain, "grain");
+        return give(set_up(target, "target").wait_for_new_grain(arrived, timeout_ms), arrived, out);
+    });
+}
+
+ryf_status ryf_target_sources(ryf_target* target, ryf_source* sources, size_t* count) {
+    return guarded(__func__, [&] {
+        size_t& room = require(count, "count");
+        std::vector<ryf_source> list;
+        for (const flow::SourceReport& report : set_up(target, "target").sources()) {
+            ryf_source source{};
+            source.id = report.id;
+            source.connected = report.connected;
+            std::snprintf(source.name, sizeof(source.name), "%s", report.name.c_str());
+            source.grains = report.counters.grains;
+            source.lost = report.counters.lost;
+            source.overwritten = report.counters.overwritten;
+            list.push_back(source);
+        }
+        return hand_out(list, sources, room);
+    });
+}
+
+ryf_status ryf_target_destroy(ryf_target* target) {
+    return guarded(__func__, [&] {
+        delete target;
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_initiator_create(ryf_instance* instance, ryf_initiator** initiator) {
+    return guarded(__func__, [&] {
+        require(instance, "instance");
+        require(initiator, "initiator") = new ryf_initiator;
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_config* config) {
+    return guarded(__func__, [&] {
+        set_up_now<flow::Initiator>(require(initiator, "initiator"), require(config, "config"), "initiator");
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_target_info* info) {
+    return guarded(__func__, [&] {
+        const flow::TargetInfo& target = require(info, "info").info;
+        set_up(initiator, "initiator").add_target(target);
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_target_info* info) {
+    return guarded(__func__, [&] {
+        const flow::TargetInfo& target = require(info, "info").info;
+        if (!set_up(initiator, "initiator").remove_target(target))
+            refuse(RYF_ERR_NOT_FOUND, "target " + target.id() + " has not been added, or is gone");
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_initiator_transfer_grain(ryf_initiator* initiator, uint32_t index) {
+    return guarded(__func__,
+                   [&] { return to_status(set_up(initiator, "initiator").transfer(index, flow::whole_grain)); });
+}
+
+ryf_status ryf_initiator_transfer_slices(ryf_initiator* initiator, uint32_t index, uint32_t first, uint32_t last) {
+    return guarded(__func__, [&] {
+        if (first > last || last == flow::whole_grain.last)
+            refuse(RYF_ERR_INVALID_ARG, "slices " + std::to_string(first) + " to " + std::to_string(last));
+        return to_status(set_up(initiator, "initiator").transfer(index, {first, last}));
+    });
+}
+
+ryf_status ryf_initiator_make_progress(ryf_initiator* initiator) {
+    const char* const name = __func__;
+    return guarded(name, [&] {
+        std::string what;
+        return told(name, set_up(initiator, "initiator").make_progress(what), what);
+    });
+}
+
+ryf_status ryf_initiator_make_progress_blocking(ryf_initiator* initiator, uint32_t timeout_ms) {
+    const char* const name = __func__;
+    return guarded(name, [&] {
+        std::string what;
+        return told(name, set_up(initiator, "initiator").make_progress(timeout_ms, what), what);
+    });
+}
+
+ryf_status ryf_initiator_destroy(ryf_initiator* initiator) {
+    return guarded(__func__, [&] {
+        delete initiator;
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_target_info_to_string(const ryf_target_info* info, char* text, size_t* size) {
+    return guarded(__func__, [&] {
+        size_t& room = require(size, "size");
+        const std::string json = flow::to_json(require(info, "info").info);
+        const size_t given = std::exchange(room, json.size() + 1);
+        if (!text) return RYF_OK;
+        if (given <= json.size()) {
+            refuse(RYF_ERR_INVALID_ARG,
+                   "room for " + std::to_string(given) + " bytes, " + std::to_string(room) + " are needed");
+        }
+        std::memcpy(text, json.c_str(), json.size() + 1);
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_target_info_from_string(const char* text, ryf_target_info** info) {
+    return guarded(__func__, [&] {
+        require(text, "text");
+        ryf_target_info*& out = require(info, "info");
+        out = new ryf_target_info{flow::target_info_from_json(text)};
+        return RYF_OK;
+    });
+}
+
+ryf_status ryf_target_info_free(ryf_target_info* info) {
+    delete info;
+    return RYF_OK;
+}
+
+const char* ryf_last_error(void) {
+    return flow::last_error();
+}

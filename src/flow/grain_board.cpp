@@ -1,0 +1,105 @@
+#include "flow/grain_board.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "flow/side.h"
+
+namespace railyard::flow {
+
+GrainBoard::GrainBoard() {
+    const MutexLock lock(mutex_);
+    list_.previous = list_.next = &list_;
+}
+
+void GrainBoard::wake(Side* side) noexcept {
+    side_.store(side, std::memory_order_release);
+}
+
+void GrainBoard::ring() noexcept {
+    if (Side* const side = side_.load(std::memory_order_acquire)) side->ring();
+}
+
+void GrainBoard::open(std::uint32_t source, const GrainGeometry& geometry) {
+    auto ledger = std::make_unique<GrainLedger>(geometry);
+    std::vector<Entry> entries(geometry.grains());
+    for (std::uint32_t i = 0; i < geometry.grains(); ++i)
+        entries[i].grain = {i, source, 0};
+    const MutexLock lock(mutex_);
+    Source& kept = sources_[source];
+    for (Entry& entry : kept.entries) {
+        if (entry.next) remove(entry);
+    }
+    kept.ledger = std::move(ledger);
+    kept.entries = std::move(entries);
+    kept.counters = {};
+}
+
+void GrainBoard::on_immediate(std::uint32_t data) noexcept {
+    {
+        const MutexLock lock(mutex_);
+        Source& source = sources_[NameBits::source_of(data)];
+        if (!source.ledger || !take_one(source, source.ledger->geometry().bits().unpack(data))) return;
+    }
+    ring();
+}
+
+void GrainBoard::take(std::uint32_t source, const UnitName& first, std::uint32_t count) noexcept {
+    bool whole = false;
+    {
+        const MutexLock lock(mutex_);
+        Source& from = sources_[source];
+        if (!from.ledger) return;
+        const std::uint32_t end = first.unit + std::min(count, most_units);
+        for (UnitName name = first; name.unit < end; ++name.unit)
+            whole = take_one(from, name) || whole;
+    }
+    if (whole) ring();
+}
+
+bool GrainBoard::take_one(Source& source, const UnitName& name) noexcept {
+    if (!source.ledger->take(name)) return false;
+    Entry& entry = source.entries[name.index];
+    entry.grain.round = source.ledger->round(name.index);
+    put(source, entry);
+    return true;
+}
+
+void GrainBoard::put(Source& source, Entry& entry) noexcept {
+    ++source.counters.grains;
+    if (entry.next) {
+        ++source.counters.overwritten;
+        remove(entry);
+    }
+    entry.previous = list_.previous;
+    entry.next = &list_;
+    list_.previous->next = &entry;
+    list_.previous = &entry;
+    waiting_.fetch_add(1, std::memory_order_release);
+}
+
+void GrainBoard::remove(Entry& entry) noexcept {
+    entry.previous->next = entry.next;
+    entry.next->previous = entry.previous;
+    entry.previous = entry.next = nullptr;
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+std::optional<GrainBoard::Arrived> GrainBoard::pop() noexcept {
+    if (empty()) return std::nullopt;
+    const MutexLock lock(mutex_);
+    if (list_.next == &list_) return std::nullopt;
+    Entry& entry = *list_.next;
+    remove(entry);
+    return entry.grain;
+}
+
+GrainBoard::Counters GrainBoard::counters(std::uint32_t source) const noexcept {
+    const MutexLock lock(mutex_);
+    const Source& asked = sources_[source];
+    Counters counters = asked.counters;
+    if (asked.ledger) counters.lost = asked.ledger->lost();
+    return counters;
+}
+
+}  // namespace railyard::flow

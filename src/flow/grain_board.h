@@ -1,0 +1,74 @@
+// Where the units of all sources arrive, and grains that are whole wait to be taken.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/mutex.h"
+#include "fabric/op_context.h"
+#include "flow/grain_ledger.h"
+
+namespace railyard::flow {
+
+class Side;
+
+/// Any thread. Nothing is allocated but in open().
+class GrainBoard final : public fabric::ImmediateSink {
+  public:
+    struct Arrived {
+        std::uint32_t index = 0;
+        std::uint32_t source = 0;
+        std::uint64_t round = 0;
+    };
+    struct Counters {
+        std::uint64_t grains = 0;
+        std::uint64_t lost = 0;
+        std::uint64_t overwritten = 0;
+    };
+
+    GrainBoard();
+    /// Who sleeps until there is a grain. While no rail is open, and after the last one was closed: nullptr.
+    void wake(Side* side) noexcept;
+
+    /// Begins anew for a source, below most_sources. Throws std::bad_alloc.
+    void open(std::uint32_t source, const GrainGeometry& geometry);
+    void on_immediate(std::uint32_t data) noexcept override;
+    /// The same for units that were told of by a message.
+    void take(std::uint32_t source, const UnitName& first, std::uint32_t count) noexcept;
+
+    /// The one that has been whole for longest; nothing where there is none.
+    [[nodiscard]] std::optional<Arrived> pop() noexcept;
+    [[nodiscard]] bool empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
+    [[nodiscard]] Counters counters(std::uint32_t source) const noexcept;
+
+  private:
+    /// A grain of a source in the list of those that wait.
+    struct Entry {
+        Entry* previous = nullptr;
+        Entry* next = nullptr;
+        Arrived grain;
+    };
+    struct Source {
+        std::unique_ptr<GrainLedger> ledger;
+        std::vector<Entry> entries;  ///< by grain index
+        Counters counters;
+    };
+
+    bool take_one(Source& source, const UnitName& name) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void put(Source& source, Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void remove(Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void ring() noexcept;
+
+    mutable Mutex mutex_;
+    std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(mutex_);
+    Entry list_ ABSL_GUARDED_BY(mutex_);  ///< a ring, with this as its head
+    std::atomic<std::size_t> waiting_{0};
+    std::atomic<Side*> side_{nullptr};
+};
+
+}  // namespace railyard::flow

@@ -1,0 +1,124 @@
+#include "flow/initiator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "engine/peer_report.h"
+
+namespace railyard::flow {
+namespace {
+
+/// The end of a transfer rings no bell: somebody who sleeps looks so often.
+constexpr std::uint32_t nap_ms = 1;
+
+}  // namespace
+
+Initiator::Initiator(const SideConfig& config) : side_("initiator", config) {}
+
+Initiator::~Initiator() {
+    const MutexLock lock(mutex_);
+    if (!side_.engine().own_process()) {
+        for (const auto& link : links_)
+            link->leave_to_parent();
+        return;
+    }
+    side_.engine().progress();
+    try {
+        read_letters();  // nobody takes leave of who has done so
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, side_.name().c_str(), "letters were left: %s", error.what());
+    }
+    links_.clear();
+}
+
+void Initiator::add_target(const TargetInfo& info) {
+    const MutexLock lock(mutex_);
+    for (const auto& link : links_) {
+        if (link->id() == info.id())
+            throw Error(Status::repost_active, "target " + info.id() + " has been added already");
+    }
+    links_.push_back(std::make_unique<TargetLink>(side_, info, ++sessions_));
+}
+
+bool Initiator::remove_target(const TargetInfo& info) {
+    const MutexLock lock(mutex_);
+    return std::erase_if(links_, [&](const auto& link) { return link->id() == info.id(); }) != 0;
+}
+
+Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
+    const MutexLock lock(mutex_);
+    if (index >= side_.grains()) {
+        throw Error(Status::invalid_param, "grain " + std::to_string(index) + ": there are " +
+                                               std::to_string(side_.grains()) + ", from 0 on");
+    }
+    if (links_.empty()) throw Error(Status::not_found, "there is no target: add one");
+    for (const auto& link : links_) {
+        if (link->busy(index, link->resolve(slices))) return Outcome::not_ready;
+    }
+    for (const auto& link : links_)
+        link->transfer(index, link->resolve(slices));
+    return Outcome::ok;
+}
+
+void Initiator::read_letters() {
+    if (!side_.engine().has_notifications()) return;
+    letters_.clear();
+    side_.engine().take_notifications(letters_);
+    for (const Notification& notification : letters_) {
+        const auto link = std::find_if(links_.begin(), links_.end(),
+                                       [&](const auto& known) { return known->id() == notification.agent; });
+        if (link == links_.end()) continue;
+        try {
+            (*link)->on_letter(decode_letter(notification.message));
+        } catch (const Error& error) {
+            RAILYARD_LOG(warn, side_.name().c_str(), "a message of %s is refused: %s", notification.agent.c_str(),
+                         error.what());
+        }
+    }
+}
+
+void Initiator::remove_the_lost() {
+    for (const auto& link : links_) {
+        if (!link->lost().empty()) lost_.push_back(link->lost());
+    }
+    std::erase_if(links_, [](const auto& link) { return !link->lost().empty(); });
+}
+
+Outcome Initiator::step(std::string& what) {
+    side_.engine().progress();
+    read_letters();
+    bool left = false;
+    for (const auto& link : links_)
+        left = link->progress() || left;
+    remove_the_lost();
+    if (!lost_.empty()) {
+        what = std::move(lost_.front());
+        lost_.pop_front();
+        return Outcome::disconnected;
+    }
+    for (const auto& link : links_) {
+        if (auto failure = link->take_failure()) {
+            what = std::move(*failure);
+            return Outcome::failed;
+        }
+    }
+    return left ? Outcome::not_ready : Outcome::ok;
+}
+
+Outcome Initiator::make_progress(std::string& what) {
+    const MutexLock lock(mutex_);
+    return step(what);
+}
+
+Outcome Initiator::make_progress(std::uint32_t timeout_ms, std::string& what) {
+    Outcome last = Outcome::not_ready;
+    const auto over = [&] {
+        last = make_progress(what);
+        return last != Outcome::not_ready;
+    };
+    const Outcome waited = side_.wait(over, timeout_ms, nap_ms);
+    return waited == Outcome::ok ? last : waited;
+}
+
+}  // namespace railyard::flow

@@ -1,0 +1,52 @@
+// The sending side of flows.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/mutex.h"
+#include "flow/side.h"
+#include "flow/target_info.h"
+#include "flow/target_link.h"
+
+namespace railyard::flow {
+
+/// Any thread.
+class Initiator {
+  public:
+    /// Throws Error, NoFabric.
+    explicit Initiator(const SideConfig& config);
+    /// Takes leave of the targets; waits (bounded) for what is under way.
+    ~Initiator();
+
+    /// Throws Error{not_allowed} in a child of the process that made it.
+    void require_own_process() const { side_.require_own_process(); }
+    /// Throws Error: invalid_param (regions), mismatch (provider), not_allowed (it is one already).
+    void add_target(const TargetInfo& info);
+    /// False: it is none.
+    bool remove_target(const TargetInfo& info);
+    /// `whole`: from the first slice to the last, whatever their number is. ok or not_ready. Throws Error:
+    /// invalid_param, not_found (no target).
+    Outcome transfer(std::uint32_t index, Slices slices);
+    /// ok: nothing is left. not_ready; else disconnected or failed, once each, with `what`.
+    Outcome make_progress(std::string& what);
+    /// The same until something else than not_ready; timeout, interrupted.
+    Outcome make_progress(std::uint32_t timeout_ms, std::string& what);
+
+  private:
+    Outcome step(std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void read_letters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void remove_the_lost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+    Side side_;
+    Mutex mutex_;
+    std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(mutex_);
+    std::uint32_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
+    std::deque<std::string> lost_ ABSL_GUARDED_BY(mutex_);  ///< targets, with the reason; to be told of
+    std::vector<Notification> letters_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace railyard::flow

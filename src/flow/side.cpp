@@ -1,0 +1,106 @@
+#include "flow/side.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "common/random.h"
+#include "fabric/info.h"
+
+namespace railyard::flow {
+namespace {
+
+/// What the application asked for as the engine's parameter; efa has two of them, the direct one first.
+std::string pick_provider(const SideConfig& config) {
+    const fabric::DeviceFilter filter = fabric::parse_device_filter(config.devices);
+    const auto look = [&](const std::string& provider) {
+        try {
+            return !fabric::discover(provider, filter).empty();
+        } catch (const Error& error) {
+            if (provider == "efa-direct") return false;
+            throw NoFabric(error.status(), error.what());
+        }
+    };
+    if (config.provider == "efa" && look("efa-direct")) return "efa-direct";
+    look(config.provider);
+    return config.provider;
+}
+
+std::string unique_name(const char* role) {
+    char text[64];
+    std::snprintf(text, sizeof(text), "flow-%s-%016llx", role, static_cast<unsigned long long>(random_u64()));
+    return text;
+}
+
+EngineConfig engine_config(const char* role, const SideConfig& config) {
+    ParamMap params{{"provider", pick_provider(config)}, {"devices", config.devices}};
+    params["rails"] = std::to_string(config.rails);
+    params["rails_per_device"] = std::to_string(config.rails_per_device ? config.rails_per_device : 1);
+    EngineConfig result;
+    result.agent_name = unique_name(role);
+    result.params = Params::parse(params);
+    apply_log_level(result.params);
+    return result;
+}
+
+}  // namespace
+
+Side::Side(const char* role, const SideConfig& config)
+    : engine_(std::make_unique<Engine>(engine_config(role, config))),
+      length_(config.regions.front().length),
+      bell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (bell_ < 0) throw Error(Status::backend, std::string("eventfd failed: ") + std::strerror(errno));
+    try {
+        for (const Region& region : config.regions)
+            regions_.push_back(engine_->register_memory(region.address, region.length, region.device, region.type));
+    } catch (...) {
+        close(bell_);
+        throw;
+    }
+}
+
+Side::~Side() {
+    engine_.reset();
+    close(bell_);
+}
+
+void Side::ring() noexcept {
+    // Pairs with the fence in Sleep: either we see the sleeper, or it sees what we ring for.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_relaxed) == 0) return;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(bell_, &one, sizeof(one));
+}
+
+Side::Sleep::Sleep(Side& side) noexcept : side_(side) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &usual_);
+    side_.sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+Side::Sleep::~Sleep() {
+    side_.sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    pthread_sigmask(SIG_SETMASK, &usual_, nullptr);
+}
+
+bool Side::Sleep::nap(std::uint64_t nanoseconds) noexcept {
+    pollfd bell{side_.bell_, POLLIN, 0};
+    const timespec limit{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                         static_cast<long>(nanoseconds % 1'000'000'000)};
+    const int rc = ppoll(&bell, 1, &limit, &usual_);
+    if (rc < 0) return errno != EINTR;
+    if (rc > 0) {
+        std::uint64_t rung = 0;
+        // Other sleepers find out by their naps.
+        [[maybe_unused]] const ssize_t got = read(side_.bell_, &rung, sizeof(rung));
+    }
+    return true;
+}
+
+}  // namespace railyard::flow

@@ -1,0 +1,169 @@
+#include "flow/target.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "engine/peer_report.h"
+#include "manager/registration.h"
+
+namespace railyard::flow {
+namespace {
+
+/// Sleepers are rung for grains; this is for those that share one bell.
+constexpr std::uint32_t nap_ms = 50;
+
+}  // namespace
+
+Target::Target(const SideConfig& config) : side_("target", config) {
+    const auto grains = side_.grains();
+    static_cast<void>(GrainGeometry::choose(grains, side_.grain_length(), config.slices, side_.grain_length()));
+    info_.slices = config.slices;
+    info_.connection = decode_connection(side_.engine().connection_info());
+    for (const auto& region : side_.regions()) {
+        if (!region->writable)
+            throw Error(Status::invalid_param, "a region is read-only memory: grains cannot arrive there");
+        info_.regions.push_back(decode_memory(side_.engine().memory_metadata(*region)));
+    }
+    board_.wake(&side_);
+    side_.engine().hear_immediates(board_);
+    side_.engine().set_chore(this);
+}
+
+Target::~Target() {
+    if (!side_.engine().own_process()) return;
+    side_.engine().set_chore(nullptr);
+    board_.wake(nullptr);
+    const MutexLock lock(mutex_);
+    for (const Source& source : sources_) {
+        if (source.connected) answer(source.name, {.kind = LetterKind::close, .session = source.session});
+    }
+}
+
+Outcome Target::try_new_grain(GrainBoard::Arrived& grain) {
+    if (board_.empty()) side_.engine().progress();
+    const auto arrived = board_.pop();
+    if (!arrived) return Outcome::not_ready;
+    grain = *arrived;
+    return Outcome::ok;
+}
+
+Outcome Target::wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t timeout_ms) {
+    const auto over = [&] {
+        const auto arrived = board_.pop();
+        if (arrived) grain = *arrived;
+        return arrived.has_value();
+    };
+    if (timeout_ms == 0) return try_new_grain(grain) == Outcome::ok ? Outcome::ok : Outcome::timeout;
+    return side_.wait(over, timeout_ms, nap_ms);
+}
+
+std::vector<SourceReport> Target::sources() {
+    const MutexLock lock(mutex_);
+    note_the_gone();
+    std::vector<SourceReport> reports;
+    for (std::uint32_t id = 0; id < most_sources; ++id) {
+        const Source& source = sources_[id];
+        if (!source.name.empty()) reports.push_back({id, source.connected, source.name, board_.counters(id)});
+    }
+    return reports;
+}
+
+bool Target::run() noexcept {
+    if (!side_.engine().has_notifications()) return false;
+    if (handling_.exchange(true, std::memory_order_acquire)) return false;  // also ourselves, from further up
+    try {
+        handle_letters();
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, side_.name().c_str(), "messages of initiators are lost: %s", error.what());
+    }
+    handling_.store(false, std::memory_order_release);
+    return false;
+}
+
+void Target::handle_letters() {
+    letters_.clear();
+    side_.engine().take_notifications(letters_);
+    for (const Notification& notification : letters_) {
+        try {
+            handle(notification.agent, decode_letter(notification.message));
+        } catch (const Error& error) {
+            RAILYARD_LOG(warn, side_.name().c_str(), "a message of %s is refused: %s", notification.agent.c_str(),
+                         error.what());
+        }
+    }
+}
+
+void Target::handle(const std::string& sender, const FlowLetter& letter) {
+    if (letter.kind == LetterKind::open) return on_open(sender, letter);
+    const MutexLock lock(mutex_);
+    const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const Source& source) {
+        return source.connected && source.name == sender && source.session == letter.session;
+    });
+    if (found == sources_.end()) return;  // of a session that is over
+    const auto id = static_cast<std::uint32_t>(found - sources_.begin());
+    if (letter.kind == LetterKind::grain) {
+        board_.take(id, {id, letter.round, letter.index, letter.first}, letter.count);
+    } else if (letter.kind == LetterKind::close) {
+        found->connected = false;
+        found->left = ++leaves_;
+        RAILYARD_LOG(info, side_.name().c_str(), "source %u, %s, has taken its leave", id, sender.c_str());
+    }
+}
+
+void Target::on_open(const std::string& sender, const FlowLetter& letter) {
+    side_.engine().load_connection_info(sender, letter.connection);
+    const MutexLock lock(mutex_);
+    FlowLetter reply{.kind = LetterKind::refused, .session = letter.session};
+    const auto id = source_for(sender);
+    if (!id) {
+        reply.reason = "it has " + std::to_string(most_sources) + " sources already";
+        return answer(sender, std::move(reply));
+    }
+    Source& source = sources_[*id];
+    if (source.connected && source.session > letter.session) return;  // late
+    try {
+        board_.open(*id, GrainGeometry(side_.grains(), side_.grain_length(), info_.slices, letter.unit));
+    } catch (const Error& error) {
+        reply.reason = error.what();
+        return answer(sender, std::move(reply));
+    }
+    source = {sender, letter.session, true, 0};
+    reply.kind = LetterKind::taken;
+    reply.source = *id;
+    RAILYARD_LOG(info, side_.name().c_str(), "source %u is %s", *id, sender.c_str());
+    answer(sender, std::move(reply));
+}
+
+/// Its own, else one that nobody ever had, else that of whoever left first.
+std::optional<std::uint32_t> Target::source_for(const std::string& sender) {
+    std::optional<std::uint32_t> best;
+    note_the_gone();
+    for (std::uint32_t id = 0; id < most_sources; ++id) {
+        const Source& source = sources_[id];
+        if (source.name == sender) return id;
+        if (!source.connected && (!best || source.left < sources_[*best].left)) best = id;
+    }
+    return best;
+}
+
+void Target::note_the_gone() {
+    for (const PeerReport& peer : side_.engine().peers()) {
+        if (peer.state != PeerState::gone) continue;
+        for (Source& source : sources_) {
+            if (!source.connected || source.name != peer.agent) continue;
+            source.connected = false;
+            source.left = ++leaves_;
+        }
+    }
+}
+
+void Target::answer(const std::string& to, FlowLetter letter) {
+    try {
+        side_.engine().send_notification(to, encode(letter));
+    } catch (const Error& error) {
+        RAILYARD_LOG(warn, side_.name().c_str(), "%s cannot be answered: %s", to.c_str(), error.what());
+    }
+}
+
+}  // namespace railyard::flow

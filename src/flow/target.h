@@ -1,0 +1,71 @@
+// The receiving side of flows.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/mutex.h"
+#include "flow/grain_board.h"
+#include "flow/letters.h"
+#include "flow/side.h"
+#include "flow/target_info.h"
+
+namespace railyard::flow {
+
+/// What a target knows of an initiator that has opened a session.
+struct SourceReport {
+    std::uint32_t id = 0;
+    bool connected = false;
+    std::string name;
+    GrainBoard::Counters counters;
+};
+
+/// Any thread. Initiators are answered in the engine's passes, whether or not the application calls.
+class Target final : private EngineChore {
+  public:
+    /// Throws Error, NoFabric.
+    explicit Target(const SideConfig& config);
+    /// Takes leave of the sources; waits (bounded) for the message to go out.
+    ~Target();
+
+    [[nodiscard]] const TargetInfo& info() const noexcept { return info_; }
+    /// Throws Error{not_allowed} in a child of the process that made it.
+    void require_own_process() const { side_.require_own_process(); }
+    /// ok or not_ready.
+    Outcome try_new_grain(GrainBoard::Arrived& grain);
+    /// ok, timeout or interrupted.
+    Outcome wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t timeout_ms);
+    [[nodiscard]] std::vector<SourceReport> sources();
+
+  private:
+    struct Source {
+        std::string name;
+        std::uint32_t session = 0;
+        bool connected = false;
+        std::uint64_t left = 0;  ///< counts leaves; the lowest went first
+    };
+
+    bool run() noexcept override;
+    void handle_letters();
+    void handle(const std::string& sender, const FlowLetter& letter);
+    void on_open(const std::string& sender, const FlowLetter& letter);
+    std::optional<std::uint32_t> source_for(const std::string& sender) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void answer(const std::string& to, FlowLetter letter);
+    void note_the_gone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+    GrainBoard board_;
+    Side side_;
+    TargetInfo info_;
+    Mutex mutex_;
+    std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(mutex_);
+    std::uint64_t leaves_ ABSL_GUARDED_BY(mutex_) = 0;
+    std::atomic<bool> handling_{false};
+    std::vector<Notification> letters_;  ///< of who handles
+};
+
+}  // namespace railyard::flow

@@ -1,0 +1,231 @@
+#include "flow/target_link.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "common/log.h"
+#include "manager/registration.h"
+
+namespace railyard::flow {
+namespace {
+
+/// Over several rails, so that each gets its share and none cuts further; over one, what it carries well at once.
+constexpr std::uint64_t striped_unit = std::uint64_t{256} << 10;
+constexpr std::uint64_t single_unit = std::uint64_t{16} << 20;
+/// Prepared transfers a grain that are kept for ranges of slices.
+constexpr std::size_t most_handles = 64;
+
+GrainGeometry geometry_for(Side& side, const TargetInfo& info) {
+    const std::uint64_t length = info.regions.front().length;
+    if (info.regions.size() != side.grains() || length != side.grain_length()) {
+        throw Error(Status::invalid_param,
+                    "target " + info.id() + " has " + std::to_string(info.regions.size()) + " regions of " +
+                        std::to_string(length) + " bytes, the initiator " + std::to_string(side.grains()) + " of " +
+                        std::to_string(side.grain_length()) + ": both need the same");
+    }
+    const bool striped = side.engine().rail_count() > 1 || info.connection.rails.size() > 1;
+    return GrainGeometry::choose(side.grains(), length, info.slices, striped ? striped_unit : single_unit);
+}
+
+bool overlap(Slices a, Slices b) noexcept {
+    return a.first <= b.last && b.first <= a.last;
+}
+
+}  // namespace
+
+TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t session)
+    : side_(side), id_(info.id()), session_(session), geometry_(geometry_for(side, info)), grains_(side.grains()) {
+    Engine& engine = side_.engine();
+    engine.load_connection_info(id_, encode(info.connection));
+    try {
+        for (const MemoryInfo& region : info.regions)
+            remotes_.push_back(engine.load_remote_memory(id_, encode(region), region.address, region.length));
+        engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::open,
+                                                        .session = session_,
+                                                        .unit = geometry_.unit_length(),
+                                                        .connection = engine.connection_info()}));
+    } catch (...) {
+        engine.disconnect(id_);
+        throw;
+    }
+    answer_due_ns_ = now_ns() + engine.params().connect_timeout_ms * 1'000'000;
+}
+
+TargetLink::~TargetLink() {
+    if (left_to_parent_) return;
+    Engine& engine = side_.engine();
+    for (const Grain& grain : grains_) {
+        for (const auto& handle : grain.handles)
+            engine.release(handle->transfer);
+    }
+    try {
+        if (lost_.empty()) {
+            engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::close, .session = session_}));
+        } else {
+            engine.disconnect(id_);
+        }
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, side_.name().c_str(), "no leave of %s: %s", id_.c_str(), error.what());
+    }
+}
+
+Slices TargetLink::resolve(Slices slices) const {
+    const std::uint32_t last = slices == whole_grain ? geometry_.slices() - 1 : slices.last;
+    if (slices.first <= last && last < geometry_.slices()) return {slices.first, last};
+    throw Error(Status::invalid_param, "slices " + std::to_string(slices.first) + " to " + std::to_string(last) +
+                                           ": grains of target " + id_ + " have " +
+                                           std::to_string(geometry_.slices()));
+}
+
+bool TargetLink::busy(std::uint32_t index, Slices slices) const noexcept {
+    const auto same = [&](const auto& other) { return other.index == index && overlap(other.slices, slices); };
+    return std::any_of(under_way_.begin(), under_way_.end(), [&](const Handle* handle) { return same(*handle); }) ||
+           std::any_of(waiting_.begin(), waiting_.end(), same);
+}
+
+void TargetLink::transfer(std::uint32_t index, Slices slices) {
+    if (!lost_.empty()) return;
+    // What goes wrong here is this target's alone: the others have it, or will.
+    try {
+        if (source_) return begin(index, slices);
+        waiting_.push_back({index, slices});
+    } catch (const Error& error) {
+        if (error.status() == Status::remote_disconnect) return lose(error.what());
+        failure_ = "target " + id_ + ", grain " + std::to_string(index) + ": " + error.what();
+    } catch (const std::bad_alloc&) {
+        failure_ = "target " + id_ + ", grain " + std::to_string(index) + ": out of memory";
+    }
+}
+
+/// A slice that has been sent already, and the first one after all were, begin the next round.
+void TargetLink::turn_round(Grain& grain, Slices slices) {
+    const std::uint32_t count = geometry_.slices();
+    if (grain.sent.empty()) grain.sent.resize(count);
+    const auto first = grain.sent.begin() + slices.first, end = grain.sent.begin() + slices.last + 1;
+    if (grain.unsent == 0 || std::find(first, end, true) != end) {
+        ++grain.round;
+        grain.unsent = count;
+        std::fill(grain.sent.begin(), grain.sent.end(), false);
+    }
+    std::fill(first, end, true);
+    grain.unsent -= slices.last - slices.first + 1;
+}
+
+void TargetLink::begin(std::uint32_t index, Slices slices) {
+    Grain& grain = grains_[index];
+    Handle& handle = handle_for(grain, index, slices);
+    under_way_.reserve(under_way_.size() + 1);
+    turn_round(grain, slices);
+    const Status status = post(handle, grain.round);
+    if (status != Status::in_progress) return ended(handle, status);
+    handle.under_way = true;
+    under_way_.push_back(&handle);
+}
+
+TargetLink::Handle& TargetLink::handle_for(Grain& grain, std::uint32_t index, Slices slices) {
+    for (const auto& known : grain.handles) {
+        if (known->slices == slices && !known->under_way) return *known;
+    }
+    if (grain.handles.size() >= most_handles) {
+        const auto idle = std::find_if(grain.handles.begin(), grain.handles.end(),
+                                       [](const auto& known) { return !known->under_way; });
+        if (idle != grain.handles.end()) {
+            side_.engine().release((*idle)->transfer);
+            grain.handles.erase(idle);
+        }
+    }
+    auto handle = std::make_unique<Handle>();
+    handle->index = index;
+    handle->slices = slices;
+    grain.handles.push_back(std::move(handle));
+    try {
+        grain.handles.back()->transfer = prepare(index, slices);
+    } catch (...) {
+        grain.handles.pop_back();
+        throw;
+    }
+    return *grain.handles.back();
+}
+
+Transfer* TargetLink::prepare(std::uint32_t index, Slices slices) {
+    const std::shared_ptr<Registration>& local = side_.regions()[index];
+    const std::shared_ptr<RemoteRegion>& remote = remotes_[index];
+    std::vector<LocalDescriptor> from;
+    std::vector<RemoteDescriptor> to;
+    for (std::uint32_t unit = geometry_.first_unit(slices.first); unit < geometry_.end_unit(slices.last); ++unit) {
+        const Span span = geometry_.unit_at(unit);
+        from.push_back({local->address + span.offset, span.length, &local});
+        to.push_back({remote->address + span.offset, span.length, &remote});
+    }
+    return side_.engine().prepare(Operation::write, from, to, id_, std::nullopt);
+}
+
+Status TargetLink::post(Handle& handle, std::uint32_t round) {
+    Engine& engine = side_.engine();
+    const std::uint32_t first = geometry_.first_unit(handle.slices.first);
+    const std::uint32_t count = geometry_.end_unit(handle.slices.last) - first;
+    const UnitName name{*source_, round, handle.index, first};
+    if (engine.carry_immediates(*handle.transfer, count, geometry_.bits().pack(name)))
+        return engine.post(*handle.transfer);
+    encode(FlowLetter{.kind = LetterKind::grain,
+                      .session = session_,
+                      .index = handle.index,
+                      .round = round,
+                      .first = first,
+                      .count = count},
+           letter_);
+    return engine.post(*handle.transfer, &letter_);
+}
+
+void TargetLink::ended(const Handle& handle, Status status) {
+    if (status == Status::ok) return;
+    const std::string what = "grain " + std::to_string(handle.index) + ": " + to_string(status);
+    if (status == Status::remote_disconnect) return lose(what);
+    failure_ = "target " + id_ + ", " + what;
+}
+
+void TargetLink::lose(const std::string& reason) {
+    if (lost_.empty()) lost_ = "target " + id_ + " is gone (" + reason + ") and has been removed";
+    waiting_.clear();
+}
+
+void TargetLink::on_letter(const FlowLetter& letter) {
+    if (letter.session != session_) return;
+    if (letter.kind == LetterKind::refused) return lose("it refuses: " + letter.reason);
+    if (letter.kind == LetterKind::close) return lose("it was destroyed");
+    if (letter.kind != LetterKind::taken || source_) return;
+    source_ = letter.source;
+    std::vector<Waiting> waiting = std::move(waiting_);
+    waiting_.clear();
+    for (const Waiting& next : waiting)
+        transfer(next.index, next.slices);
+}
+
+bool TargetLink::progress() {
+    Engine& engine = side_.engine();
+    for (std::size_t i = 0; i < under_way_.size();) {
+        Handle& handle = *under_way_[i];
+        const Status status = engine.poll(*handle.transfer);
+        if (status == Status::in_progress) {
+            ++i;
+            continue;
+        }
+        handle.under_way = false;
+        under_way_[i] = under_way_.back();
+        under_way_.pop_back();
+        ended(handle, status);
+    }
+    if (!source_ && lost_.empty() && now_ns() > answer_due_ns_) {
+        lose("it has not answered within connect_timeout_ms, " +
+             std::to_string(engine.params().connect_timeout_ms) + " ms");
+    }
+    if (under_way_.empty() && lost_.empty() && engine.is_gone(id_)) lose("it does not answer any more");
+    return !source_ || !under_way_.empty();
+}
+
+std::optional<std::string> TargetLink::take_failure() {
+    return std::exchange(failure_, std::nullopt);
+}
+
+}  // namespace railyard::flow

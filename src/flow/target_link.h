@@ -1,0 +1,99 @@
+// One target as its initiator sees it: the handshake, and the transfers to it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flow/geometry.h"
+#include "flow/letters.h"
+#include "flow/side.h"
+#include "flow/target_info.h"
+
+namespace railyard::flow {
+
+/// Both included.
+struct Slices {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+    bool operator==(const Slices&) const = default;
+};
+/// Every slice of a grain.
+inline constexpr Slices whole_grain{0, UINT32_MAX};
+
+/// Not for several threads.
+class TargetLink {
+  public:
+    /// Begins to connect. Throws Error.
+    TargetLink(Side& side, const TargetInfo& info, std::uint32_t session);
+    /// Ends what is under way, takes leave and forgets the peer.
+    ~TargetLink();
+    TargetLink(const TargetLink&) = delete;
+    TargetLink& operator=(const TargetLink&) = delete;
+
+    /// In a child of the process that made it: the destructor says nothing.
+    void leave_to_parent() noexcept { left_to_parent_ = true; }
+
+    [[nodiscard]] const std::string& id() const noexcept { return id_; }
+    /// Throws Error{invalid_param} for slices that the target does not have.
+    [[nodiscard]] Slices resolve(Slices slices) const;
+    /// True while some of these slices are on their way.
+    [[nodiscard]] bool busy(std::uint32_t index, Slices slices) const noexcept;
+    /// Sends them now, or once the target has answered. Allocates where such a range is sent for the first time.
+    void transfer(std::uint32_t index, Slices slices);
+
+    void on_letter(const FlowLetter& letter);
+    /// Looks what has ended; true while something is left.
+    bool progress();
+    /// Why it is no target any more; empty while it is one.
+    [[nodiscard]] const std::string& lost() const noexcept { return lost_; }
+    /// Why a grain did not get there, once.
+    [[nodiscard]] std::optional<std::string> take_failure();
+
+  private:
+    /// A prepared transfer of some slices of a grain, for any number of rounds.
+    struct Handle {
+        Transfer* transfer = nullptr;
+        std::uint32_t index = 0;
+        Slices slices;
+        bool under_way = false;
+        bool immediates = false;
+    };
+    struct Grain {
+        std::uint32_t round = 0;
+        std::uint32_t unsent = 0;             ///< slices, in this round
+        std::vector<bool> sent;               ///< by slice; empty with one slice
+        std::vector<std::unique_ptr<Handle>> handles;
+    };
+    struct Waiting {
+        std::uint32_t index = 0;
+        Slices slices;
+    };
+
+    void begin(std::uint32_t index, Slices slices);
+    void turn_round(Grain& grain, Slices slices);
+    Handle& handle_for(Grain& grain, std::uint32_t index, Slices slices);
+    [[nodiscard]] Transfer* prepare(std::uint32_t index, Slices slices);
+    Status post(Handle& handle, std::uint32_t round);
+    void ended(const Handle& handle, Status status);
+    void lose(const std::string& reason);
+
+    Side& side_;
+    const std::string id_;
+    const std::uint32_t session_;
+    const GrainGeometry geometry_;
+    std::vector<std::shared_ptr<RemoteRegion>> remotes_;
+    std::vector<Grain> grains_;
+    std::vector<Handle*> under_way_;
+    std::vector<Waiting> waiting_;  ///< for the target's answer
+    std::optional<std::uint32_t> source_;  ///< what the target calls us; none: it has not answered
+    std::uint64_t answer_due_ns_ = 0;
+    bool left_to_parent_ = false;
+    std::string lost_;
+    std::optional<std::string> failure_;
+    std::string letter_;  ///< room for one
+};
+
+}  // namespace railyard::flow

@@ -1,0 +1,74 @@
+// The clocks that grains are stamped with, and when two processes may compare their monotonic ones.
+#pragma once
+
+#include <time.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+
+#include "common/clock.h"
+
+namespace railyard::tools::flow {
+
+using BootId = std::array<std::uint8_t, 16>;
+
+[[nodiscard]] inline std::uint64_t realtime_ns() noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// Of the running kernel; all zero where it does not tell.
+[[nodiscard]] inline BootId boot_id() noexcept {
+    BootId id{};
+    std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file == nullptr) return id;
+    std::size_t digits = 0;
+    for (int c = std::fgetc(file); c != EOF && digits < 2 * id.size(); c = std::fgetc(file)) {
+        const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (value < 0) continue;  // a hyphen
+        id[digits / 2] = static_cast<std::uint8_t>(id[digits / 2] * 16 + value);
+        ++digits;
+    }
+    std::fclose(file);
+    return digits == 2 * id.size() ? id : BootId{};
+}
+
+/// True when both ids are of one kernel that has run through since.
+[[nodiscard]] inline bool same_boot(const BootId& left, const BootId& right) noexcept {
+    return left == right && left != BootId{};
+}
+
+/// Until now_ns() is `when`, or a signal came.
+inline void sleep_until(std::uint64_t when) noexcept {
+    timespec until{};
+    until.tv_sec = static_cast<time_t>(when / 1'000'000'000u);
+    until.tv_nsec = static_cast<long>(when % 1'000'000'000u);
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+}
+
+/// A span that a user gave in seconds.
+[[nodiscard]] inline std::uint64_t span_ns(double seconds) noexcept {
+    return static_cast<std::uint64_t>(seconds * 1e9);
+}
+
+/// Says once a second that a second has passed.
+class Ticker {
+  public:
+    explicit Ticker(std::uint64_t now) noexcept : next_(now + second) {}
+    /// Seconds since the last tick, when it is time for one.
+    [[nodiscard]] std::optional<double> tick(std::uint64_t now) noexcept {
+        if (now < next_) return std::nullopt;
+        const double passed = static_cast<double>(now - next_ + second) / 1e9;
+        next_ = now + second;
+        return passed;
+    }
+
+  private:
+    static constexpr std::uint64_t second = 1'000'000'000u;
+    std::uint64_t next_;
+};
+
+}  // namespace railyard::tools::flow

@@ -1,0 +1,34 @@
+// How a target info gets from one side to the other: a file that appears whole, or a line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace railyard::tools::flow {
+
+/// A file with a target's info: removed when this is made, so that nobody takes an old one for it, and at the
+/// end.
+class InfoFile {
+  public:
+    /// Throws UsageError for what is there and no regular file.
+    explicit InfoFile(std::string path);
+    ~InfoFile();
+    InfoFile(const InfoFile&) = delete;
+    InfoFile& operator=(const InfoFile&) = delete;
+
+    /// Under another name first, then renamed. Throws Failure.
+    void write(const std::string& text);
+
+  private:
+    std::string path_;
+    bool written_ = false;
+};
+
+/// The info as one line on standard output.
+void print_info(std::string text);
+
+/// Waits until now_ns() is `deadline` for the file, "" for a line on standard input, looking at the stop
+/// flag. Throws Failure; empty after a stop signal.
+[[nodiscard]] std::string await_info(const std::string& path, std::uint64_t deadline);
+
+}  // namespace railyard::tools::flow
