@@ -1,20 +1,20 @@
 /* Railyard's flow API: grains, the numbered buffers of a ring, from one initiator to any number of targets.
  *
- * A target registers the regions that grains arrive in, one region a grain index, and hands out a target info.
- * An initiator registers regions of its own in the same order, adds targets by their infos, and transfers
- * grains: grain i goes from its region i into region i of every target. A grain is announced at the target once,
- * when all of it is in place, on unordered fabrics and over several rails, too.
+ * A target registers the regions that grains arrive in, one region a grain index, and hands out a target
+ * info. An initiator registers regions of its own in the same order, adds targets by their infos, and
+ * transfers grains: grain i goes from its region i into region i of every target. A grain is announced at the
+ * target once, when all of it is in place, on unordered fabrics and over several rails, too.
  *
  * C17 and C++. Sizes are in bytes, times in milliseconds, indices count from zero.
  *
- * Threads: different objects may be used by different threads at the same time. One target, one initiator, may
- * be used by several threads, too; calls on it that do not wait take turns. Destroying an object while another
- * thread is in a call on it, and using it afterwards, is undefined, as with free().
- * fork(): a child must not use what its parent made; every call but the ones that free is refused with
- * RYF_ERR_INVALID_STATE there, and those leave all as it is.
- * Errors: every function returns a ryf_status. ryf_last_error() says in words what the last failing call of
- * this thread met, and what can be done. No C++ exception leaves the library. After a failing call nothing has
- * been changed, unless its description says otherwise.
+ * Threads: different objects may be used by different threads at the same time. One target, one initiator,
+ * may be used by several threads, too; calls on it that do not wait take turns. Destroying an object while
+ * another thread is in a call on it, and using it afterwards, is undefined, as with free(). fork(): a child
+ * must not use what its parent made; every call but the ones that free is refused with RYF_ERR_INVALID_STATE
+ * there, and those leave all as it is. Errors: every function returns a ryf_status. ryf_last_error() says in
+ * words what the last failing call of this thread met, and what can be done; NOT_READY, TIMEOUT and
+ * INTERRUPTED are no failures in this sense. No C++ exception leaves the library. After a failing call
+ * nothing has been changed, unless its description says otherwise.
  */
 #ifndef RAILYARD_FLOW_H
 #define RAILYARD_FLOW_H
@@ -51,7 +51,7 @@ typedef enum ryf_status {
 
 /** Kinds of fabric. */
 typedef enum ryf_provider {
-    RYF_PROVIDER_ANY = 0, /**< the best that is there: efa, verbs, tcp, shm, in this order */
+    RYF_PROVIDER_ANY = 0, /**< the best that is there: efa, cxi, verbs, tcp, shm, in this order */
     RYF_PROVIDER_TCP = 1,
     RYF_PROVIDER_VERBS = 2,
     RYF_PROVIDER_EFA = 3,
@@ -76,7 +76,7 @@ enum {
     RYF_CAP_MSG = 1u << 1,               /**< RYF_ENDPOINT_MSG */
     RYF_CAP_GPU_MEMORY = 1u << 2,        /**< reads and writes GPU memory itself; else it is staged */
     RYF_CAP_VIRTUAL_ADDRESSES = 1u << 3, /**< remote addresses are pointers (FI_MR_VIRT_ADDR); else offsets */
-    RYF_CAP_IMMEDIATE = 1u << 4          /**< writes carry immediate data; else grains are announced by messages */
+    RYF_CAP_IMMEDIATE = 1u << 4 /**< writes carry immediate data; else grains are announced by messages */
 };
 
 typedef struct ryf_instance ryf_instance;
@@ -115,7 +115,8 @@ typedef struct ryf_config {
     uint32_t rails_per_device;
     /** One a grain index, at most 16384, all of one length. Copied; the memory is not. */
     const ryf_regions* regions;
-    /** Of a target: equal parts (but the last) that a grain may be sent in; 0: one. At most 4096. */
+    /** Of a target: equal parts (but the last) that a grain may be sent in; 0: one. At most 4096, and times
+     * the regions, with both rounded up to powers of two, at most 2^20. */
     uint32_t slices;
 } ryf_config;
 
@@ -123,16 +124,17 @@ typedef struct ryf_config {
 typedef struct ryf_grain {
     uint32_t index;  /**< region that it is in */
     uint32_t source; /**< who sent it: ryf_source.id */
-    uint64_t round;  /**< how many times `source` has begun to send this index, this one included: from 1 on */
+    uint64_t round;  /**< how many times `source` has begun to send this index since it added the target, this
+                        one  included: from 1 on */
 } ryf_grain;
 
 /** What a target knows of one initiator. */
 typedef struct ryf_source {
-    uint32_t id;
-    bool connected;       /**< false: it has taken its leave, or is gone */
-    char name[64];        /**< its name, unique */
-    uint64_t grains;      /**< announced */
-    uint64_t lost;        /**< begun by the source, and not all of it came before its next round */
+    uint32_t id;     /**< 0 to 15; given again, when all have been, to who comes after the first that left */
+    bool connected;  /**< false: it has taken its leave, or is gone */
+    char name[64];   /**< its name, unique */
+    uint64_t grains; /**< announced */
+    uint64_t lost;   /**< begun by the source, and not all of it came before its next round */
     uint64_t overwritten; /**< announced, and replaced by their next round before the target asked for them */
 } ryf_source;
 
@@ -145,9 +147,9 @@ RYF_API ryf_status ryf_instance_create(ryf_instance** instance);
 /** Destroy everything that was made with it first. NULL is fine. Does not block. */
 RYF_API ryf_status ryf_instance_destroy(ryf_instance* instance);
 
-/** The devices of `provider` (RYF_PROVIDER_ANY: of all). `*count` goes in as the room in `interfaces` and comes
- * out as the number there are; with `interfaces` NULL nothing else is done.
- * Errors: INVALID_ARG (NULL, an unknown provider; with too little room, which is filled), NO_FABRIC (none: 0 in
+/** The devices of `provider` (RYF_PROVIDER_ANY: of all). `*count` goes in as the room in `interfaces` and
+ * comes out as the number there are; with `interfaces` NULL nothing else is done. Errors: INVALID_ARG (NULL,
+ * an unknown provider; with too little room, which is filled), NO_FABRIC (none: 0 in
  * `*count`), INTERNAL. Blocks while libfabric looks at the machine: tens of milliseconds. */
 RYF_API ryf_status ryf_instance_interfaces(ryf_instance* instance, ryf_provider provider,
                                            ryf_interface* interfaces, size_t* count);
@@ -155,7 +157,8 @@ RYF_API ryf_status ryf_instance_interfaces(ryf_instance* instance, ryf_provider 
 /* Regions */
 
 /** A list of regions, in the order of grain indices. Nothing is registered yet.
- * Errors: INVALID_ARG (NULL, none, more than 16384, an empty region, one that wraps around, different lengths). */
+ * Errors: INVALID_ARG (NULL, none, more than 16384, an empty region, one that wraps around, different
+ * lengths). */
 RYF_API ryf_status ryf_regions_create(const ryf_region* regions, size_t count, ryf_regions** list);
 
 /** What was set up with it goes on. NULL is fine. */
@@ -166,10 +169,12 @@ RYF_API ryf_status ryf_regions_destroy(ryf_regions* list);
 /** A target that is not set up. Errors: INVALID_ARG, INTERNAL. */
 RYF_API ryf_status ryf_target_create(ryf_instance* instance, ryf_target** target);
 
-/** Opens the rails, registers the regions for peers to write to, and gives what initiators need to know, which
- * the caller frees with ryf_target_info_free. Once a target.
- * Errors: INVALID_ARG (the configuration), INVALID_STATE (set up already), NO_FABRIC, UNSUPPORTED (endpoint kind,
- * GPU memory), INTERNAL (registration refused, for one). Blocks while devices are opened and memory is pinned. */
+/** Opens the rails, registers the regions for peers to write to, and gives what initiators need to know,
+ * which the caller frees with ryf_target_info_free. Once a target. Initiators all write to the same regions:
+ * where there are several, it is theirs to share the indices out. Errors: INVALID_ARG (the configuration),
+ * INVALID_STATE (set up already), NO_FABRIC (no usable device, or none of `interface`), UNSUPPORTED (endpoint
+ * kind, GPU memory), INTERNAL (registration refused, for one). Blocks while devices are opened and memory is
+ * pinned. */
 RYF_API ryf_status ryf_target_setup(ryf_target* target, const ryf_config* config, ryf_target_info** info);
 
 /** The next grain that is all there, in the order in which they became so; each once.
@@ -177,15 +182,17 @@ RYF_API ryf_status ryf_target_setup(ryf_target* target, const ryf_config* config
 RYF_API ryf_status ryf_target_try_new_grain(ryf_target* target, ryf_grain* grain);
 
 /** The same, and waits up to `timeout_ms` for one; 0 does not wait.
- * Errors: TIMEOUT, INTERRUPTED (a signal was handled; no grain is lost), INVALID_ARG, INVALID_STATE, INTERNAL. */
+ * Errors: TIMEOUT, INTERRUPTED (a signal was handled; no grain is lost), INVALID_ARG, INVALID_STATE,
+ * INTERNAL. */
 RYF_API ryf_status ryf_target_wait_for_new_grain(ryf_target* target, ryf_grain* grain, uint32_t timeout_ms);
 
-/** Everybody who has ever been a source, with counters. The two-call way of ryf_instance_interfaces.
- * Errors: INVALID_ARG (NULL, too little room), INVALID_STATE, INTERNAL. Does not block. */
+/** Everybody who has been a source, with counters, as long as nobody else was given the id. The two-call way
+ * of ryf_instance_interfaces. Errors: INVALID_ARG (NULL, too little room), INVALID_STATE, INTERNAL. Does not
+ * block. */
 RYF_API ryf_status ryf_target_sources(ryf_target* target, ryf_source* sources, size_t* count);
 
-/** Tells its sources, and closes all; the regions are the caller's again. NULL is fine. Waits at most some two
- * seconds for peers to take the message. */
+/** Tells its sources, and closes all; the regions are the caller's again. NULL is fine. Waits at most some
+ * two seconds for peers to take the message. */
 RYF_API ryf_status ryf_target_destroy(ryf_target* target);
 
 /* Initiator */
@@ -199,8 +206,8 @@ RYF_API ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_confi
 
 /** Adds a target, and begins to connect: grains that are transferred meanwhile follow its answer, which
  * ryf_initiator_make_progress takes in. It sees none that were transferred before.
- * Errors: EXISTS, INVALID_ARG (other number or length of regions, another provider), INVALID_STATE (not set up),
- * INTERNAL. Does not wait for the target. */
+ * Errors: EXISTS, INVALID_ARG (other number or length of regions, another provider), INVALID_STATE (not set
+ * up), INTERNAL. Does not wait for the target. */
 RYF_API ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_target_info* info);
 
 /** Takes it away, with what is on its way to it: waits up to a quarter of a second for that to end.
@@ -208,35 +215,44 @@ RYF_API ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_
 RYF_API ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_target_info* info);
 
 /** Begins to send grain `index` to every target, to each once. The region must not change before
- * ryf_initiator_make_progress says that nothing is left.
- * Errors: NOT_READY (this grain is still on its way to some target; nothing has been begun), INVALID_ARG (index),
- * INVALID_STATE, NOT_FOUND (no targets). Does not block. */
+ * ryf_initiator_make_progress says that nothing is left, or ryf_initiator_grain_ready that nothing is of it.
+ * Errors: NOT_READY (this grain is still on its way to some target; nothing has been begun), INVALID_ARG
+ * (index), INVALID_STATE, NOT_FOUND (no targets). Does not block. */
 RYF_API ryf_status ryf_initiator_transfer_grain(ryf_initiator* initiator, uint32_t index);
 
-/** The same for slices `first` to `last`, both included. The grain is announced when every slice has been sent;
- * one that has been sent already begins the next round of the grain.
- * Errors: as ryf_initiator_transfer_grain; INVALID_ARG also for slices that a target does not have. */
+/** The same for slices `first` to `last`, both included. The grain is announced when every slice has been
+ * sent; one that has been sent already begins the next round of the grain. Errors: as
+ * ryf_initiator_transfer_grain, but NOT_READY is for these slices, and for a next round while anything of the
+ * grain is on its way; INVALID_ARG also for slices that a target does not have. */
 RYF_API ryf_status ryf_initiator_transfer_slices(ryf_initiator* initiator, uint32_t index, uint32_t first,
                                                  uint32_t last);
 
+/** OK: nothing of the grain is on its way, and its region may change. Makes progress first.
+ * Errors: NOT_READY, INVALID_ARG (index), INVALID_STATE. Does not block; what else there is to tell
+ * ryf_initiator_make_progress tells. */
+RYF_API ryf_status ryf_initiator_grain_ready(ryf_initiator* initiator, uint32_t index);
+
 /** Looks after what is on its way. OK: nothing is left.
- * Errors: NOT_READY (something is left), DISCONNECTED (a target is gone or has not answered in time, and has been
- * removed: ryf_last_error names it; the others go on; call again), INTERNAL (a grain could not be sent to a
- * target, which keeps being one), INVALID_STATE. Does not block. */
+ * Errors: NOT_READY (something is left, or a target has not answered), DISCONNECTED (a target was destroyed,
+ * is gone, or has not answered in time, and has been removed: ryf_last_error names it; the others go on; call
+ * again), INTERNAL (a grain could not be sent to a target, which keeps being one), INVALID_STATE. Does not
+ * block. */
 RYF_API ryf_status ryf_initiator_make_progress(ryf_initiator* initiator);
 
 /** The same, until nothing is left, for at most `timeout_ms`.
- * Errors: TIMEOUT (something is left), INTERRUPTED, and those of ryf_initiator_make_progress but NOT_READY. */
+ * Errors: TIMEOUT (something is left), INTERRUPTED, and those of ryf_initiator_make_progress but NOT_READY.
+ */
 RYF_API ryf_status ryf_initiator_make_progress_blocking(ryf_initiator* initiator, uint32_t timeout_ms);
 
-/** Ends what is on its way, takes leave of the targets and closes all; the regions are the caller's again. NULL
- * is fine. Waits at most some two seconds. */
+/** Ends what is on its way, takes leave of the targets and closes all; the regions are the caller's again.
+ * NULL is fine. Waits at most some two seconds. */
 RYF_API ryf_status ryf_initiator_destroy(ryf_initiator* initiator);
 
 /* Target info */
 
-/** As JSON text. `*size` goes in as the room in `text` and comes out as what is needed, the final NUL included;
- * with `text` NULL nothing else is done. Errors: INVALID_ARG (NULL, too little room: nothing is written). */
+/** As JSON text. `*size` goes in as the room in `text` and comes out as what is needed, the final NUL
+ * included; with `text` NULL nothing else is done. Errors: INVALID_ARG (NULL, too little room: nothing is
+ * written). */
 RYF_API ryf_status ryf_target_info_to_string(const ryf_target_info* info, char* text, size_t* size);
 
 /** From such text, which may come from anywhere; the caller frees it with ryf_target_info_free.

@@ -162,10 +162,10 @@ class Engine {
     void release(Transfer* transfer) noexcept;
     CostEstimate estimate(const Transfer& transfer) const noexcept;
 
-    /// Makes later posts of a WRITE carry immediate data: descriptor i brings `first` + i to the peer's sink when
-    /// its bytes are in place; more than once where a rail fails under it. `first` may be changed between rounds.
-    /// False where nothing has been changed: descriptors do not travel as one piece each over rails that have
-    /// immediate data (too long, staged, to ourselves). While the transfer is not in flight.
+    /// Makes later posts of a WRITE carry immediate data: descriptor i brings `first` + i to the peer's sink
+    /// when its bytes are in place; more than once where a rail fails under it. `first` may be changed
+    /// between rounds. False where nothing has been changed: descriptors do not travel as one piece each over
+    /// rails that have immediate data (too long, staged, to ourselves). While the transfer is not in flight.
     bool carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept;
     /// Who hears of the immediate data of peers' writes from now on, for good; it outlives the engine.
     void hear_immediates(fabric::ImmediateSink& sink) noexcept;

@@ -280,7 +280,8 @@ Status Engine::Impl::poll(Transfer& transfer) noexcept {
     return transfer.done() ? finished(transfer) : Status::in_progress;
 }
 
-bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept {
+bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
+                                    std::uint32_t first) noexcept {
     if (!transfer.immediate) {
         const auto carries = [](const Route& route) {
             return route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding;

@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include <rdma/fi_domain.h>
-
 #include "fabric/info.h"
 #include "fabric/interfaces.h"
 #include "flow/edge.h"
@@ -22,7 +20,8 @@ constexpr std::array<const char*, 5> provider_names = {"auto", "tcp", "verbs", "
 const char* name_of(ryf_provider provider) {
     const auto at = static_cast<std::size_t>(provider);
     if (at >= provider_names.size())
-        refuse(RYF_ERR_INVALID_ARG, "provider " + std::to_string(static_cast<int>(provider)) + " is none of ryf_provider");
+        refuse(RYF_ERR_INVALID_ARG,
+               "provider " + std::to_string(static_cast<int>(provider)) + " is none of ryf_provider");
     return provider_names[at];
 }
 
@@ -42,7 +41,7 @@ ryf_interface to_interface(const fabric::Device& device) {
     result.caps = RYF_CAP_RDM;
     if (device.caps.gpu_memory) result.caps |= RYF_CAP_GPU_MEMORY;
     if (device.caps.virtual_addresses) result.caps |= RYF_CAP_VIRTUAL_ADDRESSES;
-    if (device.info->domain_attr->cq_data_size >= sizeof(std::uint32_t)) result.caps |= RYF_CAP_IMMEDIATE;
+    if (device.caps.immediate_data) result.caps |= RYF_CAP_IMMEDIATE;
     result.gbit_per_s = device.nic.gbps;
     return result;
 }
@@ -61,7 +60,8 @@ void check(const ryf_region& region, std::size_t index, std::uint64_t length) {
     const std::string name = "region " + std::to_string(index);
     const auto address = reinterpret_cast<std::uint64_t>(region.address);
     if (!region.address || region.length == 0) refuse(RYF_ERR_INVALID_ARG, name + " is empty");
-    if (address + region.length < address) refuse(RYF_ERR_INVALID_ARG, name + " wraps around the end of memory");
+    if (address + region.length < address)
+        refuse(RYF_ERR_INVALID_ARG, name + " wraps around the end of memory");
     if (region.memory != RYF_MEMORY_HOST && region.memory != RYF_MEMORY_CUDA)
         refuse(RYF_ERR_INVALID_ARG, name + " is of memory that is none of ryf_memory");
     if (region.length != length) {
@@ -81,7 +81,8 @@ std::vector<Region> to_regions(const ryf_region* regions, std::size_t count) {
     result.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
         check(regions[i], i, regions[0].length);
-        result.push_back({reinterpret_cast<std::uint64_t>(regions[i].address), regions[i].length, regions[i].device,
+        result.push_back({reinterpret_cast<std::uint64_t>(regions[i].address), regions[i].length,
+                          regions[i].device,
                           regions[i].memory == RYF_MEMORY_CUDA ? MemoryType::device : MemoryType::host});
     }
     return result;

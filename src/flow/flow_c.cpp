@@ -81,13 +81,15 @@ ryf_status hand_out(const std::vector<Item>& found, Item* out, size_t& count) {
     if (!out) return RYF_OK;
     std::copy_n(found.begin(), std::min(room, found.size()), out);
     if (room < found.size())
-        refuse(RYF_ERR_INVALID_ARG, "room for " + std::to_string(room) + ", and there are " + std::to_string(found.size()));
+        refuse(RYF_ERR_INVALID_ARG,
+               "room for " + std::to_string(room) + ", and there are " + std::to_string(found.size()));
     return RYF_OK;
 }
 
 /// A failing outcome with its words.
 ryf_status told(const char* call, Outcome outcome, const std::string& what) {
-    if (outcome == Outcome::disconnected || outcome == Outcome::failed) flow::set_last_error(call, what.c_str());
+    if (outcome == Outcome::disconnected || outcome == Outcome::failed)
+        flow::set_last_error(call, what.c_str());
     return to_status(outcome);
 }
 
@@ -235,16 +237,22 @@ ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_targe
 }
 
 ryf_status ryf_initiator_transfer_grain(ryf_initiator* initiator, uint32_t index) {
-    return guarded(__func__,
-                   [&] { return to_status(set_up(initiator, "initiator").transfer(index, flow::whole_grain)); });
+    return guarded(__func__, [&] {
+        return to_status(set_up(initiator, "initiator").transfer(index, flow::whole_grain));
+    });
 }
 
-ryf_status ryf_initiator_transfer_slices(ryf_initiator* initiator, uint32_t index, uint32_t first, uint32_t last) {
+ryf_status ryf_initiator_transfer_slices(ryf_initiator* initiator, uint32_t index, uint32_t first,
+                                         uint32_t last) {
     return guarded(__func__, [&] {
         if (first > last || last == flow::whole_grain.last)
             refuse(RYF_ERR_INVALID_ARG, "slices " + std::to_string(first) + " to " + std::to_string(last));
         return to_status(set_up(initiator, "initiator").transfer(index, {first, last}));
     });
+}
+
+ryf_status ryf_initiator_grain_ready(ryf_initiator* initiator, uint32_t index) {
+    return guarded(__func__, [&] { return to_status(set_up(initiator, "initiator").grain_ready(index)); });
 }
 
 ryf_status ryf_initiator_make_progress(ryf_initiator* initiator) {

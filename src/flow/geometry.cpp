@@ -19,8 +19,9 @@ constexpr std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) noexcep
 
 }  // namespace
 
-GrainGeometry::GrainGeometry(std::uint32_t grains, std::uint64_t length, std::uint32_t slices, std::uint64_t unit)
-    : grains_(grains), slices_(slices), length_(length), unit_(unit) {
+GrainGeometry::GrainGeometry(std::uint32_t grains, std::uint64_t length, std::uint32_t slices,
+                             std::uint64_t unit)
+    : grains_(grains), slices_(slices), length_(length), unit_(std::min(unit, length)) {
     if (grains == 0 || grains > most_grains)
         refuse(std::to_string(grains) + " grains: 1 to " + std::to_string(most_grains) + " can be carried");
     if (slices == 0 || slices > most_slices)
@@ -41,9 +42,9 @@ GrainGeometry::GrainGeometry(std::uint32_t grains, std::uint64_t length, std::ui
     a_slice_ = static_cast<std::uint32_t>(a_slice);
     bits_ = NameBits(grains, a_slice_ * slices);
     if (!bits_.fits()) {
-        refuse(std::to_string(grains) + " grains of " + std::to_string(slices) + " slices: numbers of both take " +
-               std::to_string(32 - source_bits - bits_.round_bits()) + " bits, and there are " +
-               std::to_string(most_name_bits) + ": use fewer grains or slices");
+        refuse(std::to_string(grains) + " grains of " + std::to_string(slices) +
+               " slices: numbers of both take " + std::to_string(32 - source_bits - bits_.round_bits()) +
+               " bits, and there are " + std::to_string(most_name_bits) + ": use fewer grains or slices");
     }
 }
 
@@ -52,7 +53,8 @@ GrainGeometry GrainGeometry::choose(std::uint32_t grains, std::uint64_t length, 
     // What is wrong with the numbers whatever the units are.
     GrainGeometry largest(grains, length, slices, std::max<std::uint64_t>(length, 1));
     const unsigned index_bits = grains < 2 ? 0 : static_cast<unsigned>(std::bit_width(grains - 1));
-    const std::uint64_t room = std::min<std::uint64_t>(std::uint64_t{1} << (most_name_bits - index_bits), most_units);
+    const std::uint64_t room =
+        std::min<std::uint64_t>(std::uint64_t{1} << (most_name_bits - index_bits), most_units);
     const std::uint64_t a_slice = room / slices;  // not 0: `largest` fits
     const std::uint64_t slice_length = divide_up(length, slices);
     const std::uint64_t unit = std::max({wanted, divide_up(slice_length, a_slice), std::uint64_t{1}});

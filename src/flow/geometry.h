@@ -1,5 +1,5 @@
-// How a grain is cut: into equal slices, which are sent by themselves, and these into units, which are written in
-// one operation each. Pure.
+// How a grain is cut: into equal slices, which are sent by themselves, and these into units, which are
+// written in one operation each. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Span {
 class GrainGeometry {
   public:
     GrainGeometry() = default;
-    /// Throws Error{invalid_param}: zero, past the limits above, more slices than leave each a byte, or more units
-    /// than the immediate data has room for.
+    /// Throws Error{invalid_param}: zero, past the limits above, more slices than leave each a byte, or more
+    /// units than the immediate data has room for.
     GrainGeometry(std::uint32_t grains, std::uint64_t length, std::uint32_t slices, std::uint64_t unit);
     /// With units of `wanted` bytes, or longer ones where these would be too many.
     static GrainGeometry choose(std::uint32_t grains, std::uint64_t length, std::uint32_t slices,
@@ -35,7 +35,9 @@ class GrainGeometry {
     [[nodiscard]] const NameBits& bits() const noexcept { return bits_; }
 
     /// Of the whole grain.
-    [[nodiscard]] std::uint32_t units() const noexcept { return first_unit(slices_ - 1) + units_of(slices_ - 1); }
+    [[nodiscard]] std::uint32_t units() const noexcept {
+        return first_unit(slices_ - 1) + units_of(slices_ - 1);
+    }
     [[nodiscard]] std::uint32_t first_unit(std::uint32_t slice) const noexcept { return slice * a_slice_; }
     [[nodiscard]] std::uint32_t units_of(std::uint32_t slice) const noexcept {
         return static_cast<std::uint32_t>((slice_at(slice).length + unit_ - 1) / unit_);

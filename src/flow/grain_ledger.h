@@ -8,8 +8,8 @@
 
 namespace railyard::flow {
 
-/// Collects units, in any order, of each grain's latest round; what comes twice counts once, and what comes after a
-/// later round has begun is dropped. Not for several threads.
+/// Collects units, in any order, of each grain's latest round; what comes twice counts once, and what comes
+/// after a later round has begun is dropped. Not for several threads.
 class GrainLedger {
   public:
     explicit GrainLedger(const GrainGeometry& geometry);

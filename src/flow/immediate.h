@@ -1,4 +1,5 @@
-// The immediate data of flows: 32 bits that name one unit of a grain. From the top: source, round, index, unit.
+// The immediate data of flows: 32 bits that name one unit of a grain. From the top: source, round, index,
+// unit.
 #pragma once
 
 #include <bit>

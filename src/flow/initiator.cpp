@@ -38,7 +38,7 @@ void Initiator::add_target(const TargetInfo& info) {
         if (link->id() == info.id())
             throw Error(Status::repost_active, "target " + info.id() + " has been added already");
     }
-    links_.push_back(std::make_unique<TargetLink>(side_, info, ++sessions_));
+    links_.push_back(std::make_unique<TargetLink>(side_, info, ++openings_));
 }
 
 bool Initiator::remove_target(const TargetInfo& info) {
@@ -46,12 +46,24 @@ bool Initiator::remove_target(const TargetInfo& info) {
     return std::erase_if(links_, [&](const auto& link) { return link->id() == info.id(); }) != 0;
 }
 
-Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
+void Initiator::require_grain(std::uint32_t index) const {
+    if (index < side_.grains()) return;
+    throw Error(Status::invalid_param, "grain " + std::to_string(index) + ": there are " +
+                                           std::to_string(side_.grains()) + ", from 0 on");
+}
+
+Outcome Initiator::grain_ready(std::uint32_t index) {
+    require_grain(index);
     const MutexLock lock(mutex_);
-    if (index >= side_.grains()) {
-        throw Error(Status::invalid_param, "grain " + std::to_string(index) + ": there are " +
-                                               std::to_string(side_.grains()) + ", from 0 on");
-    }
+    drive();
+    const bool busy = std::any_of(links_.begin(), links_.end(),
+                                  [&](const auto& link) { return link->busy(index, whole_grain); });
+    return busy ? Outcome::not_ready : Outcome::ok;
+}
+
+Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
+    require_grain(index);
+    const MutexLock lock(mutex_);
     if (links_.empty()) throw Error(Status::not_found, "there is no target: add one");
     for (const auto& link : links_) {
         if (link->busy(index, link->resolve(slices))) return Outcome::not_ready;
@@ -72,8 +84,8 @@ void Initiator::read_letters() {
         try {
             (*link)->on_letter(decode_letter(notification.message));
         } catch (const Error& error) {
-            RAILYARD_LOG(warn, side_.name().c_str(), "a message of %s is refused: %s", notification.agent.c_str(),
-                         error.what());
+            RAILYARD_LOG(warn, side_.name().c_str(), "a message of %s is refused: %s",
+                         notification.agent.c_str(), error.what());
         }
     }
 }
@@ -85,13 +97,20 @@ void Initiator::remove_the_lost() {
     std::erase_if(links_, [](const auto& link) { return !link->lost().empty(); });
 }
 
-Outcome Initiator::step(std::string& what) {
+bool Initiator::drive() {
     side_.engine().progress();
-    read_letters();
-    bool left = false;
+    // First, so that what had arrived when a target took its leave has ended well.
     for (const auto& link : links_)
-        left = link->progress() || left;
+        link->progress();
+    read_letters();
+    const bool left =
+        std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->has_left(); });
     remove_the_lost();
+    return left;
+}
+
+Outcome Initiator::step(std::string& what) {
+    const bool left = drive();
     if (!lost_.empty()) {
         what = std::move(lost_.front());
         lost_.pop_front();

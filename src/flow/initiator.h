@@ -31,12 +31,17 @@ class Initiator {
     /// `whole`: from the first slice to the last, whatever their number is. ok or not_ready. Throws Error:
     /// invalid_param, not_found (no target).
     Outcome transfer(std::uint32_t index, Slices slices);
+    /// ok: nothing of it is under way. Throws Error{invalid_param}.
+    Outcome grain_ready(std::uint32_t index);
     /// ok: nothing is left. not_ready; else disconnected or failed, once each, with `what`.
     Outcome make_progress(std::string& what);
     /// The same until something else than not_ready; timeout, interrupted.
     Outcome make_progress(std::uint32_t timeout_ms, std::string& what);
 
   private:
+    void require_grain(std::uint32_t index) const;
+    /// Looks what has ended; true while something is left.
+    bool drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     Outcome step(std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void read_letters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void remove_the_lost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -44,7 +49,7 @@ class Initiator {
     Side side_;
     Mutex mutex_;
     std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(mutex_);
-    std::uint32_t sessions_ ABSL_GUARDED_BY(mutex_) = 0;
+    std::uint32_t openings_ ABSL_GUARDED_BY(mutex_) = 0;
     std::deque<std::string> lost_ ABSL_GUARDED_BY(mutex_);  ///< targets, with the reason; to be told of
     std::vector<Notification> letters_ ABSL_GUARDED_BY(mutex_);
 };

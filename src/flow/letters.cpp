@@ -13,7 +13,7 @@ constexpr std::size_t most_reason = 1024;
 
 template <class Wire, class Letter>
 void fields(Wire& wire, Letter& letter) {
-    wire.number(letter.session);
+    wire.number(letter.opening);
     switch (letter.kind) {
         case LetterKind::open:
             wire.number(letter.unit);
@@ -42,7 +42,9 @@ struct Out {
     void number(Integer value) {
         writer.number(value);
     }
-    void bytes(const std::string& value, std::size_t limit) { writer.bytes(std::string_view(value).substr(0, limit)); }
+    void bytes(const std::string& value, std::size_t limit) {
+        writer.bytes(std::string_view(value).substr(0, limit));
+    }
 };
 
 struct In {
@@ -77,7 +79,8 @@ FlowLetter decode_letter(std::string_view text) {
     in.number(version);
     in.number(kind);
     if (version != magic) throw Error(Status::mismatch, "not a message of a flow, or of another version");
-    if (kind < 1 || kind > 5) throw Error(Status::mismatch, "message of an unknown kind, " + std::to_string(kind));
+    if (kind < 1 || kind > 5)
+        throw Error(Status::mismatch, "message of an unknown kind, " + std::to_string(kind));
     FlowLetter letter;
     letter.kind = static_cast<LetterKind>(kind);
     fields(in, letter);

@@ -56,7 +56,8 @@ Side::Side(const char* role, const SideConfig& config)
     if (bell_ < 0) throw Error(Status::backend, std::string("eventfd failed: ") + std::strerror(errno));
     try {
         for (const Region& region : config.regions)
-            regions_.push_back(engine_->register_memory(region.address, region.length, region.device, region.type));
+            regions_.push_back(
+                engine_->register_memory(region.address, region.length, region.device, region.type));
     } catch (...) {
         close(bell_);
         throw;

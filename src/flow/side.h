@@ -52,15 +52,20 @@ class Side {
 
     [[nodiscard]] Engine& engine() noexcept { return *engine_; }
     void require_own_process() const { engine_->require_own_process(); }
-    [[nodiscard]] const std::vector<std::shared_ptr<Registration>>& regions() const noexcept { return regions_; }
+    [[nodiscard]] const std::vector<std::shared_ptr<Registration>>& regions() const noexcept {
+        return regions_;
+    }
     [[nodiscard]] std::uint64_t grain_length() const noexcept { return length_; }
-    [[nodiscard]] std::uint32_t grains() const noexcept { return static_cast<std::uint32_t>(regions_.size()); }
+    [[nodiscard]] std::uint32_t grains() const noexcept {
+        return static_cast<std::uint32_t>(regions_.size());
+    }
     [[nodiscard]] const std::string& name() const noexcept { return engine_->agent_name(); }
 
     /// Wakes sleepers, if there are any. Any thread.
     void ring() noexcept;
-    /// Until over() is true, for at most `timeout_ms`; asks it again after each ring(), and at least every `nap_ms`.
-    /// ok, timeout, or interrupted, when a signal was handled while it slept. Several threads may wait.
+    /// Until over() is true, for at most `timeout_ms`; asks it again after each ring(), and at least every
+    /// `nap_ms`. ok, timeout, or interrupted, when a signal was handled while it slept. Several threads may
+    /// wait.
     template <class Over>
     Outcome wait(Over over, std::uint32_t timeout_ms, std::uint32_t nap_ms);
 
@@ -75,8 +80,8 @@ class Side {
     std::atomic<std::uint32_t> sleepers_{0};
 };
 
-/// While one waits asleep: signals are held back but for the moments in which it really sleeps, so that none is
-/// missed in between.
+/// While one waits asleep: signals are held back but for the moments in which it really sleeps, so that none
+/// is missed in between.
 class Side::Sleep {
   public:
     explicit Sleep(Side& side) noexcept;

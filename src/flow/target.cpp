@@ -17,7 +17,8 @@ constexpr std::uint32_t nap_ms = 50;
 
 Target::Target(const SideConfig& config) : side_("target", config) {
     const auto grains = side_.grains();
-    static_cast<void>(GrainGeometry::choose(grains, side_.grain_length(), config.slices, side_.grain_length()));
+    static_cast<void>(
+        GrainGeometry::choose(grains, side_.grain_length(), config.slices, side_.grain_length()));
     info_.slices = config.slices;
     info_.connection = decode_connection(side_.engine().connection_info());
     for (const auto& region : side_.regions()) {
@@ -36,7 +37,7 @@ Target::~Target() {
     board_.wake(nullptr);
     const MutexLock lock(mutex_);
     for (const Source& source : sources_) {
-        if (source.connected) answer(source.name, {.kind = LetterKind::close, .session = source.session});
+        if (source.connected) answer(source.name, {.kind = LetterKind::close, .opening = source.opening});
     }
 }
 
@@ -88,8 +89,8 @@ void Target::handle_letters() {
         try {
             handle(notification.agent, decode_letter(notification.message));
         } catch (const Error& error) {
-            RAILYARD_LOG(warn, side_.name().c_str(), "a message of %s is refused: %s", notification.agent.c_str(),
-                         error.what());
+            RAILYARD_LOG(warn, side_.name().c_str(), "a message of %s is refused: %s",
+                         notification.agent.c_str(), error.what());
         }
     }
 }
@@ -98,15 +99,14 @@ void Target::handle(const std::string& sender, const FlowLetter& letter) {
     if (letter.kind == LetterKind::open) return on_open(sender, letter);
     const MutexLock lock(mutex_);
     const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const Source& source) {
-        return source.connected && source.name == sender && source.session == letter.session;
+        return source.connected && source.name == sender && source.opening == letter.opening;
     });
-    if (found == sources_.end()) return;  // of a session that is over
+    if (found == sources_.end()) return;  // of an opening that is over
     const auto id = static_cast<std::uint32_t>(found - sources_.begin());
     if (letter.kind == LetterKind::grain) {
         board_.take(id, {id, letter.round, letter.index, letter.first}, letter.count);
     } else if (letter.kind == LetterKind::close) {
-        found->connected = false;
-        found->left = ++leaves_;
+        leave(*found);
         RAILYARD_LOG(info, side_.name().c_str(), "source %u, %s, has taken its leave", id, sender.c_str());
     }
 }
@@ -114,21 +114,23 @@ void Target::handle(const std::string& sender, const FlowLetter& letter) {
 void Target::on_open(const std::string& sender, const FlowLetter& letter) {
     side_.engine().load_connection_info(sender, letter.connection);
     const MutexLock lock(mutex_);
-    FlowLetter reply{.kind = LetterKind::refused, .session = letter.session};
+    FlowLetter reply{.kind = LetterKind::refused, .opening = letter.opening};
     const auto id = source_for(sender);
     if (!id) {
         reply.reason = "it has " + std::to_string(most_sources) + " sources already";
         return answer(sender, std::move(reply));
     }
     Source& source = sources_[*id];
-    if (source.connected && source.session > letter.session) return;  // late
+    if (source.connected && source.opening > letter.opening) return;  // late
     try {
         board_.open(*id, GrainGeometry(side_.grains(), side_.grain_length(), info_.slices, letter.unit));
     } catch (const Error& error) {
         reply.reason = error.what();
         return answer(sender, std::move(reply));
     }
-    source = {sender, letter.session, true, 0};
+    side_.engine().release(source.watch);
+    source = {sender, letter.opening, true, 0, nullptr};
+    source.watch = side_.engine().prepare(Operation::write, {}, {}, sender, std::nullopt);
     reply.kind = LetterKind::taken;
     reply.source = *id;
     RAILYARD_LOG(info, side_.name().c_str(), "source %u is %s", *id, sender.c_str());
@@ -151,11 +153,15 @@ void Target::note_the_gone() {
     for (const PeerReport& peer : side_.engine().peers()) {
         if (peer.state != PeerState::gone) continue;
         for (Source& source : sources_) {
-            if (!source.connected || source.name != peer.agent) continue;
-            source.connected = false;
-            source.left = ++leaves_;
+            if (source.connected && source.name == peer.agent) leave(source);
         }
     }
+}
+
+void Target::leave(Source& source) {
+    source.connected = false;
+    source.left = ++leaves_;
+    side_.engine().release(std::exchange(source.watch, nullptr));
 }
 
 void Target::answer(const std::string& to, FlowLetter letter) {

@@ -17,7 +17,7 @@
 
 namespace railyard::flow {
 
-/// What a target knows of an initiator that has opened a session.
+/// What a target knows of an initiator that has opened.
 struct SourceReport {
     std::uint32_t id = 0;
     bool connected = false;
@@ -45,9 +45,11 @@ class Target final : private EngineChore {
   private:
     struct Source {
         std::string name;
-        std::uint32_t session = 0;
+        std::uint32_t opening = 0;
         bool connected = false;
         std::uint64_t left = 0;  ///< counts leaves; the lowest went first
+        /// Of nothing, and never posted: whom transfers are prepared to the engine looks after.
+        Transfer* watch = nullptr;
     };
 
     bool run() noexcept override;
@@ -57,6 +59,7 @@ class Target final : private EngineChore {
     std::optional<std::uint32_t> source_for(const std::string& sender) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void answer(const std::string& to, FlowLetter letter);
     void note_the_gone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void leave(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     GrainBoard board_;
     Side side_;

@@ -71,7 +71,7 @@ Json region_to_json(const MemoryInfo& info) {
                         {"rkey", hex(info.keys[i].key)},
                         {"base", hex(info.keys[i].address_base)}});
     }
-    return {{"addr", hex(info.address)}, {"len", info.length},     {"device", info.device_id},
+    return {{"addr", hex(info.address)}, {"len", info.length},        {"device", info.device_id},
             {"staged", info.staged},     {"flush", info.needs_flush}, {"token", hex(info.token)},
             {"keys", std::move(keys)}};
 }
@@ -120,7 +120,8 @@ TargetInfo from_parsed(const Json& json) {
         if (info.regions.back().length != info.regions.front().length) refuse("regions of different lengths");
     }
     const auto grains = static_cast<std::uint32_t>(regions.size());
-    static_cast<void>(GrainGeometry(grains, info.regions.front().length, info.slices, info.regions.front().length));
+    static_cast<void>(
+        GrainGeometry(grains, info.regions.front().length, info.slices, info.regions.front().length));
     return info;
 }
 

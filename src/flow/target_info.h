@@ -23,7 +23,8 @@ struct TargetInfo {
 };
 
 [[nodiscard]] std::string to_json(const TargetInfo& info);
-/// Any text is fine: throws Error{mismatch} that says what is wrong with it. Allocates in proportion to the text.
+/// Any text is fine: throws Error{mismatch} that says what is wrong with it. Allocates in proportion to the
+/// text.
 [[nodiscard]] TargetInfo target_info_from_json(std::string_view text);
 
 }  // namespace railyard::flow

@@ -10,7 +10,8 @@
 namespace railyard::flow {
 namespace {
 
-/// Over several rails, so that each gets its share and none cuts further; over one, what it carries well at once.
+/// Over several rails, so that each gets its share and none cuts further; over one, what it carries well at
+/// once.
 constexpr std::uint64_t striped_unit = std::uint64_t{256} << 10;
 constexpr std::uint64_t single_unit = std::uint64_t{16} << 20;
 /// Prepared transfers a grain that are kept for ranges of slices.
@@ -21,8 +22,8 @@ GrainGeometry geometry_for(Side& side, const TargetInfo& info) {
     if (info.regions.size() != side.grains() || length != side.grain_length()) {
         throw Error(Status::invalid_param,
                     "target " + info.id() + " has " + std::to_string(info.regions.size()) + " regions of " +
-                        std::to_string(length) + " bytes, the initiator " + std::to_string(side.grains()) + " of " +
-                        std::to_string(side.grain_length()) + ": both need the same");
+                        std::to_string(length) + " bytes, the initiator " + std::to_string(side.grains()) +
+                        " of " + std::to_string(side.grain_length()) + ": both need the same");
     }
     const bool striped = side.engine().rail_count() > 1 || info.connection.rails.size() > 1;
     return GrainGeometry::choose(side.grains(), length, info.slices, striped ? striped_unit : single_unit);
@@ -34,15 +35,19 @@ bool overlap(Slices a, Slices b) noexcept {
 
 }  // namespace
 
-TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t session)
-    : side_(side), id_(info.id()), session_(session), geometry_(geometry_for(side, info)), grains_(side.grains()) {
+TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening)
+    : side_(side),
+      id_(info.id()),
+      opening_(opening),
+      geometry_(geometry_for(side, info)),
+      grains_(side.grains()) {
     Engine& engine = side_.engine();
     engine.load_connection_info(id_, encode(info.connection));
     try {
         for (const MemoryInfo& region : info.regions)
             remotes_.push_back(engine.load_remote_memory(id_, encode(region), region.address, region.length));
         engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::open,
-                                                        .session = session_,
+                                                        .opening = opening_,
                                                         .unit = geometry_.unit_length(),
                                                         .connection = engine.connection_info()}));
     } catch (...) {
@@ -61,7 +66,7 @@ TargetLink::~TargetLink() {
     }
     try {
         if (lost_.empty()) {
-            engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::close, .session = session_}));
+            engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::close, .opening = opening_}));
         } else {
             engine.disconnect(id_);
         }
@@ -73,15 +78,26 @@ TargetLink::~TargetLink() {
 Slices TargetLink::resolve(Slices slices) const {
     const std::uint32_t last = slices == whole_grain ? geometry_.slices() - 1 : slices.last;
     if (slices.first <= last && last < geometry_.slices()) return {slices.first, last};
-    throw Error(Status::invalid_param, "slices " + std::to_string(slices.first) + " to " + std::to_string(last) +
-                                           ": grains of target " + id_ + " have " +
+    throw Error(Status::invalid_param, "slices " + std::to_string(slices.first) + " to " +
+                                           std::to_string(last) + ": grains of target " + id_ + " have " +
                                            std::to_string(geometry_.slices()));
 }
 
 bool TargetLink::busy(std::uint32_t index, Slices slices) const noexcept {
-    const auto same = [&](const auto& other) { return other.index == index && overlap(other.slices, slices); };
-    return std::any_of(under_way_.begin(), under_way_.end(), [&](const Handle* handle) { return same(*handle); }) ||
-           std::any_of(waiting_.begin(), waiting_.end(), same);
+    const Grain& grain = grains_[index];
+    const auto sent = [&](std::uint32_t slice) { return !grain.sent.empty() && grain.sent[slice]; };
+    bool next_round = grain.unsent == 0;
+    for (std::uint32_t slice = slices.first;
+         !next_round && slice <= slices.last && slice < geometry_.slices(); ++slice)
+        next_round = sent(slice);
+    const auto under_way = [&](const Handle* other) {
+        return other->index == index && (next_round || overlap(other->slices, slices));
+    };
+    const auto waits = [&](const Waiting& other) {
+        return other.index == index && overlap(other.slices, slices);
+    };
+    return std::any_of(under_way_.begin(), under_way_.end(), under_way) ||
+           std::any_of(waiting_.begin(), waiting_.end(), waits);
 }
 
 void TargetLink::transfer(std::uint32_t index, Slices slices) {
@@ -153,7 +169,8 @@ Transfer* TargetLink::prepare(std::uint32_t index, Slices slices) {
     const std::shared_ptr<RemoteRegion>& remote = remotes_[index];
     std::vector<LocalDescriptor> from;
     std::vector<RemoteDescriptor> to;
-    for (std::uint32_t unit = geometry_.first_unit(slices.first); unit < geometry_.end_unit(slices.last); ++unit) {
+    for (std::uint32_t unit = geometry_.first_unit(slices.first); unit < geometry_.end_unit(slices.last);
+         ++unit) {
         const Span span = geometry_.unit_at(unit);
         from.push_back({local->address + span.offset, span.length, &local});
         to.push_back({remote->address + span.offset, span.length, &remote});
@@ -169,7 +186,7 @@ Status TargetLink::post(Handle& handle, std::uint32_t round) {
     if (engine.carry_immediates(*handle.transfer, count, geometry_.bits().pack(name)))
         return engine.post(*handle.transfer);
     encode(FlowLetter{.kind = LetterKind::grain,
-                      .session = session_,
+                      .opening = opening_,
                       .index = handle.index,
                       .round = round,
                       .first = first,
@@ -191,7 +208,7 @@ void TargetLink::lose(const std::string& reason) {
 }
 
 void TargetLink::on_letter(const FlowLetter& letter) {
-    if (letter.session != session_) return;
+    if (letter.opening != opening_) return;
     if (letter.kind == LetterKind::refused) return lose("it refuses: " + letter.reason);
     if (letter.kind == LetterKind::close) return lose("it was destroyed");
     if (letter.kind != LetterKind::taken || source_) return;
@@ -202,7 +219,7 @@ void TargetLink::on_letter(const FlowLetter& letter) {
         transfer(next.index, next.slices);
 }
 
-bool TargetLink::progress() {
+void TargetLink::progress() {
     Engine& engine = side_.engine();
     for (std::size_t i = 0; i < under_way_.size();) {
         Handle& handle = *under_way_[i];
@@ -221,7 +238,6 @@ bool TargetLink::progress() {
              std::to_string(engine.params().connect_timeout_ms) + " ms");
     }
     if (under_way_.empty() && lost_.empty() && engine.is_gone(id_)) lose("it does not answer any more");
-    return !source_ || !under_way_.empty();
 }
 
 std::optional<std::string> TargetLink::take_failure() {

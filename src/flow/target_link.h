@@ -27,7 +27,7 @@ inline constexpr Slices whole_grain{0, UINT32_MAX};
 class TargetLink {
   public:
     /// Begins to connect. Throws Error.
-    TargetLink(Side& side, const TargetInfo& info, std::uint32_t session);
+    TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening);
     /// Ends what is under way, takes leave and forgets the peer.
     ~TargetLink();
     TargetLink(const TargetLink&) = delete;
@@ -39,14 +39,17 @@ class TargetLink {
     [[nodiscard]] const std::string& id() const noexcept { return id_; }
     /// Throws Error{invalid_param} for slices that the target does not have.
     [[nodiscard]] Slices resolve(Slices slices) const;
-    /// True while some of these slices are on their way.
+    /// True while some of these slices are on their way, or others, and these would begin the next round.
     [[nodiscard]] bool busy(std::uint32_t index, Slices slices) const noexcept;
-    /// Sends them now, or once the target has answered. Allocates where such a range is sent for the first time.
+    /// Sends them now, or once the target has answered. Allocates where such a range is sent for the first
+    /// time.
     void transfer(std::uint32_t index, Slices slices);
 
     void on_letter(const FlowLetter& letter);
-    /// Looks what has ended; true while something is left.
-    bool progress();
+    /// Looks what has ended.
+    void progress();
+    /// The target's answer, or something that is under way.
+    [[nodiscard]] bool has_left() const noexcept { return !source_ || !under_way_.empty(); }
     /// Why it is no target any more; empty while it is one.
     [[nodiscard]] const std::string& lost() const noexcept { return lost_; }
     /// Why a grain did not get there, once.
@@ -63,8 +66,8 @@ class TargetLink {
     };
     struct Grain {
         std::uint32_t round = 0;
-        std::uint32_t unsent = 0;             ///< slices, in this round
-        std::vector<bool> sent;               ///< by slice; empty with one slice
+        std::uint32_t unsent = 0;  ///< slices, in this round
+        std::vector<bool> sent;    ///< by slice; empty with one slice
         std::vector<std::unique_ptr<Handle>> handles;
     };
     struct Waiting {
@@ -82,12 +85,12 @@ class TargetLink {
 
     Side& side_;
     const std::string id_;
-    const std::uint32_t session_;
+    const std::uint32_t opening_;
     const GrainGeometry geometry_;
     std::vector<std::shared_ptr<RemoteRegion>> remotes_;
     std::vector<Grain> grains_;
     std::vector<Handle*> under_way_;
-    std::vector<Waiting> waiting_;  ///< for the target's answer
+    std::vector<Waiting> waiting_;         ///< for the target's answer
     std::optional<std::uint32_t> source_;  ///< what the target calls us; none: it has not answered
     std::uint64_t answer_due_ns_ = 0;
     bool left_to_parent_ = false;

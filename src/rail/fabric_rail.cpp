@@ -74,11 +74,6 @@ std::uint64_t FabricRail::max_chunk() const noexcept {
     return std::min<std::uint64_t>(fabric_->domain.caps().max_rma, longest_chunk);
 }
 
-bool FabricRail::carries_immediates() const noexcept {
-    const fi_info& info = fabric_->domain.info();
-    return info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
-}
-
 PeerAddress FabricRail::do_insert_peer(std::string_view address) {
     if (fabric_->domain.caps().direct_rma && !fabric::may_access_process_of(address)) {
         RAILYARD_LOG(info, name().c_str(),

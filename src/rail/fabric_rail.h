@@ -52,7 +52,9 @@ class FabricRail final : public Rail {
     [[nodiscard]] bool reaches_gpu_memory() const noexcept override {
         return fabric_->endpoint.reaches_gpu_memory();
     }
-    [[nodiscard]] bool carries_immediates() const noexcept override;
+    [[nodiscard]] bool carries_immediates() const noexcept override {
+        return fabric_->domain.caps().immediate_data;
+    }
     [[nodiscard]] std::string address() const override { return fabric_->endpoint.name(); }
     [[nodiscard]] Sender sender() const override;
     /// Has the endpoint that operations leave from replaced, in the next round: what is under way is carried

@@ -26,8 +26,8 @@ struct RegisteredMemory {
     std::uint64_t address_base = 0;
 };
 
-/// Receives control messages, and the immediate data of peers' writes. Called by a role holder, which must not
-/// be kept waiting: copy and return.
+/// Receives control messages, and the immediate data of peers' writes. Called by a role holder, which must
+/// not be kept waiting: copy and return.
 class ControlSink : public fabric::ImmediateSink {
   public:
     virtual void on_control(std::span<const std::byte> fragment) noexcept = 0;

@@ -163,7 +163,8 @@ class Work {
     }
 
     Kind kind = Kind::write;
-    /// Of a write: chunk i carries this and i as immediate data, however often it is posted. Set between rounds.
+    /// Of a write: chunk i carries this and i as immediate data, however often it is posted. Set between
+    /// rounds.
     std::optional<std::uint32_t> immediate;
     std::vector<Chunk> chunks;
     std::vector<Lane> lanes;  ///< together all chunks, each once

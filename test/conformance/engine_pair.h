@@ -33,7 +33,8 @@ inline bool may_write_alone(const Fabric& fabric) {
 inline std::string fabric_name(const testing::TestParamInfo<Fabric>& info) {
     std::string name = info.param.provider + "_" + std::to_string(info.param.rails) + "rails_" +
                        (info.param.progress_thread ? "thread" : "inline");
-    std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == ';'; }, '_');
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c == '-' || c == ';'; }, '_');
     return name;
 }
 

@@ -66,7 +66,7 @@ TEST(FlowInput, CallsOutOfOrderAreRefused) {
     expect_refused(ryf_target_try_new_grain(target, &grain), RYF_ERR_INVALID_STATE, "not been set up");
     expect_refused(ryf_initiator_transfer_grain(initiator, 0), RYF_ERR_INVALID_STATE, "not been set up");
     expect_refused(ryf_initiator_make_progress(initiator), RYF_ERR_INVALID_STATE, "not been set up");
-    const ryf_config config = config_for(tcp, ring);
+    const ryf_config config = config_for(tcp, ring.regions);
     ASSERT_RYF(ryf_target_setup(target, &config, &info));
     ryf_target_info* other = nullptr;
     expect_refused(ryf_target_setup(target, &config, &other), RYF_ERR_INVALID_STATE, "set up already");
@@ -89,30 +89,30 @@ TEST(FlowInput, ConfigurationsAreLookedAt) {
         ryf_target_info* info = nullptr;
         ASSERT_RYF(ryf_target_create(instance.handle, &target));
         expect_refused(ryf_target_setup(target, &config, &info), wanted, word);
-        config = config_for(tcp, ring);
+        config = config_for(tcp, ring.regions);
         EXPECT_RYF(ryf_target_setup(target, &config, &info)) << "after a refusal it can be set up";
         EXPECT_RYF(ryf_target_destroy(target));
         EXPECT_RYF(ryf_target_info_free(info));
     };
-    ryf_config config = config_for(tcp, ring);
+    ryf_config config = config_for(tcp, ring.regions);
     config.interface = "nosuch0";
     refused(config, RYF_ERR_NO_FABRIC, "nosuch0");
-    config = config_for(tcp, ring);
+    config = config_for(tcp, ring.regions);
     config.interface = "lo,,lo";
     refused(config, RYF_ERR_INVALID_ARG, "lo,,lo");
-    config = config_for(tcp, ring);
+    config = config_for(tcp, ring.regions);
     config.provider = static_cast<ryf_provider>(77);
     refused(config, RYF_ERR_INVALID_ARG, "provider 77");
-    config = config_for(tcp, ring);
+    config = config_for(tcp, ring.regions);
     config.endpoint = static_cast<ryf_endpoint>(9);
     refused(config, RYF_ERR_INVALID_ARG, "endpoint");
     config.endpoint = RYF_ENDPOINT_MSG;
     refused(config, RYF_ERR_UNSUPPORTED, "MSG");
-    config = config_for(tcp, ring, 5000);
+    config = config_for(tcp, ring.regions, 5000);
     refused(config, RYF_ERR_INVALID_ARG, "5000 slices");
-    config = config_for(tcp, ring, 101);
+    config = config_for(tcp, ring.regions, 101);
     refused(config, RYF_ERR_INVALID_ARG, "empty");
-    config = config_for(tcp, ring);
+    config = config_for(tcp, ring.regions);
     config.rails_per_device = 1000;
     refused(config, RYF_ERR_INVALID_ARG, "rails_per_device");
 }
@@ -170,7 +170,8 @@ TEST(FlowInput, TargetsMustFitTheInitiator) {
     Instance instance;
     Target target(instance, tcp, 2, 100);
     Initiator fewer(instance, tcp, 1, 100), longer(instance, tcp, 2, 200);
-    expect_refused(ryf_initiator_add_target(fewer.handle, target.info), RYF_ERR_INVALID_ARG, "2 regions of 100");
+    expect_refused(ryf_initiator_add_target(fewer.handle, target.info), RYF_ERR_INVALID_ARG,
+                   "2 regions of 100");
     expect_refused(ryf_initiator_add_target(longer.handle, target.info), RYF_ERR_INVALID_ARG, "2 of 200");
     Initiator other(instance, {RYF_PROVIDER_SHM, "", 1, "shm"}, 2, 100);
     expect_refused(ryf_initiator_add_target(other.handle, target.info), RYF_ERR_INVALID_ARG, "provider");

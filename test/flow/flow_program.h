@@ -69,7 +69,6 @@ struct Ring {
     Ring& operator=(const Ring&) = delete;
 
     [[nodiscard]] unsigned char* grain(std::size_t index) { return memory.data() + index * length; }
-    /// Bytes of slice s of `slices` are s + seed.
     void fill(std::size_t index, unsigned char seed) { std::memset(grain(index), seed, length); }
     [[nodiscard]] bool holds(std::size_t index, unsigned char seed) {
         for (std::size_t i = 0; i < length; ++i) {
@@ -83,11 +82,11 @@ struct Ring {
     ryf_regions* regions = nullptr;
 };
 
-inline ryf_config config_for(const Fabric& fabric, const Ring& ring, std::uint32_t slices = 0) {
+inline ryf_config config_for(const Fabric& fabric, const ryf_regions* regions, std::uint32_t slices = 0) {
     ryf_config config{};
     config.provider = fabric.provider;
     config.interface = fabric.interface.empty() ? nullptr : fabric.interface.c_str();
-    config.regions = ring.regions;
+    config.regions = regions;
     config.slices = slices;
     if (fabric.provider == RYF_PROVIDER_EFA) {
         config.rails = fabric.rails;
@@ -105,21 +104,23 @@ struct Instance {
     ryf_instance* handle = nullptr;
 };
 
-class Target {
+/// With the memory of another kind of ring.
+template <class RingType>
+class BasicTarget {
   public:
-    Target(Instance& instance, const Fabric& fabric, std::size_t grains, std::size_t length,
-           std::uint32_t slices = 0)
+    BasicTarget(Instance& instance, const Fabric& fabric, std::size_t grains, std::size_t length,
+                std::uint32_t slices = 0)
         : ring(grains, length) {
         EXPECT_RYF(ryf_target_create(instance.handle, &handle));
-        const ryf_config config = config_for(fabric, ring, slices);
+        const ryf_config config = config_for(fabric, ring.regions, slices);
         EXPECT_RYF(ryf_target_setup(handle, &config, &info));
     }
-    ~Target() {
+    ~BasicTarget() {
         EXPECT_RYF(ryf_target_destroy(handle));
         ryf_target_info_free(info);
     }
-    Target(const Target&) = delete;
-    Target& operator=(const Target&) = delete;
+    BasicTarget(const BasicTarget&) = delete;
+    BasicTarget& operator=(const BasicTarget&) = delete;
 
     /// The next one; fails the test where none comes.
     ryf_grain next(std::uint32_t timeout_ms = 20'000) {
@@ -143,28 +144,31 @@ class Target {
         return text;
     }
 
-    Ring ring;
+    RingType ring;
     ryf_target* handle = nullptr;
     ryf_target_info* info = nullptr;
 };
+using Target = BasicTarget<Ring>;
 
-class Initiator {
+template <class RingType>
+class BasicInitiator {
   public:
-    Initiator(Instance& instance, const Fabric& fabric, std::size_t grains, std::size_t length)
+    BasicInitiator(Instance& instance, const Fabric& fabric, std::size_t grains, std::size_t length)
         : ring(grains, length) {
         EXPECT_RYF(ryf_initiator_create(instance.handle, &handle));
-        const ryf_config config = config_for(fabric, ring);
+        const ryf_config config = config_for(fabric, ring.regions);
         EXPECT_RYF(ryf_initiator_setup(handle, &config));
     }
-    ~Initiator() { EXPECT_RYF(ryf_initiator_destroy(handle)); }
-    Initiator(const Initiator&) = delete;
-    Initiator& operator=(const Initiator&) = delete;
+    ~BasicInitiator() { EXPECT_RYF(ryf_initiator_destroy(handle)); }
+    BasicInitiator(const BasicInitiator&) = delete;
+    BasicInitiator& operator=(const BasicInitiator&) = delete;
 
     /// Until nothing is left.
     [[nodiscard]] ryf_status settle(std::uint32_t timeout_ms = 20'000) {
         return ryf_initiator_make_progress_blocking(handle, timeout_ms);
     }
-    void add(const Target& target) {
+    template <class SomeTarget>
+    void add(const SomeTarget& target) {
         EXPECT_RYF(ryf_initiator_add_target(handle, target.info));
         EXPECT_RYF(settle());
     }
@@ -174,8 +178,9 @@ class Initiator {
         EXPECT_RYF(settle());
     }
 
-    Ring ring;
+    RingType ring;
     ryf_initiator* handle = nullptr;
 };
+using Initiator = BasicInitiator<Ring>;
 
 }  // namespace railyard::flow::test

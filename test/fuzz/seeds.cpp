@@ -4,6 +4,8 @@
 #include "engine/metadata.h"
 #include "engine/notification.h"
 #include "engine/request.h"
+#include "flow/letters.h"
+#include "flow/target_info.h"
 #include "host/peer_blob.h"
 #include "targets.h"
 
@@ -125,6 +127,44 @@ Inputs courses() {
             {"tight", '\1' + scattered + honest + crafted + scattered}};
 }
 
+Inputs target_infos() {
+    flow::TargetInfo rails{connection(2), {memory(), memory()}, 4},
+        staged{connection(1), {staged_memory()}, 1};
+    rails.connection.tag = std::string(32, 't');
+    for (flow::TargetInfo* info : {&rails, &staged}) {
+        for (MemoryInfo& region : info->regions)
+            region.provider = info->connection.provider;
+    }
+    return {{"two-rails", flow::to_json(rails)}, {"staged", flow::to_json(staged)}};
+}
+
+/// Shapes of grains, then steps with their operands, see flow.cpp; what is above the lowest four bits of a
+/// step's first byte is the source.
+Inputs boards() {
+    using namespace std::string_literals;
+    using flow::FlowLetter, flow::LetterKind;
+    const std::string three_of_ten = "\3\0\2\12\0\0\0"s, largest = "\0\1\1\0\20\0\0"s;
+    const std::string open = "\60\2\0"s, other = "\100\377\377"s, pop = "\6"s, pop_all = "\7"s;
+    const std::string round = "\62\1\1\0\6\0"s, backwards = "\62\1\1\0\6\1"s, torn = "\62\2\2\1\5\0"s;
+    const std::string late = "\62\1\375\0\6\0"s, range = "\103\1\0\1\0\0\377\377"s, raw = "\1\0\0\200\60"s;
+    const auto letter = [](char step, const FlowLetter& told) {
+        const std::string text = encode(told);
+        return step + std::string(1, static_cast<char>(text.size())) + text;
+    };
+    const std::string told = letter('\65', {LetterKind::open, 1, 3, "connection"}) +
+                             letter('\65', {LetterKind::grain, 1, 0, "", 0, "", 2, 1, 0, 4}) +
+                             letter('\65', {LetterKind::taken, 1, 0, "", 3});
+    const std::string crafted =
+        "\124\0\1\377\377\377\377\377\377\377\177\0"s + "\124\3\1\2\0\1\0\0\0\0\0\0\0\377\377\377\377"s;
+    const std::string endless = letter('\65', {LetterKind::open, 1, UINT64_MAX, "connection"}) +
+                                letter('\65', {LetterKind::grain, 1, 0, "", 0, "", 2, 1, 0, 2});
+    return {{"rounds", three_of_ten + open + round + round + torn + torn + pop + backwards + late + pop_all},
+            {"sources", three_of_ten + open + other + range + round + range + pop + other + range + pop_all},
+            {"letters", three_of_ten + told + pop + crafted + raw + told + pop_all},
+            {"endless-units", three_of_ten + endless + pop_all},
+            {"largest", largest + "\100\1\0"s + range + pop + raw + range}};
+}
+
 }  // namespace
 
 Inputs seeds(const std::string& target) {
@@ -138,6 +178,8 @@ Inputs seeds(const std::string& target) {
     if (target == "frame")
         return {{"two", frame("hello") + frame("")}, {"short", frame("hello").substr(0, 14)}};
     if (target == "control") return courses();
+    if (target == "flow_info") return target_infos();
+    if (target == "flow_board") return boards();
     Inputs inputs;
     if (target == "memory") {
         inputs = enveloped("two-rails", encode(memory()));

@@ -12,6 +12,7 @@ const std::map<std::string, Target>& targets() {
         {"request", fuzz_request},           {"answer", fuzz_answer},
         {"peer_blob", fuzz_peer_blob},       {"frame", fuzz_frame},
         {"fragments", fuzz_fragments},       {"control", fuzz_control},
+        {"flow_info", fuzz_flow_info},       {"flow_board", fuzz_flow_board},
     };
     return all;
 }

@@ -31,6 +31,8 @@ bool fuzz_peer_blob(std::string_view input);
 bool fuzz_frame(std::string_view input);
 bool fuzz_fragments(std::string_view input);
 bool fuzz_control(std::string_view input);
+bool fuzz_flow_info(std::string_view input);
+bool fuzz_flow_board(std::string_view input);
 
 /// Inputs made by the real encoders, by file name.
 [[nodiscard]] std::map<std::string, std::string> seeds(const std::string& target);

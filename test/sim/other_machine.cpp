@@ -8,8 +8,9 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <stdexcept>
+
+#include "../shared_memory.h"
 
 namespace railyard::test {
 namespace {
@@ -108,12 +109,7 @@ OtherMachine::~OtherMachine() {
     kill(pid_, SIGKILL);
     waitpid(pid_, &status, 0);
     close(from_);
-    // What shm leaves behind when it is killed.
-    std::error_code error;
-    for (const auto& file : std::filesystem::directory_iterator("/dev/shm", error)) {
-        if (file.path().filename().string().rfind(std::to_string(pid_) + ":", 0) == 0)
-            std::filesystem::remove(file.path(), error);
-    }
+    remove_shared_memory_of(pid_);
 }
 
 void OtherMachine::send_signal(int signal) const {

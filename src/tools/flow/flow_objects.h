@@ -97,7 +97,7 @@ inline void check_setup(ryf_status status, const Options& options, const Instanc
     const std::string words = words_for(status);
     switch (status) {
         case RYF_ERR_INVALID_ARG:
-            throw UsageError("--provider, --interface, --rails, --ring or --grain-size: " + words +
+            throw UsageError("--provider, --interface, --rails, --ring, --grain-size or --slices: " + words +
                              "; devices here: " + interfaces_here(instance, options.provider));
         case RYF_ERR_NO_FABRIC:
             throw Failure("no device for --provider and --interface: " + words +

@@ -1,6 +1,7 @@
 // The target's loop: wait, check, count; the summary at its end.
 #include "tools/flow/receiver.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,7 @@ namespace railyard::tools::flow {
 namespace {
 
 constexpr std::uint32_t longest_wait_ms = 200;
+constexpr double longest_linger_s = 2;
 
 enum class Ending { signal, all_grains, whole_file, sources_gone };
 
@@ -50,9 +52,11 @@ class Receiver {
     void keep(const GrainHeader& header, const std::byte* grain);
     SequenceTrack& track_of(std::uint32_t source, std::uint64_t stream);
     void ask_sources();
+    [[nodiscard]] bool connected() const;
     bool sources_gone();
     void tell_progress(double seconds);
     int report(Ending ending);
+    void linger();
     bool all_well(Ending ending, std::uint64_t lost) const;
     void print(std::uint64_t lost) const;
     [[nodiscard]] std::uint64_t lost(bool at_end) const;
@@ -173,15 +177,17 @@ void Receiver::ask_sources() {
     throw Failure("cannot list the sources: there are more each time");
 }
 
+bool Receiver::connected() const {
+    return std::any_of(sources_.begin(), sources_.end(), [](const auto& source) { return source.connected; });
+}
+
 /// True when there was a source, none is left, and nothing has come for the time allowed.
 bool Receiver::sources_gone() {
     ask_sources();
-    bool connected = sources_.empty();
-    for (const ryf_source& source : sources_)
-        connected = connected || source.connected;
     const std::uint64_t now = now_ns();
-    if (connected) quiet_since_ = now;
-    return !connected && now - quiet_since_ >= span_ns(options_.idle_timeout);
+    const bool gone = !sources_.empty() && !connected();
+    if (!gone) quiet_since_ = now;
+    return gone && now - quiet_since_ >= span_ns(options_.idle_timeout);
 }
 
 std::uint64_t Receiver::lost(bool at_end) const {
@@ -283,9 +289,24 @@ int Receiver::report(Ending ending) {
     return all_well(ending, missing) ? 0 : 1;
 }
 
+/// What has come here may not be known to have arrived at its initiator yet, which would take a target that
+/// closes now for lost: it may leave first.
+void Receiver::linger() {
+    const std::uint64_t deadline = now_ns() + span_ns(longest_linger_s);
+    for (ask_sources(); !stopping() && now_ns() < deadline && connected(); ask_sources()) {
+        ryf_grain grain{};
+        const ryf_status status = ryf_target_wait_for_new_grain(target_.get(), &grain, 10);
+        if (status != RYF_ERR_TIMEOUT && status != RYF_ERR_INTERRUPTED) check(status, "wait for a grain");
+    }
+}
+
 int Receiver::run() {
     announce();
-    return report(receive());
+    const Ending ending = receive();
+    const int status = report(ending);
+    std::fflush(stdout);
+    if (ending == Ending::all_grains || ending == Ending::whole_file) linger();
+    return status;
 }
 
 }  // namespace

@@ -240,17 +240,19 @@ bool Sender::wait_until(std::uint64_t due) {
     return targets_left() && !stopping();
 }
 
+/// What is late makes up for it at twice the rate, not all at once: targets need their time for each grain.
 void Sender::send_stream() {
     Ticker ticker(began_ns_);
     const double period_ns = options_.rate > 0 ? 1e9 / options_.rate : 0;
+    std::uint64_t last_ns = began_ns_;
     while (!all_sent() && wait_for_room()) {
         fill();
-        if (period_ns > 0) {
-            const std::uint64_t due =
-                began_ns_ + static_cast<std::uint64_t>(static_cast<double>(sent_) * period_ns);
-            if (!wait_until(due)) return;
-            late_ += now_ns() - due > static_cast<std::uint64_t>(period_ns);
-        }
+        const std::uint64_t due =
+            began_ns_ + static_cast<std::uint64_t>(static_cast<double>(sent_) * period_ns);
+        const std::uint64_t earliest = last_ns + static_cast<std::uint64_t>(period_ns / 2);
+        if (!wait_until(std::max(due, earliest))) return;
+        last_ns = now_ns();
+        late_ += period_ns > 0 && last_ns - due > static_cast<std::uint64_t>(period_ns);
         if (!send()) return;
         if (const auto seconds = ticker.tick(now_ns())) tell_progress(*seconds);
     }

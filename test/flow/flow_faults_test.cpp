@@ -1,0 +1,251 @@
+// What becomes of flows when a side dies, hangs or never answers: each is a process of its own, this program
+// again.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "../shared_memory.h"
+#include "flow_program.h"
+
+namespace railyard::flow::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t ring_size = 4;
+constexpr std::size_t grain_length = 1'000'000;
+
+/// `serve`: a target that takes grains. `send`: an initiator to the target whose info comes on its input.
+class OtherSide {
+  public:
+    explicit OtherSide(const char* role) {
+        int to[2], from[2];
+        if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
+        process_ = fork();
+        if (process_ < 0) throw std::runtime_error("fork");
+        if (process_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            dup2(to[0], STDIN_FILENO);
+            dup2(from[1], STDOUT_FILENO);
+            execl("/proc/self/exe", "flow_faults", role, nullptr);
+            _exit(127);
+        }
+        close(to[0]);
+        close(from[1]);
+        to_ = fdopen(to[1], "w");
+        from_ = fdopen(from[0], "r");
+    }
+    ~OtherSide() {
+        kill(process_, SIGKILL);
+        waitpid(process_, nullptr, 0);
+        std::fclose(to_);
+        std::fclose(from_);
+        railyard::test::remove_shared_memory_of(process_);
+    }
+    OtherSide(const OtherSide&) = delete;
+    OtherSide& operator=(const OtherSide&) = delete;
+
+    void say(const std::string& line) {
+        std::fprintf(to_, "%s\n", line.c_str());
+        std::fflush(to_);
+    }
+    [[nodiscard]] std::string hear() {
+        char* line = nullptr;
+        std::size_t room = 0;
+        const ssize_t length = getline(&line, &room, from_);
+        std::string text(line, length > 0 ? static_cast<std::size_t>(length - 1) : 0);
+        free(line);
+        return text;
+    }
+    void send_signal(int signal) {
+        kill(process_, signal);
+        if (signal == SIGSTOP) waitpid(process_, nullptr, WUNTRACED);
+    }
+
+  private:
+    pid_t process_ = -1;
+    FILE* to_ = nullptr;
+    FILE* from_ = nullptr;
+};
+
+/// A target in a process of its own.
+struct FarTarget : OtherSide {
+    FarTarget() : OtherSide("serve") {
+        const std::string text = hear();
+        EXPECT_RYF(ryf_target_info_from_string(text.c_str(), &info)) << text;
+    }
+    ~FarTarget() { ryf_target_info_free(info); }
+    /// Grains that it has seen whole; each is a line that it says.
+    void expect_grains(std::uint32_t count) {
+        for (std::uint32_t i = 0; i < count; ++i)
+            EXPECT_EQ(hear(), "grain");
+    }
+    ryf_target_info* info = nullptr;
+};
+
+class FlowFaults : public testing::TestWithParam<Fabric> {
+  protected:
+    /// What make_progress says first besides not_ready.
+    ryf_status progress_until(Initiator& initiator, milliseconds limit) {
+        const auto end = Clock::now() + limit;
+        ryf_status status = RYF_ERR_NOT_READY;
+        while (Clock::now() < end) {
+            status = ryf_initiator_make_progress(initiator.handle);
+            if (status != RYF_ERR_NOT_READY) break;
+        }
+        return status;
+    }
+    Instance instance_;
+};
+
+TEST_P(FlowFaults, ATargetThatDiesIsReportedOnceAndTheOthersGoOn) {
+    FarTarget first, second;
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    {
+        FarTarget victim;
+        for (const FarTarget* target : {&first, &victim, &second})
+            ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target->info));
+        ASSERT_RYF(initiator.settle());
+        initiator.send(0, 1);
+        first.expect_grains(1);
+        second.expect_grains(1);
+        victim.send_signal(SIGKILL);
+        int reports = 0;
+        const auto killed = Clock::now();
+        for (std::uint32_t sent = 1; sent < 20; ++sent) {
+            initiator.ring.fill(sent % ring_size, static_cast<unsigned char>(sent));
+            ryf_status status = ryf_initiator_transfer_grain(initiator.handle, sent % ring_size);
+            ASSERT_EQ(status, RYF_OK) << ryf_last_error();
+            while ((status = initiator.settle()) != RYF_OK) {
+                ASSERT_EQ(status, RYF_ERR_DISCONNECTED) << ryf_last_error();
+                EXPECT_NE(std::string(ryf_last_error()).find("is gone"), std::string::npos)
+                    << ryf_last_error();
+                ++reports;
+            }
+            first.expect_grains(1);
+            second.expect_grains(1);
+        }
+        const auto end = killed + std::chrono::seconds(10);
+        while (reports == 0 && Clock::now() < end)
+            reports += progress_until(initiator, milliseconds(100)) == RYF_ERR_DISCONNECTED;
+        EXPECT_EQ(reports, 1);
+        EXPECT_EQ(ryf_initiator_remove_target(initiator.handle, victim.info), RYF_ERR_NOT_FOUND);
+    }
+    initiator.send(1, 99);
+    first.expect_grains(1);
+    second.expect_grains(1);
+}
+
+TEST_P(FlowFaults, AnIdleTargetThatDiesIsFoundOut) {
+    FarTarget target;
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    ASSERT_RYF(initiator.settle());
+    initiator.send(0, 1);
+    target.expect_grains(1);
+    target.send_signal(SIGKILL);
+    const auto end = Clock::now() + std::chrono::seconds(10);
+    ryf_status status = RYF_OK;
+    while (status == RYF_OK && Clock::now() < end)
+        status = ryf_initiator_make_progress(initiator.handle);
+    EXPECT_EQ(status, RYF_ERR_DISCONNECTED);
+    EXPECT_EQ(ryf_initiator_transfer_grain(initiator.handle, 0), RYF_ERR_NOT_FOUND);
+}
+
+TEST_P(FlowFaults, ATargetThatNeverAnswersIsGivenUpInTime) {
+    FarTarget target;
+    target.send_signal(SIGSTOP);
+    setenv("RAILYARD_CONNECT_TIMEOUT_MS", "400", 1);
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    unsetenv("RAILYARD_CONNECT_TIMEOUT_MS");
+    const auto begun = Clock::now();
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, 0));
+    EXPECT_EQ(initiator.settle(), RYF_ERR_DISCONNECTED);
+    EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
+    EXPECT_NE(std::string(ryf_last_error()).find("answer"), std::string::npos) << ryf_last_error();
+    EXPECT_RYF(initiator.settle());
+}
+
+TEST_P(FlowFaults, ASourceThatDiesIsNotConnectedAnyMore) {
+    Target target(instance_, GetParam(), ring_size, grain_length);
+    OtherSide source("send");
+    source.say(target.text());
+    for (int i = 0; i < 5; ++i)
+        target.next();
+    ASSERT_EQ(target.sources().size(), 1u);
+    EXPECT_TRUE(target.sources()[0].connected);
+    source.send_signal(SIGKILL);
+    const auto end = Clock::now() + std::chrono::seconds(20);
+    ryf_grain grain;
+    while (target.sources()[0].connected && Clock::now() < end)
+        ryf_target_try_new_grain(target.handle, &grain);
+    EXPECT_FALSE(target.sources()[0].connected);
+    Initiator next(instance_, GetParam(), ring_size, grain_length);
+    next.add(target);
+    while (ryf_target_try_new_grain(target.handle, &grain) == RYF_OK) {
+    }
+    next.send(3, 7);
+    EXPECT_EQ(target.next().source, 1u);
+    EXPECT_TRUE(target.ring.holds(3, 7));
+}
+
+TEST_P(FlowFaults, EndingBesideTheDeadTakesBoundedTime) {
+    Clock::time_point begun;
+    {
+        FarTarget target;
+        Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+        ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+        ASSERT_RYF(initiator.settle());
+        target.send_signal(SIGSTOP);
+        for (std::uint32_t i = 0; i < ring_size; ++i)
+            ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+        begun = Clock::now();
+    }
+    EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, FlowFaults, testing::ValuesIn(fabrics()), name_of);
+
+int serve() {
+    Instance instance;
+    Target target(instance, fabrics().front(), ring_size, grain_length);
+    std::cout << target.text() << std::endl;
+    ryf_grain grain{};
+    while (ryf_target_wait_for_new_grain(target.handle, &grain, 60'000) == RYF_OK)
+        std::cout << (target.ring.holds(grain.index, target.ring.grain(grain.index)[0]) ? "grain" : "torn")
+                  << std::endl;
+    return 0;
+}
+
+int send() {
+    Instance instance;
+    std::string text;
+    std::getline(std::cin, text);
+    ryf_target_info* info = nullptr;
+    if (ryf_target_info_from_string(text.c_str(), &info) != RYF_OK) return 1;
+    Initiator initiator(instance, fabrics().front(), ring_size, grain_length);
+    EXPECT_RYF(ryf_initiator_add_target(initiator.handle, info));
+    for (std::uint32_t i = 0;; ++i) {
+        initiator.ring.fill(i % ring_size, static_cast<unsigned char>(i));
+        if (ryf_initiator_transfer_grain(initiator.handle, i % ring_size) != RYF_OK) return 1;
+        if (initiator.settle() != RYF_OK) return 1;
+    }
+}
+
+}  // namespace
+}  // namespace railyard::flow::test
+
+int main(int count, char** words) {
+    const std::string role = count == 2 ? words[1] : "";
+    if (role == "serve") return railyard::flow::test::serve();
+    if (role == "send") return railyard::flow::test::send();
+    testing::InitGoogleTest(&count, words);
+    return RUN_ALL_TESTS();
+}
