@@ -74,25 +74,27 @@ std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
             break;
         }
         failures_in_row_ = 0;
-        for (ssize_t i = 0; i < count; ++i)
-            complete(entries[i]);
+        for (ssize_t i = 0; i < count; ++i) {
+            if (entries[i].flags & FI_REMOTE_WRITE) [[unlikely]] {
+                complete_remote(entries[i]);
+            } else if (entries[i].op_context) {
+                static_cast<OpContext*>(entries[i].op_context)
+                    ->complete_with({Status::ok, entries[i].len, 0, 0});
+            }
+        }
         total += static_cast<std::size_t>(count);
         if (static_cast<std::size_t>(count) < std::size(entries)) break;
     }
     return total;
 }
 
-void CompletionQueue::complete(const fi_cq_data_entry& entry) noexcept {
-    auto* const operation = static_cast<OpContext*>(entry.op_context);
-    if (entry.flags & FI_REMOTE_WRITE) [[unlikely]] {
-        if ((entry.flags & FI_REMOTE_CQ_DATA) && immediates_)
-            immediates_->on_immediate(static_cast<std::uint32_t>(entry.data));
-        // Elsewhere a context here is none of ours: shm of 1.17 gives the writer's, of another process.
-        if (immediates_take_receives_ && operation)
-            operation->complete_with({.status = Status::ok, .immediate = true});
-        return;
-    }
-    if (operation) operation->complete_with({Status::ok, entry.len, 0, 0});
+/// The end of a peer's write to us.
+void CompletionQueue::complete_remote(const fi_cq_data_entry& entry) noexcept {
+    if ((entry.flags & FI_REMOTE_CQ_DATA) && immediates_)
+        immediates_->on_immediate(static_cast<std::uint32_t>(entry.data));
+    // Elsewhere a context here is none of ours: shm of 1.17 gives the writer's, of another process.
+    if (immediates_take_receives_ && entry.op_context)
+        static_cast<OpContext*>(entry.op_context)->complete_with({.status = Status::ok, .immediate = true});
 }
 
 /// False: there was no error to read, though the queue had announced one.

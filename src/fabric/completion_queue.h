@@ -42,7 +42,7 @@ class CompletionQueue {
     [[nodiscard]] fid_cq* get() const noexcept { return queue_.get(); }
 
   private:
-    void complete(const fi_cq_data_entry& entry) noexcept;
+    [[gnu::cold]] void complete_remote(const fi_cq_data_entry& entry) noexcept;
     bool complete_error() noexcept;
     void count_failure(const char* call, ssize_t answer) noexcept;
 

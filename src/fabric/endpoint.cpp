@@ -61,39 +61,6 @@ Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& 
     name_.resize(length);
 }
 
-PostResult Endpoint::finish(OpContext& op, ssize_t rc) noexcept {
-    if (rc == 0) {
-        op.posted = 1;
-        return PostResult::ok;
-    }
-    if (rc == -FI_EAGAIN) return PostResult::again;
-    last_error_ = static_cast<int>(-rc);
-    return PostResult::failed;
-}
-
-PostResult Endpoint::post_rma(OpContext& op, const RmaPiece& piece, Direction direction) noexcept {
-    iovec local{reinterpret_cast<void*>(piece.local), piece.length};
-    void* descriptor = piece.descriptor;
-    fi_rma_iov remote{piece.remote, piece.length, piece.key};
-    fi_msg_rma message{};
-    message.msg_iov = &local;
-    message.desc = &descriptor;
-    message.iov_count = 1;
-    message.addr = piece.destination;
-    message.rma_iov = &remote;
-    message.rma_iov_count = 1;
-    message.context = &op;
-    const std::uint64_t more = piece.more ? FI_MORE : 0;
-    if (direction == Direction::read)
-        return finish(op, fi_readmsg(endpoint_.get(), &message, FI_COMPLETION | more));
-    std::uint64_t flags = write_flags_ | more;
-    if (piece.immediate) [[unlikely]] {
-        message.data = *piece.immediate;
-        flags |= FI_REMOTE_CQ_DATA;
-    }
-    return finish(op, fi_writemsg(endpoint_.get(), &message, flags));
-}
-
 PostResult Endpoint::post_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
                                fi_addr_t destination) noexcept {
     return finish(op, fi_send(endpoint_.get(), buffer, length, descriptor, destination, &op));

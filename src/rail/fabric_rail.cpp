@@ -281,9 +281,11 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, std::uint32_t 
     piece.remote = chunk.remote - key.address_base;
     piece.key = key.key;
     piece.destination = route.destination;
-    piece.more = more;
-    if (work.immediate) [[unlikely]]
+    if (more) piece.flags = fabric::RmaPiece::more_follows;
+    if (work.immediate) [[unlikely]] {
+        piece.flags |= fabric::RmaPiece::has_immediate;
         piece.immediate = *work.immediate + index;
+    }
     using Direction = fabric::Endpoint::Direction;
     const auto result = sending_->post_rma(
         operation, piece, work.kind == Work::Kind::read ? Direction::read : Direction::write);
