@@ -70,9 +70,8 @@ Side::~Side() {
 }
 
 void Side::ring() noexcept {
-    // Pairs with the fence in Sleep: either we see the sleeper, or it sees what we ring for.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_relaxed) == 0) return;
+    // A read-modify-write, as that of who goes to sleep: the later of the two sees what the other did before.
+    if (sleepers_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(bell_, &one, sizeof(one));
 }
@@ -81,12 +80,11 @@ Side::Sleep::Sleep(Side& side) noexcept : side_(side) {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &usual_);
-    side_.sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    side_.sleepers_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 Side::Sleep::~Sleep() {
-    side_.sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    side_.sleepers_.fetch_sub(1, std::memory_order_acq_rel);
     pthread_sigmask(SIG_SETMASK, &usual_, nullptr);
 }
 
