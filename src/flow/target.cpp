@@ -118,7 +118,8 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
     const auto id = source_for(sender);
     if (!id) {
         reply.reason = "it has " + std::to_string(most_sources) + " sources already";
-        return answer(sender, std::move(reply));
+        answer(sender, std::move(reply));
+        return forget(sender);
     }
     Source& source = sources_[*id];
     if (source.connected && source.opening > letter.opening) return;  // late
@@ -126,7 +127,8 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
         board_.open(*id, GrainGeometry(side_.grains(), side_.grain_length(), info_.slices, letter.unit));
     } catch (const Error& error) {
         reply.reason = error.what();
-        return answer(sender, std::move(reply));
+        answer(sender, std::move(reply));
+        return forget(sender);
     }
     side_.engine().release(source.watch);
     source = {sender, letter.opening, true, 0, nullptr};
@@ -162,6 +164,16 @@ void Target::leave(Source& source) {
     source.connected = false;
     source.left = ++leaves_;
     side_.engine().release(std::exchange(source.watch, nullptr));
+    forget(source.name);
+}
+
+/// Else every initiator that ever came would be kept.
+void Target::forget(const std::string& initiator) noexcept {
+    try {
+        side_.engine().disconnect(initiator);
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, side_.name().c_str(), "%s is not forgotten: %s", initiator.c_str(), error.what());
+    }
 }
 
 void Target::answer(const std::string& to, FlowLetter letter) {

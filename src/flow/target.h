@@ -60,6 +60,7 @@ class Target final : private EngineChore {
     void answer(const std::string& to, FlowLetter letter);
     void note_the_gone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void leave(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void forget(const std::string& initiator) noexcept;
 
     GrainBoard board_;
     Side side_;

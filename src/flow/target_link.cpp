@@ -60,18 +60,17 @@ TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening
 TargetLink::~TargetLink() {
     if (left_to_parent_) return;
     Engine& engine = side_.engine();
+    try {
+        if (lost_.empty())
+            engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::close, .opening = opening_}));
+        // Stops everything that is under way at once, so that not each of them has to be waited for.
+        engine.disconnect(id_);
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, side_.name().c_str(), "no leave of %s: %s", id_.c_str(), error.what());
+    }
     for (const Grain& grain : grains_) {
         for (const auto& handle : grain.handles)
             engine.release(handle->transfer);
-    }
-    try {
-        if (lost_.empty()) {
-            engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::close, .opening = opening_}));
-        } else {
-            engine.disconnect(id_);
-        }
-    } catch (const std::exception& error) {
-        RAILYARD_LOG(debug, side_.name().c_str(), "no leave of %s: %s", id_.c_str(), error.what());
     }
 }
 
