@@ -75,7 +75,7 @@ std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
         }
         failures_in_row_ = 0;
         for (ssize_t i = 0; i < count; ++i) {
-            if (entries[i].flags & FI_REMOTE_WRITE) [[unlikely]] {
+            if (entries[i].flags & (FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA)) [[unlikely]] {
                 complete_remote(entries[i]);
             } else if (entries[i].op_context) {
                 static_cast<OpContext*>(entries[i].op_context)
@@ -88,13 +88,19 @@ std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
     return total;
 }
 
-/// The end of a peer's write to us.
+/// The end of a peer's write to us, or of a message with data beside it, which ours never send.
 void CompletionQueue::complete_remote(const fi_cq_data_entry& entry) noexcept {
+    auto* const operation = static_cast<OpContext*>(entry.op_context);
+    // shm of 2.1 says FI_REMOTE_CQ_DATA of a write, and nothing else.
+    if (!(entry.flags & FI_REMOTE_WRITE) && (entry.flags & (FI_RECV | FI_MSG | FI_TAGGED))) {
+        if (operation) operation->complete_with({Status::ok, entry.len, 0, 0});
+        return;
+    }
     if ((entry.flags & FI_REMOTE_CQ_DATA) && immediates_)
         immediates_->on_immediate(static_cast<std::uint32_t>(entry.data));
     // Elsewhere a context here is none of ours: shm of 1.17 gives the writer's, of another process.
-    if (immediates_take_receives_ && entry.op_context)
-        static_cast<OpContext*>(entry.op_context)->complete_with({.status = Status::ok, .immediate = true});
+    if (immediates_take_receives_ && operation)
+        operation->complete_with({.status = Status::ok, .immediate = true});
 }
 
 /// False: there was no error to read, though the queue had announced one.
