@@ -27,6 +27,13 @@
 extern "C" {
 #endif
 
+/* In C++, too, any value may stand in an enumeration, and be refused. */
+#ifdef __cplusplus
+#define RYF_ENUM : unsigned int
+#else
+#define RYF_ENUM
+#endif
+
 #if defined(__GNUC__)
 #define RYF_API __attribute__((visibility("default")))
 #else
@@ -34,7 +41,7 @@ extern "C" {
 #endif
 
 /** What a call came to. Numbers never change; later versions may add some. */
-typedef enum ryf_status {
+typedef enum ryf_status RYF_ENUM {
     RYF_OK = 0,
     RYF_ERR_NOT_READY = 1,     /**< nothing yet, or something is left: call again */
     RYF_ERR_TIMEOUT = 2,       /**< the time given has passed */
@@ -50,7 +57,7 @@ typedef enum ryf_status {
 } ryf_status;
 
 /** Kinds of fabric. */
-typedef enum ryf_provider {
+typedef enum ryf_provider RYF_ENUM {
     RYF_PROVIDER_ANY = 0, /**< the best that is there: efa, cxi, verbs, tcp, shm, in this order */
     RYF_PROVIDER_TCP = 1,
     RYF_PROVIDER_VERBS = 2,
@@ -59,13 +66,13 @@ typedef enum ryf_provider {
 } ryf_provider;
 
 /** How endpoints meet. */
-typedef enum ryf_endpoint {
+typedef enum ryf_endpoint RYF_ENUM {
     RYF_ENDPOINT_DEFAULT = 0, /**< what the provider does best */
     RYF_ENDPOINT_RDM = 1,     /**< reliable datagrams: one endpoint for all peers (FI_EP_RDM) */
     RYF_ENDPOINT_MSG = 2      /**< a connection a peer (FI_EP_MSG) */
 } ryf_endpoint;
 
-typedef enum ryf_memory {
+typedef enum ryf_memory RYF_ENUM {
     RYF_MEMORY_HOST = 0,
     RYF_MEMORY_CUDA = 1 /**< whole inside one allocation of cudaMalloc or cuMemAlloc */
 } ryf_memory;

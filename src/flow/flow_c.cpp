@@ -97,7 +97,8 @@ ryf_status told(const char* call, Outcome outcome, const std::string& what) {
 
 ryf_status ryf_instance_create(ryf_instance** instance) {
     return guarded(__func__, [&] {
-        require(instance, "instance") = new ryf_instance;
+        ryf_instance*& out = require(instance, "instance");
+        out = new ryf_instance;
         return RYF_OK;
     });
 }
@@ -138,7 +139,8 @@ ryf_status ryf_regions_destroy(ryf_regions* list) {
 ryf_status ryf_target_create(ryf_instance* instance, ryf_target** target) {
     return guarded(__func__, [&] {
         require(instance, "instance");
-        require(target, "target") = new ryf_target;
+        ryf_target*& out = require(target, "target");
+        out = new ryf_target;
         return RYF_OK;
     });
 }
@@ -207,7 +209,8 @@ ryf_status ryf_target_destroy(ryf_target* target) {
 ryf_status ryf_initiator_create(ryf_instance* instance, ryf_initiator** initiator) {
     return guarded(__func__, [&] {
         require(instance, "instance");
-        require(initiator, "initiator") = new ryf_initiator;
+        ryf_initiator*& out = require(initiator, "initiator");
+        out = new ryf_initiator;
         return RYF_OK;
     });
 }
