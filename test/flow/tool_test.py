@@ -40,16 +40,16 @@ class Flow(unittest.TestCase):
         return json.loads(sent[1]), json.loads(received[1])
 
     def test_grains_arrive_whole(self):
-        size = ["--grain-size", "1M", "--ring", "8"]
+        size = ["--grain-size", "512K", "--ring", "64"]  # a target that is slow loses nothing
         sent, received = self.pair(size + ["--grains", "60"], size + ["--grains", "60", "--rate", "120"])
         self.assertEqual(sent["grains"], 60)
         self.assertEqual((received["grains"], received["lost"], received["torn"]), (60, 0, 0))
         self.assertGreater(received["p50_us"], 0)
         self.assertGreaterEqual(received["p99_us"], received["p50_us"])
-        self.assertGreaterEqual(received["bytes"], 60 << 20)
+        self.assertGreaterEqual(received["bytes"], 60 << 19)
 
     def test_slices_arrive_whole(self):
-        size = ["--grain-size", "300K", "--ring", "8", "--slices", "5"]
+        size = ["--grain-size", "300K", "--ring", "64", "--slices", "5"]
         _, received = self.pair(size + ["--grains", "40"],
                                 size + ["--send-slices", "--grains", "40", "--rate", "100"])
         self.assertEqual((received["grains"], received["lost"], received["torn"]), (40, 0, 0))
