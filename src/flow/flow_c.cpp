@@ -44,8 +44,6 @@ ryf_status to_status(Outcome outcome) {
             return RYF_ERR_NOT_READY;
         case Outcome::timeout:
             return RYF_ERR_TIMEOUT;
-        case Outcome::invalid_state:
-            return RYF_ERR_INVALID_STATE;
         case Outcome::interrupted:
             return RYF_ERR_INTERRUPTED;
         case Outcome::disconnected:

@@ -1,7 +1,6 @@
 #include "flow/geometry.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "common/status.h"
@@ -52,7 +51,7 @@ GrainGeometry GrainGeometry::choose(std::uint32_t grains, std::uint64_t length, 
                                     std::uint64_t wanted) {
     // What is wrong with the numbers whatever the units are.
     GrainGeometry largest(grains, length, slices, std::max<std::uint64_t>(length, 1));
-    const unsigned index_bits = grains < 2 ? 0 : static_cast<unsigned>(std::bit_width(grains - 1));
+    const unsigned index_bits = NameBits::bits_for(grains);
     const std::uint64_t room =
         std::min<std::uint64_t>(std::uint64_t{1} << (most_name_bits - index_bits), most_units);
     const std::uint64_t a_slice = room / slices;  // not 0: `largest` fits

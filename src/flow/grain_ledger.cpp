@@ -7,7 +7,7 @@ namespace railyard::flow {
 GrainLedger::GrainLedger(const GrainGeometry& geometry)
     : geometry_(geometry),
       units_(geometry.units()),
-      words_((geometry.end_unit(geometry.slices() - 1) + 63) / 64),
+      words_((units_ + 63) / 64),
       grains_(geometry.grains()),
       arrived_(std::size_t{words_} * geometry.grains()) {}
 

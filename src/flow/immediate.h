@@ -49,10 +49,12 @@ class NameBits {
         return packed >> (32 - source_bits);
     }
 
-  private:
+    /// What numbers below `count` take.
     static constexpr unsigned bits_for(std::uint32_t count) noexcept {
         return count < 2 ? 0 : static_cast<unsigned>(std::bit_width(count - 1));
     }
+
+  private:
     static constexpr std::uint32_t mask(unsigned bits) noexcept {
         return static_cast<std::uint32_t>((std::uint64_t{1} << bits) - 1);
     }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/log.h"
-#include "engine/peer_report.h"
 
 namespace railyard::flow {
 namespace {
@@ -18,11 +17,7 @@ Initiator::Initiator(const SideConfig& config) : side_("initiator", config) {}
 
 Initiator::~Initiator() {
     const MutexLock lock(mutex_);
-    if (!side_.engine().own_process()) {
-        for (const auto& link : links_)
-            link->leave_to_parent();
-        return;
-    }
+    if (!side_.engine().own_process()) return;
     side_.engine().progress();
     try {
         read_letters();  // nobody takes leave of who has done so
@@ -56,8 +51,9 @@ Outcome Initiator::grain_ready(std::uint32_t index) {
     require_grain(index);
     const MutexLock lock(mutex_);
     drive();
-    const bool busy = std::any_of(links_.begin(), links_.end(),
-                                  [&](const auto& link) { return link->busy(index, whole_grain); });
+    const bool busy = std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
+        return link->busy(index, link->resolve(whole_grain));
+    });
     return busy ? Outcome::not_ready : Outcome::ok;
 }
 
@@ -75,19 +71,12 @@ Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
 
 void Initiator::read_letters() {
     if (!side_.engine().has_notifications()) return;
-    letters_.clear();
-    side_.engine().take_notifications(letters_);
-    for (const Notification& notification : letters_) {
-        const auto link = std::find_if(links_.begin(), links_.end(),
-                                       [&](const auto& known) { return known->id() == notification.agent; });
-        if (link == links_.end()) continue;
-        try {
-            (*link)->on_letter(decode_letter(notification.message));
-        } catch (const Error& error) {
-            RAILYARD_LOG(warn, side_.name().c_str(), "a message of %s is refused: %s",
-                         notification.agent.c_str(), error.what());
+    side_.read_letters(letters_, [&](const std::string& sender,
+                                     const FlowLetter& letter) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        for (const auto& link : links_) {  // under the lock of this function, which clang does not see here
+            if (link->id() == sender) link->on_letter(letter);
         }
-    }
+    });
 }
 
 void Initiator::remove_the_lost() {

@@ -39,7 +39,7 @@ std::string unique_name(const char* role) {
 EngineConfig engine_config(const char* role, const SideConfig& config) {
     ParamMap params{{"provider", pick_provider(config)}, {"devices", config.devices}};
     params["rails"] = std::to_string(config.rails);
-    params["rails_per_device"] = std::to_string(config.rails_per_device ? config.rails_per_device : 1);
+    params["rails_per_device"] = std::to_string(config.rails_per_device);
     EngineConfig result;
     result.agent_name = unique_name(role);
     result.params = Params::parse(params);

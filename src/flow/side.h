@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/memory_range.h"
 #include "engine/engine.h"
+#include "flow/letters.h"
 
 namespace railyard::flow {
 
 /// Every call came to one of these; ryf_status in C++.
-enum class Outcome { ok, not_ready, timeout, invalid_state, interrupted, disconnected, failed };
+enum class Outcome { ok, not_ready, timeout, interrupted, disconnected, failed };
 
 /// One region a grain.
 struct Region {
@@ -61,6 +63,11 @@ class Side {
     }
     [[nodiscard]] const std::string& name() const noexcept { return engine_->agent_name(); }
 
+    /// Hands `take` the messages that have come, with their senders; what is none, or is refused by an Error,
+    /// is logged. `room` is the caller's, for the messages.
+    template <class Take>
+    void read_letters(std::vector<Notification>& room, Take take);
+
     /// Wakes sleepers, if there are any. Any thread.
     void ring() noexcept;
     /// Until over() is true, for at most `timeout_ms`; asks it again after each ring(), and at least every
@@ -79,6 +86,20 @@ class Side {
     int bell_ = -1;  // eventfd
     std::atomic<std::uint32_t> sleepers_{0};
 };
+
+template <class Take>
+void Side::read_letters(std::vector<Notification>& room, Take take) {
+    room.clear();
+    engine_->take_notifications(room);
+    for (const Notification& notification : room) {
+        try {
+            take(notification.agent, decode_letter(notification.message));
+        } catch (const Error& error) {
+            RAILYARD_LOG(warn, name().c_str(), "a message of %s is refused: %s", notification.agent.c_str(),
+                         error.what());
+        }
+    }
+}
 
 /// While one waits asleep: signals are held back but for the moments in which it really sleeps, so that none
 /// is missed in between.

@@ -74,25 +74,13 @@ bool Target::run() noexcept {
     if (!side_.engine().has_notifications()) return false;
     if (handling_.exchange(true, std::memory_order_acquire)) return false;  // also ourselves, from further up
     try {
-        handle_letters();
+        side_.read_letters(
+            letters_, [&](const std::string& sender, const FlowLetter& letter) { handle(sender, letter); });
     } catch (const std::exception& error) {
         RAILYARD_LOG(warn, side_.name().c_str(), "messages of initiators are lost: %s", error.what());
     }
     handling_.store(false, std::memory_order_release);
     return false;
-}
-
-void Target::handle_letters() {
-    letters_.clear();
-    side_.engine().take_notifications(letters_);
-    for (const Notification& notification : letters_) {
-        try {
-            handle(notification.agent, decode_letter(notification.message));
-        } catch (const Error& error) {
-            RAILYARD_LOG(warn, side_.name().c_str(), "a message of %s is refused: %s",
-                         notification.agent.c_str(), error.what());
-        }
-    }
 }
 
 void Target::handle(const std::string& sender, const FlowLetter& letter) {

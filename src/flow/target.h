@@ -53,7 +53,6 @@ class Target final : private EngineChore {
     };
 
     bool run() noexcept override;
-    void handle_letters();
     void handle(const std::string& sender, const FlowLetter& letter);
     void on_open(const std::string& sender, const FlowLetter& letter);
     std::optional<std::uint32_t> source_for(const std::string& sender) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

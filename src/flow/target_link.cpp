@@ -58,8 +58,8 @@ TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening
 }
 
 TargetLink::~TargetLink() {
-    if (left_to_parent_) return;
     Engine& engine = side_.engine();
+    if (!engine.own_process()) return;  // all of it is the parent's
     try {
         if (lost_.empty())
             engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::close, .opening = opening_}));
@@ -83,12 +83,7 @@ Slices TargetLink::resolve(Slices slices) const {
 }
 
 bool TargetLink::busy(std::uint32_t index, Slices slices) const noexcept {
-    const Grain& grain = grains_[index];
-    const auto sent = [&](std::uint32_t slice) { return !grain.sent.empty() && grain.sent[slice]; };
-    bool next_round = grain.unsent == 0;
-    for (std::uint32_t slice = slices.first;
-         !next_round && slice <= slices.last && slice < geometry_.slices(); ++slice)
-        next_round = sent(slice);
+    const bool next_round = begins_round(grains_[index], slices);
     const auto under_way = [&](const Handle* other) {
         return other->index == index && (next_round || overlap(other->slices, slices));
     };
@@ -113,17 +108,19 @@ void TargetLink::transfer(std::uint32_t index, Slices slices) {
     }
 }
 
-/// A slice that has been sent already, and the first one after all were, begin the next round.
-void TargetLink::turn_round(Grain& grain, Slices slices) {
-    const std::uint32_t count = geometry_.slices();
-    if (grain.sent.empty()) grain.sent.resize(count);
+bool TargetLink::begins_round(const Grain& grain, Slices slices) noexcept {
+    if (grain.unsent == 0) return true;
     const auto first = grain.sent.begin() + slices.first, end = grain.sent.begin() + slices.last + 1;
-    if (grain.unsent == 0 || std::find(first, end, true) != end) {
+    return std::find(first, end, true) != end;
+}
+
+void TargetLink::turn_round(Grain& grain, Slices slices) {
+    if (begins_round(grain, slices)) {
         ++grain.round;
-        grain.unsent = count;
-        std::fill(grain.sent.begin(), grain.sent.end(), false);
+        grain.unsent = geometry_.slices();
+        grain.sent.assign(grain.unsent, false);
     }
-    std::fill(first, end, true);
+    std::fill(grain.sent.begin() + slices.first, grain.sent.begin() + slices.last + 1, true);
     grain.unsent -= slices.last - slices.first + 1;
 }
 

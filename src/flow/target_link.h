@@ -33,13 +33,11 @@ class TargetLink {
     TargetLink(const TargetLink&) = delete;
     TargetLink& operator=(const TargetLink&) = delete;
 
-    /// In a child of the process that made it: the destructor says nothing.
-    void leave_to_parent() noexcept { left_to_parent_ = true; }
-
     [[nodiscard]] const std::string& id() const noexcept { return id_; }
     /// Throws Error{invalid_param} for slices that the target does not have.
     [[nodiscard]] Slices resolve(Slices slices) const;
-    /// True while some of these slices are on their way, or others, and these would begin the next round.
+    /// Of resolved slices: true while some of them are on their way, or others, and these would begin the
+    /// next round.
     [[nodiscard]] bool busy(std::uint32_t index, Slices slices) const noexcept;
     /// Sends them now, or once the target has answered. Allocates where such a range is sent for the first
     /// time.
@@ -67,7 +65,7 @@ class TargetLink {
     struct Grain {
         std::uint32_t round = 0;
         std::uint32_t unsent = 0;  ///< slices, in this round
-        std::vector<bool> sent;    ///< by slice; empty with one slice
+        std::vector<bool> sent;    ///< by slice; empty before the first round
         std::vector<std::unique_ptr<Handle>> handles;
     };
     struct Waiting {
@@ -76,6 +74,8 @@ class TargetLink {
     };
 
     void begin(std::uint32_t index, Slices slices);
+    /// A slice that has been sent already does so, and the first one after all were.
+    [[nodiscard]] static bool begins_round(const Grain& grain, Slices slices) noexcept;
     void turn_round(Grain& grain, Slices slices);
     Handle& handle_for(Grain& grain, std::uint32_t index, Slices slices);
     [[nodiscard]] Transfer* prepare(std::uint32_t index, Slices slices);
@@ -93,7 +93,6 @@ class TargetLink {
     std::vector<Waiting> waiting_;         ///< for the target's answer
     std::optional<std::uint32_t> source_;  ///< what the target calls us; none: it has not answered
     std::uint64_t answer_due_ns_ = 0;
-    bool left_to_parent_ = false;
     std::string lost_;
     std::optional<std::string> failure_;
     std::string letter_;  ///< room for one
