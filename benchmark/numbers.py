@@ -10,11 +10,11 @@
 Needs a quiet machine: the ratios come from one run each, ours and the plain loop in turns, but both share the cores.
 """
 
-import json
 import pathlib
 import subprocess
 import sys
 
+import flows
 import simulated
 import table
 
@@ -41,26 +41,9 @@ class SimulatedFigure(table.Bound):
             return {}, None
 
 
-class Figure(table.Bound):
-    """A figure of one run of railyard-bench: its arguments, and how to read the value."""
-
-    prefix = []  # of the command
-
-    def __init__(self, name, arguments, read, bound, at_least, unit=""):
-        super().__init__(name, bound, at_least, unit)
-        self.arguments, self.read = arguments, read
-
-    def command(self):
-        return f"railyard-bench {' '.join(self.arguments)}"
-
-    def measure(self):
-        command = [*self.prefix, str(BENCH), *self.arguments, "--json", "-"]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=600, check=False)
-        try:
-            document = json.loads(done.stdout)
-            return document, self.read(document) if done.returncode == 0 else None
-        except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
-            return {}, None
+def bench(*figure):
+    """Of one run of railyard-bench."""
+    return table.ProgramFigure(BENCH, *figure, unseen=("--json", "-"))
 
 
 def first(key):
@@ -83,24 +66,25 @@ def figures(quick):
         for op in ("write", "read"):
             common = ["--provider", provider, "--op", op, *timed]
             rows += [
-                Figure(f"{provider}, {op}, 1 MiB: bandwidth, ours / raw", ["--sizes", "1M", *common],
+                bench(f"{provider}, {op}, 1 MiB: bandwidth, ours / raw", ["--sizes", "1M", *common],
                        first("ratio_raw"), 0.97, True),
-                Figure(f"{provider}, {op}, 64 KiB: bandwidth, ours / raw", ["--sizes", "64K", *common],
+                bench(f"{provider}, {op}, 64 KiB: bandwidth, ours / raw", ["--sizes", "64K", *common],
                        first("ratio_raw"), 0.90, True),
-                Figure(f"{provider}, {op}, 8 B, batch 64: time per op, ours / raw",
+                bench(f"{provider}, {op}, 8 B, batch 64: time per op, ours / raw",
                        ["--sizes", "8", "--batch", "64", *common], inverse_ratio, 1.25, False),
             ]
     one = ["--window", "1", "--pt", "on", "--provider", "tcp"]
     rows += [
-        Figure("tcp, 4 KiB write with notification, progress thread on: p50",
+        bench("tcp, 4 KiB write with notification, progress thread on: p50",
                ["--sizes", "4K", "--notify", "on", *one, "--seconds", seconds], first("p50_us"), 100, False, " us"),
-        Figure("tcp, 18,880 descriptors of 4 KiB, progress thread on: time in post, p99",
+        bench("tcp, 18,880 descriptors of 4 KiB, progress thread on: time in post, p99",
                ["--sizes", "4K", "--batch", "18880", *one, "--post-time", "--iters", "20" if quick else "100"],
                first("post_p99_us"), 8000, False, " us"),
-        Figure("tcp, idle, progress thread on: CPU, the busier side",
+        bench("tcp, idle, progress thread on: CPU, the busier side",
                ["--idle-check", "1" if quick else "10", "--pt", "on", "--provider", "tcp"], idle_percent, 1, False, " %"),
     ]
-    return rows + [SimulatedFigure(*figure) for figure in simulated.figures(quick)]
+    beside_raw, over_simulated = flows.figures(quick)
+    return rows + beside_raw + [SimulatedFigure(*figure) for figure in over_simulated + simulated.figures(quick)]
 
 
 def main():
@@ -108,7 +92,7 @@ def main():
     parser.add_argument("--prefix", default="", help="command to run each with, e.g. 'chrt -f 5' where others use the cores")
     options = parser.parse_args()
     subprocess.run([str(ROOT / "benchmark/run"), "--build-only"], stdin=subprocess.DEVNULL, check=True)
-    Figure.prefix = options.prefix.split()
+    table.ProgramFigure.prefix = options.prefix.split()
     columns = [table.FIGURE, table.COMMAND, table.BOUND, table.MEASURED, table.HOLDS]
     return table.measure(figures(options.quick), table.Table(PAGE, columns), options)
 

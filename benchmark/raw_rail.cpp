@@ -11,10 +11,11 @@ namespace railyard::bench {
 using fabric::check;
 using fabric::Fid;
 
-RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory)
+RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory, bool immediates)
     : name_("raw " + device.provider + ":" + device.name),
       info_(fi_dupinfo(device.info.get())),
-      direct_rma_(device.caps.direct_rma) {
+      direct_rma_(device.caps.direct_rma),
+      immediates_(immediates) {
     if (!info_) throw Error(Status::backend, "fi_dupinfo failed on " + name_ + ": out of memory");
     depth_ = info_->tx_attr->size;
 
@@ -31,19 +32,7 @@ RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte
     check(fi_eq_open(fabric, &event_attr, &events, nullptr), "fi_eq_open", name_);
     events_ = Fid<fid_eq>(events);
 
-    fi_cq_attr queue_attr{};
-    queue_attr.size = depth_ + info_->rx_attr->size;
-    queue_attr.format = FI_CQ_FORMAT_CONTEXT;
-    queue_attr.wait_obj = wait_fd ? FI_WAIT_FD : FI_WAIT_NONE;
-    fid_cq* queue = nullptr;
-    int status = fi_cq_open(domain, &queue_attr, &queue, nullptr);
-    if (status != 0 && wait_fd) {  // shm has no wait object
-        queue_attr.wait_obj = FI_WAIT_NONE;
-        status = fi_cq_open(domain, &queue_attr, &queue, nullptr);
-    }
-    check(status, "fi_cq_open", name_);
-    queue_ = Fid<fid_cq>(queue);
-
+    open_queue(wait_fd);
     fi_av_attr address_attr{};
     address_attr.type = FI_AV_TABLE;
     address_attr.count = 4;
@@ -53,6 +42,21 @@ RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte
 
     open_endpoint();
     register_memory(memory);
+}
+
+void RawRail::open_queue(bool wait_fd) {
+    fi_cq_attr queue_attr{};
+    queue_attr.size = depth_ + info_->rx_attr->size;
+    queue_attr.format = immediates_ ? FI_CQ_FORMAT_DATA : FI_CQ_FORMAT_CONTEXT;
+    queue_attr.wait_obj = wait_fd ? FI_WAIT_FD : FI_WAIT_NONE;
+    fid_cq* queue = nullptr;
+    int status = fi_cq_open(domain_.get(), &queue_attr, &queue, nullptr);
+    if (status != 0 && wait_fd) {  // shm has no wait object
+        queue_attr.wait_obj = FI_WAIT_NONE;
+        status = fi_cq_open(domain_.get(), &queue_attr, &queue, nullptr);
+    }
+    check(status, "fi_cq_open", name_);
+    queue_ = Fid<fid_cq>(queue);
 }
 
 void RawRail::open_endpoint() {
@@ -110,7 +114,8 @@ bool RawRail::post(host::Op op, RawOperation& operation, bool more) {
     message.rma_iov = &remote;
     message.rma_iov_count = 1;
     message.context = &operation;
-    const std::uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0);
+    message.data = operation.immediate;
+    const std::uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0) | (immediates_ ? FI_REMOTE_CQ_DATA : 0);
     ssize_t status = op == host::Op::write ? fi_writemsg(endpoint_.get(), &message, flags | write_flags_)
                                            : fi_readmsg(endpoint_.get(), &message, flags);
     if (status == -FI_EAGAIN) return false;
@@ -126,6 +131,23 @@ std::size_t RawRail::poll(Completions& completions) {
     check(count, "fi_cq_read", name_);
     outstanding_ -= static_cast<std::size_t>(count);
     return static_cast<std::size_t>(count);
+}
+
+void RawRail::poll_all(Ends& ends) {
+    ends.count = ends.arrived = 0;
+    std::array<fi_cq_data_entry, limit> entries;
+    ssize_t count = fi_cq_read(queue_.get(), entries.data(), entries.size());
+    if (count == -FI_EAGAIN || count == -FI_EINTR) return;
+    if (count == -FI_EAVAIL) fail();
+    check(count, "fi_cq_read", name_);
+    for (ssize_t i = 0; i < count; ++i) {
+        if (entries[i].flags & (FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA)) {
+            ++ends.arrived;  // whose context may be the writer's
+        } else {
+            ends.ours[ends.count++] = static_cast<RawOperation*>(entries[i].op_context);
+        }
+    }
+    outstanding_ -= ends.count;
 }
 
 void RawRail::fail() {

@@ -28,6 +28,7 @@ struct RawOperation {
     std::byte* local = nullptr;
     std::uint64_t offset = 0;  ///< of the remote block in the remote memory
     std::uint64_t length = 0;
+    std::uint32_t immediate = 0;  ///< where the rail carries it
 };
 
 /// What the other side published for one of its rails.
@@ -40,7 +41,8 @@ struct RawRemote {
 /// A domain, an endpoint and a completion queue of its own, as the plugin opens them. One thread.
 class RawRail {
   public:
-    RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory);
+    /// `immediates`: writes bring 32 bits of immediate data, and poll_all hears of the other side's.
+    RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory, bool immediates = false);
 
     [[nodiscard]] const RawRemote& local() const noexcept { return local_; }
     void connect(const RawRemote& remote);
@@ -53,10 +55,18 @@ class RawRail {
     static constexpr std::size_t limit = 64;
     using Completions = std::array<fi_cq_entry, limit>;
     std::size_t poll(Completions& completions);
+    /// The same where there are immediates: our operations that have ended, and how many writes have come in.
+    struct Ends {
+        std::array<RawOperation*, limit> ours{};
+        std::size_t count = 0;
+        std::size_t arrived = 0;
+    };
+    void poll_all(Ends& ends);
     /// For the passive side: moves the provider, ignores what peers' departures report.
     void serve() noexcept;
 
   private:
+    void open_queue(bool wait_fd);
     void open_endpoint();
     void register_memory(std::span<std::byte> memory);
     [[noreturn]] void fail();
@@ -64,6 +74,7 @@ class RawRail {
     std::string name_;
     fabric::InfoPtr info_;
     bool direct_rma_ = false;
+    bool immediates_ = false;
     std::uint64_t write_flags_ = FI_DELIVERY_COMPLETE;
     std::size_t depth_ = 0;
     std::size_t outstanding_ = 0;

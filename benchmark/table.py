@@ -1,7 +1,9 @@
 """Figures with bounds, and the tables of them in the pages of docs: for numbers.py and reliability.py."""
 
 import argparse
+import json
 import re
+import subprocess
 
 
 class Bound:
@@ -18,6 +20,28 @@ class Bound:
 
     def shown(self, value):
         return f"{value:.3g}{self.unit}"
+
+
+class ProgramFigure(Bound):
+    """A figure of one run of a program that prints a JSON document: its arguments, and how to read the value."""
+
+    prefix = []  # of the command
+
+    def __init__(self, program, name, arguments, read, bound, at_least, unit="", unseen=()):
+        super().__init__(name, bound, at_least, unit)
+        self.program, self.arguments, self.read, self.unseen = program, arguments, read, unseen
+
+    def command(self):
+        return f"{self.program.name} {' '.join(self.arguments)}"
+
+    def measure(self):
+        command = [*self.prefix, str(self.program), *self.arguments, *self.unseen]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=600, check=False)
+        try:
+            document = json.loads(done.stdout)
+            return document, self.read(document) if done.returncode == 0 else None
+        except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
+            return {}, None
 
 
 class Table:

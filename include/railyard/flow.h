@@ -69,7 +69,7 @@ typedef enum ryf_provider RYF_ENUM {
 typedef enum ryf_endpoint RYF_ENUM {
     RYF_ENDPOINT_DEFAULT = 0, /**< what the provider does best */
     RYF_ENDPOINT_RDM = 1,     /**< reliable datagrams: one endpoint for all peers (FI_EP_RDM) */
-    RYF_ENDPOINT_MSG = 2      /**< a connection a peer (FI_EP_MSG) */
+    RYF_ENDPOINT_MSG = 2      /**< a connection a peer (FI_EP_MSG): tcp, verbs */
 } ryf_endpoint;
 
 typedef enum ryf_memory RYF_ENUM {

@@ -45,6 +45,9 @@ class ABSL_LOCKABLE ThreadRole {
         held_.store(false, std::memory_order_seq_cst);
     }
 
+    /// Somebody has it, or had it a moment ago. Any thread.
+    [[nodiscard]] bool held() const noexcept { return held_.load(std::memory_order_relaxed); }
+
     /// Debug builds only: the calling thread must hold the role.
     void assert_held() const noexcept ABSL_ASSERT_EXCLUSIVE_LOCK() {
 #ifndef NDEBUG

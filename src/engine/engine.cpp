@@ -105,6 +105,10 @@ Status Engine::poll(Transfer& transfer) noexcept {
     if (!own_process()) return Status::not_allowed;
     return impl_->poll(transfer);
 }
+Status Engine::look(Transfer& transfer) noexcept {
+    if (!own_process()) return Status::not_allowed;
+    return impl_->look(transfer);
+}
 void Engine::release(Transfer* transfer) noexcept {
     if (!own_process()) return;
     impl_->release(transfer);
@@ -145,7 +149,7 @@ void Engine::send_notification(const std::string& agent, std::string_view messag
 }
 bool Engine::progress() noexcept {
     if (!own_process()) return false;
-    return impl_->progress();
+    return impl_->make_pass();
 }
 
 }  // namespace railyard

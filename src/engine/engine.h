@@ -155,6 +155,8 @@ class Engine {
     Status post(Transfer& transfer, const std::string* notification = nullptr) noexcept;
     /// in_progress, ok (every byte is placed at the target, for READ here) or the first error. Never blocks.
     Status poll(Transfer& transfer) noexcept;
+    /// The same, for who has just made a pass: makes none.
+    Status look(Transfer& transfer) noexcept;
     /// Ends the handle's life. In flight, it is canceled: that waits up to 0.25 s for what is under way to
     /// end or to be interrupted, after which the network touches the transfer's memory no more. (What
     /// cannot be interrupted, docs/reliability.md, "Nothing late", and has not ended by then keeps the handle
@@ -189,7 +191,8 @@ class Engine {
     /// Queues a message of at most 16 MiB to `agent` (ourselves too). Error{not_found}, {invalid_param}.
     void send_notification(const std::string& agent, std::string_view message);
 
-    /// One pass over all rails; true if anything happened. For engines without a progress thread.
+    /// One pass over all rails; true if anything happened. For engines without a progress thread, and for
+    /// callers who look so often that the thread leaves the rails to them.
     bool progress() noexcept;
 
   private:

@@ -173,10 +173,7 @@ std::vector<PeerReport> Engine::Impl::peers() const {
 }
 
 void Engine::Impl::take_notifications(std::vector<Notification>& out) {
-    if (inbox_.empty() || inbox_.has_letters()) {
-        count_caller_pass();
-        progress();
-    }
+    if (inbox_.empty() || inbox_.has_letters()) make_pass();
     if (!inbox_.empty()) inbox_.take(out);
 }
 

@@ -64,6 +64,11 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void hear_immediates(fabric::ImmediateSink& sink) noexcept { inbox_.pass_immediates_to(&sink); }
     void send_notification(const std::string& agent, std::string_view message);
     bool progress() noexcept;
+    /// Of a caller; like progress().
+    bool make_pass() noexcept {
+        count_caller_pass();
+        return progress();
+    }
     void set_chore(EngineChore* chore) noexcept;
 
     // engine_transfer.cpp
@@ -74,6 +79,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void start(Transfer& transfer) noexcept;
     bool carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept;
     Status poll(Transfer& transfer) noexcept;
+    Status look(Transfer& transfer) noexcept;
     void release(Transfer* transfer) noexcept;
     [[nodiscard]] CostEstimate estimate(const Transfer& transfer) const noexcept;
 

@@ -280,6 +280,13 @@ Status Engine::Impl::poll(Transfer& transfer) noexcept {
     return transfer.done() ? finished(transfer) : Status::in_progress;
 }
 
+Status Engine::Impl::look(Transfer& transfer) noexcept {
+    if (!transfer.posted) return Status::not_posted;
+    if (transfer.done()) return finished(transfer);
+    if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
+    return Status::in_progress;
+}
+
 bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
                                     std::uint32_t first) noexcept {
     if (!transfer.immediate) {

@@ -12,7 +12,8 @@
 
 namespace railyard {
 
-/// One more taker of the rails' roles. While callers poll at a high rate it stays out of their way; else it
+/// One more taker of the rails' roles. While callers poll at a high rate, or are long at it (over sockets the
+/// bytes of a large block are copied in one pass), it stays out of their way; else it
 /// spins briefly while there is work, and blocks on the rails' file descriptors when there is none (or sleeps
 /// in growing steps where a rail has no descriptor).
 class ProgressThread {
@@ -21,7 +22,7 @@ class ProgressThread {
     /// rail tells of, so look again at once.
     using Chore = std::function<bool()>;
     /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms.
-    /// `caller_passes` counts passes over the rails that callers made themselves. `wake_at`: when the chore
+    /// `caller_passes` counts passes over the rails that callers make themselves. `wake_at`: when the chore
     /// wants to be called at the latest (ns); it is looked at before each sleep.
     ProgressThread(
         std::vector<Rail*> rails, std::chrono::microseconds pause,
@@ -49,6 +50,7 @@ class ProgressThread {
     std::uint64_t next_pause_ns() noexcept;
     [[nodiscard]] std::uint64_t until_wake_ns() const noexcept;
     void signal() noexcept;
+    void take_signal() noexcept;
     void open_descriptors();
     bool ready_to_block() noexcept;
 
@@ -58,7 +60,9 @@ class ProgressThread {
     const Chore chore_;
     const std::atomic<std::uint64_t>* const wake_at_;
     std::uint64_t seen_passes_ = 0;
-    std::uint64_t last_work_ = 0;  // ns
+    bool seen_at_work_ = false;
+    std::uint64_t last_work_ = 0;     // ns
+    std::uint64_t driven_since_ = 0;  // ns; 0: callers do not drive
     std::uint64_t idle_pause_ns_ = 0;
     bool all_waitable_ = true;
     int wake_fd_ = -1;

@@ -15,6 +15,7 @@ std::uint32_t hash_of(std::string_view address) noexcept {
 }  // namespace
 
 AddressVector::AddressVector(const Domain& domain) : domain_(domain) {
+    if (domain.caps().connected) return;
     fi_av_attr attr{};
     attr.type = domain.info().domain_attr->av_type == FI_AV_MAP ? FI_AV_MAP : FI_AV_TABLE;
     fid_av* vector = nullptr;
@@ -43,36 +44,53 @@ fi_addr_t AddressVector::insert(std::string_view address) {
     }
     // What may throw comes first: what has been inserted is to be known.
     place = known_.insert(place, {hash, 1, FI_ADDR_NOTAVAIL});
-    fi_addr_t handle = FI_ADDR_NOTAVAIL;
     try {
-        const int count = fi_av_insert(vector_.get(), address.data(), 1, &handle, 0, nullptr);
-        if (count != 1 || handle == FI_ADDR_NOTAVAIL) {
-            throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
-                                                       domain_.rail() + ": the peer may have ended");
-        }
-        if (address_of(handle, room) != address) translated_.emplace(handle, address);
+        return place->handle = insert_new(address);
     } catch (...) {
         known_.erase(place);
-        if (handle != FI_ADDR_NOTAVAIL && !domain_.caps().keeps_addresses)
-            fi_av_remove(vector_.get(), &handle, 1, 0);
         throw;
     }
-    place->handle = handle;
+}
+
+fi_addr_t AddressVector::insert_new(std::string_view address) {
+    if (!vector_) {
+        translated_.emplace(next_handle_, address);
+        return next_handle_++;
+    }
+    fi_addr_t handle = FI_ADDR_NOTAVAIL;
+    const int count = fi_av_insert(vector_.get(), address.data(), 1, &handle, 0, nullptr);
+    if (count != 1 || handle == FI_ADDR_NOTAVAIL) {
+        throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
+                                                   domain_.rail() + ": the peer may have ended");
+    }
+    try {
+        AddressRoom room;
+        if (address_of(handle, room) != address) translated_.emplace(handle, address);
+    } catch (...) {
+        if (!domain_.caps().keeps_addresses) fi_av_remove(vector_.get(), &handle, 1, 0);
+        throw;
+    }
     return handle;
 }
 
-void AddressVector::remove(fi_addr_t handle) noexcept {
+bool AddressVector::remove(fi_addr_t handle) noexcept {
     AddressRoom room;
     const std::uint32_t hash = hash_of(address_of(handle, room));
     auto found = first_of(hash);
     while (found != known_.end() && found->hash == hash && found->handle != handle)
         ++found;
     if (found == known_.end() || found->hash != hash || --found->users > 0 || domain_.caps().keeps_addresses)
-        return;
+        return false;
     known_.erase(found);
     translated_.erase(handle);
-    const int rc = fi_av_remove(vector_.get(), &handle, 1, 0);
+    const int rc = vector_ ? fi_av_remove(vector_.get(), &handle, 1, 0) : 0;
     if (rc != 0) RAILYARD_LOG(debug, domain_.rail().c_str(), "fi_av_remove: %s", fi_strerror(-rc));
+    return true;
+}
+
+std::string_view AddressVector::destination_of(fi_addr_t handle) const noexcept {
+    const auto found = translated_.find(handle);
+    return found == translated_.end() ? std::string_view() : found->second;
 }
 
 std::vector<std::string> AddressVector::addresses() const {
@@ -92,6 +110,7 @@ std::string_view AddressVector::address_of(fi_addr_t handle, AddressRoom& room) 
     const auto translated = translated_.find(handle);
     if (translated != translated_.end()) return translated->second;
     std::size_t length = room.size();
+    if (!vector_) return {};
     if (fi_av_lookup(vector_.get(), handle, room.data(), &length) != 0) return {};
     return {room.data(), std::min(length, room.size())};
 }

@@ -25,10 +25,15 @@ class AddressVector {
     [[nodiscard]] fi_addr_t insert(std::string_view address);
     /// Gives one insertion up; the last one of an address removes it. Where the provider cannot reuse
     /// handles, the same address gets its own again later.
-    void remove(fi_addr_t handle) noexcept;
+    /// True when it is not in it any more.
+    bool remove(fi_addr_t handle) noexcept;
 
     /// All that are in it.
     [[nodiscard]] std::vector<std::string> addresses() const;
+    /// Where connections are made, the raw address behind a handle; empty for one that is not in it (any
+    /// more).
+    [[nodiscard]] std::string_view destination_of(fi_addr_t handle) const noexcept;
+    /// nullptr where connections are made.
     [[nodiscard]] fid_av* get() const noexcept { return vector_.get(); }
 
   private:
@@ -48,10 +53,13 @@ class AddressVector {
     /// The raw address as it was inserted; in `room`, where only the provider has it.
     [[nodiscard]] std::string_view address_of(fi_addr_t handle, AddressRoom& room) const noexcept;
 
+    [[nodiscard]] fi_addr_t insert_new(std::string_view address);
+
     const Domain& domain_;
     Entries known_;  // by hash
-    /// Those that the provider gives back in other words.
+    /// Those that the provider gives back in other words, or does not have: connections' are our own.
     std::map<fi_addr_t, std::string> translated_;
+    fi_addr_t next_handle_ = 0;  // of these
     Fid<fid_av> vector_;
 };
 

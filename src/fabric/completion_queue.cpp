@@ -147,10 +147,4 @@ void CompletionQueue::count_failure(const char* call, ssize_t answer) noexcept {
                  "the completion queue is broken: nothing ends on it any more");
 }
 
-bool CompletionQueue::may_wait() noexcept {
-    if (wait_fd_ < 0) return false;
-    fid* queue = &queue_->fid;
-    return fi_trywait(domain_.fabric(), &queue, 1) == FI_SUCCESS;
-}
-
 }  // namespace railyard::fabric

@@ -30,8 +30,6 @@ class CompletionQueue {
 
     /// File descriptor that becomes readable when drain has work; -1 where the provider has none.
     [[nodiscard]] int wait_fd() const noexcept { return wait_fd_; }
-    /// True when blocking on wait_fd is safe now: everything has been drained. Role holder only.
-    [[nodiscard]] bool may_wait() noexcept;
 
     /// True once the provider has answered with errors that no operation explains: at once where it names a
     /// queue or device that does not come back, else after `most_failures` in a row. Stays true. Operations

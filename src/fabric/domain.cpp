@@ -16,7 +16,7 @@ Domain::Domain(std::shared_ptr<const Device> device, std::string rail)
     fabric_ = Fid<fid_fabric>(fabric);
 
     fi_eq_attr attr{};
-    attr.wait_obj = FI_WAIT_UNSPEC;
+    attr.wait_obj = device_->caps.connected ? FI_WAIT_FD : FI_WAIT_UNSPEC;
     fid_eq* event_queue = nullptr;
     check(fi_eq_open(fabric_.get(), &attr, &event_queue, nullptr), "fi_eq_open", rail_);
     event_queue_ = Fid<fid_eq>(event_queue);
@@ -44,7 +44,7 @@ bool Domain::drain_events() noexcept {
                              static_cast<unsigned long long>(unreadable_events_));
             }
             break;
-        } else {
+        } else if (!tell_of_connection(event, *reinterpret_cast<fi_eq_cm_entry*>(entry))) {
             note_event(event);
         }
         any = true;
@@ -56,6 +56,10 @@ bool Domain::drain_events() noexcept {
 bool Domain::read_event_error() noexcept {
     fi_eq_err_entry error{};  // err_data_size is an input: zero asks for no error data
     if (fi_eq_readerr(event_queue_.get(), &error, 0) <= 0) return false;
+    if (ConnectionSink* const sink = sink_of(error.fid)) {
+        sink->on_disconnected(error.fid, error.err);
+        return true;
+    }
     const std::uint64_t count = event_errors_.load(std::memory_order_relaxed) + 1;
     event_errors_.store(count, std::memory_order_relaxed);
     if (worth_a_line(count)) {
@@ -66,7 +70,28 @@ bool Domain::read_event_error() noexcept {
     return true;
 }
 
-/// We ask for no events, and act on none.
+ConnectionSink* Domain::sink_of(fid* connection) const noexcept {
+    const auto found = sinks_.find(connection);
+    return found == sinks_.end() ? nullptr : found->second;
+}
+
+/// False: it is no event of a connection. What it names may be closed already.
+bool Domain::tell_of_connection(std::uint32_t event, fi_eq_cm_entry& entry) noexcept {
+    if (event != FI_CONNREQ && event != FI_CONNECTED && event != FI_SHUTDOWN) return false;
+    InfoPtr request(event == FI_CONNREQ ? entry.info : nullptr);
+    ConnectionSink* const sink = sink_of(entry.fid);
+    if (!sink) return true;
+    if (event == FI_CONNREQ) {
+        sink->on_request(entry.fid, std::move(request));
+    } else if (event == FI_CONNECTED) {
+        sink->on_connected(entry.fid);
+    } else {
+        sink->on_disconnected(entry.fid, FI_ECONNRESET);
+    }
+    return true;
+}
+
+/// Others we do not ask for, and act on none.
 void Domain::note_event(std::uint32_t event) noexcept {
     if (!worth_a_line(++events_)) return;
     RAILYARD_LOG(info, rail_.c_str(), "event %u, number %llu", event,

@@ -8,11 +8,26 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "fabric/fid.h"
 #include "fabric/info.h"
 
 namespace railyard::fabric {
+
+/// Hears of what becomes of connections, while it is registered with Domain::watch.
+class ConnectionSink {
+  public:
+    /// Called by Domain::drain_events. `connection` may be closed here.
+    virtual void on_connected(fid* connection) noexcept = 0;
+    /// It is over, or was refused. `error` is a positive libfabric errno.
+    virtual void on_disconnected(fid* connection, int error) noexcept = 0;
+    /// Somebody wants to connect to the passive endpoint `listener`.
+    virtual void on_request(fid* listener, InfoPtr request) noexcept = 0;
+
+  protected:
+    ~ConnectionSink() = default;
+};
 
 class Domain {
   public:
@@ -26,8 +41,13 @@ class Domain {
     [[nodiscard]] const ProviderCaps& caps() const noexcept { return device_->caps; }
     [[nodiscard]] const std::string& rail() const noexcept { return rail_; }
 
-    /// Takes in at most `events_per_drain` of what the provider reported asynchronously, and logs it; true if
-    /// there was something. Role holder only.
+    /// From now on, `sink` hears of what happens to `connection`; until unwatch. Role holder only. Throws
+    /// std::bad_alloc.
+    void watch(fid* connection, ConnectionSink& sink) { sinks_.insert_or_assign(connection, &sink); }
+    void unwatch(fid* connection) noexcept { sinks_.erase(connection); }
+
+    /// Takes in at most `events_per_drain` of what the provider reported asynchronously, tells sinks of what
+    /// concerns their connections and logs the rest; true if there was something. Role holder only.
     bool drain_events() noexcept;
     static constexpr int events_per_drain = 8;
     /// Errors that the event queue has reported: what breaks there is the device, no single operation. Any
@@ -38,11 +58,14 @@ class Domain {
 
   private:
     bool read_event_error() noexcept;
+    bool tell_of_connection(std::uint32_t event, fi_eq_cm_entry& entry) noexcept;
+    [[nodiscard]] ConnectionSink* sink_of(fid* connection) const noexcept;
     void note_event(std::uint32_t event) noexcept;
 
     std::atomic<std::uint64_t> event_errors_{0};  // written by the role holder
     std::uint64_t events_ = 0;                    // without errors; role holder only
     std::uint64_t unreadable_events_ = 0;
+    std::unordered_map<fid*, ConnectionSink*> sinks_;  // role holder only
     const std::shared_ptr<const Device> device_;
     std::string rail_;
     Fid<fid_fabric> fabric_;

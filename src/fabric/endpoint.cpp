@@ -33,9 +33,44 @@ bool require_peer_to_peer(fid_ep* endpoint, const std::string& rail) {
     return false;
 }
 
+std::string name_of(fid* endpoint, const std::string& rail) {
+    std::size_t length = 0;
+    fi_getname(endpoint, nullptr, &length);
+    std::string name(length, '\0');
+    check(fi_getname(endpoint, name.data(), &length), "fi_getname", rail);
+    name.resize(length);
+    return name;
+}
+
 }  // namespace
 
-Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& addresses) {
+Endpoint::Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addresses, Duty duty) {
+    if (domain.caps().connected) {
+        open_connected(domain, queue, addresses, duty);
+    } else {
+        open_datagrams(domain, queue, addresses);
+    }
+    // Completion must mean "placed at the target", also where the provider emulates writes with messages.
+    if (!domain.caps().direct_rma && !domain.caps().completes_placed) confirm_delivery();
+}
+
+void Endpoint::open_connected(Domain& domain, CompletionQueue& queue, const AddressVector& addresses,
+                              Duty duty) {
+    const fi_info& info = domain.info();
+    if (duty == Duty::send) {
+        connections_ = std::make_unique<Connections>(domain, queue, addresses);
+        name_.assign(static_cast<const char*>(info.src_addr), info.src_addrlen);
+        return;
+    }
+    fi_rx_attr attr = *info.rx_attr;
+    fid_ep* receives = nullptr;
+    check(fi_srx_context(domain.get(), &attr, &receives, nullptr), "fi_srx_context", domain.rail());
+    endpoint_ = Fid<fid_ep>(receives);
+    listener_ = std::make_unique<Listener>(domain, queue, receives);
+    name_ = name_of(listener_->handle(), domain.rail());
+}
+
+void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses) {
     const std::string& rail = domain.rail();
     // fi_endpoint takes an fi_info that it may write to; the domain's is shared.
     fi_info* info = fi_dupinfo(&domain.info());
@@ -50,24 +85,26 @@ Endpoint::Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& 
     check(fi_ep_bind(endpoint, &queue.get()->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)", rail);
     check(fi_ep_bind(endpoint, &addresses.get()->fid, 0), "fi_ep_bind(av)", rail);
     check(fi_enable(endpoint), "fi_enable", rail);
+    name_ = name_of(&endpoint->fid, rail);
+}
 
-    // Completion must mean "placed at the target", also where the provider emulates writes with messages.
-    if (!domain.caps().direct_rma && !domain.caps().completes_placed) confirm_delivery();
-
-    std::size_t length = 0;
-    fi_getname(&endpoint->fid, nullptr, &length);
-    name_.resize(length);
-    check(fi_getname(&endpoint->fid, name_.data(), &length), "fi_getname", rail);
-    name_.resize(length);
+PostResult Endpoint::no_way() noexcept {
+    if (missing_ == 0) return PostResult::again;
+    last_error_ = missing_;
+    return PostResult::failed;
 }
 
 PostResult Endpoint::post_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
                                fi_addr_t destination) noexcept {
-    return finish(op, fi_send(endpoint_.get(), buffer, length, descriptor, destination, &op));
+    fid_ep* const endpoint = way_to(destination);
+    if (!endpoint) return no_way();
+    return finish(op, fi_send(endpoint, buffer, length, descriptor, destination, &op));
 }
 
 PostResult Endpoint::post_confirmed_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
                                          fi_addr_t destination) noexcept {
+    fid_ep* const endpoint = way_to(destination);
+    if (!endpoint) return no_way();
     iovec local{buffer, length};
     fi_msg message{};
     message.msg_iov = &local;
@@ -75,7 +112,7 @@ PostResult Endpoint::post_confirmed_send(OpContext& op, void* buffer, std::size_
     message.iov_count = 1;
     message.addr = destination;
     message.context = &op;
-    return finish(op, fi_sendmsg(endpoint_.get(), &message, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+    return finish(op, fi_sendmsg(endpoint, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE));
 }
 
 PostResult Endpoint::post_receive(OpContext& op, void* buffer, std::size_t length,

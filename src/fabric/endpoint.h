@@ -6,10 +6,12 @@
 #include <rdma/fi_rma.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "fabric/address_vector.h"
 #include "fabric/completion_queue.h"
+#include "fabric/connections.h"
 #include "fabric/domain.h"
 #include "fabric/fid.h"
 #include "fabric/op_context.h"
@@ -38,7 +40,11 @@ struct RmaPiece {
 /// Role holder only. `op` stays with the provider from PostResult::ok until its complete_with.
 class Endpoint {
   public:
-    Endpoint(const Domain& domain, CompletionQueue& queue, AddressVector& addresses);
+    /// Where connections are made (ProviderCaps::connected), one end of all connections of a rail: theirs, to
+    /// receive, or ours, to send from. Elsewhere every endpoint does both.
+    enum class Duty { receive, send };
+    /// Throws Error{backend}.
+    Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addresses, Duty duty = Duty::receive);
 
     enum class Direction { read, write };
     PostResult post_rma(OpContext& op, const RmaPiece& piece, Direction direction) noexcept;
@@ -58,14 +64,29 @@ class Endpoint {
 
     /// Positive errno of the last post that answered PostResult::failed.
     [[nodiscard]] int last_error() const noexcept { return last_error_; }
-    /// This endpoint's address, as a peer's AddressVector takes it.
+    /// This endpoint's address, as a peer's AddressVector takes it; of an end to send from, no more than its
+    /// interface.
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] fid* handle() const noexcept { return &endpoint_->fid; }
+    /// `destination` has been removed from the address vector.
+    void forget(fi_addr_t destination) noexcept {
+        if (connections_) connections_->forget(destination);
+    }
 
   private:
+    void open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses);
+    void open_connected(Domain& domain, CompletionQueue& queue, const AddressVector& addresses, Duty duty);
     PostResult finish(OpContext& op, ssize_t rc) noexcept;
+    /// nullptr: there is no way there now; without an error in `missing_`, it is being made.
+    [[nodiscard]] fid_ep* way_to(fi_addr_t destination) noexcept {
+        return connections_ ? connections_->to(destination, missing_) : endpoint_.get();
+    }
+    [[gnu::cold]] PostResult no_way() noexcept;
 
-    Fid<fid_ep> endpoint_;
+    Fid<fid_ep> endpoint_;  ///< of connections: the receive buffers that they share, or none
+    std::unique_ptr<Listener> listener_;
+    std::unique_ptr<Connections> connections_;
+    int missing_ = 0;
     std::uint64_t write_flags_ = FI_COMPLETION;
     bool reaches_gpu_memory_ = false;
     std::string name_;
@@ -84,6 +105,9 @@ inline PostResult Endpoint::finish(OpContext& op, ssize_t rc) noexcept {
 
 // Here, so that the piece of each chunk is never in memory: a tenth of what a descriptor costs us.
 inline PostResult Endpoint::post_rma(OpContext& op, const RmaPiece& piece, Direction direction) noexcept {
+    fid_ep* const endpoint = way_to(piece.destination);
+    if (!endpoint) [[unlikely]]
+        return no_way();
     iovec local{reinterpret_cast<void*>(piece.local), piece.length};
     void* descriptor = piece.descriptor;
     fi_rma_iov remote{piece.remote, piece.length, piece.key};
@@ -97,8 +121,8 @@ inline PostResult Endpoint::post_rma(OpContext& op, const RmaPiece& piece, Direc
     message.context = &op;
     message.data = piece.immediate;
     if (direction == Direction::read)
-        return finish(op, fi_readmsg(endpoint_.get(), &message, FI_COMPLETION | piece.flags));
-    return finish(op, fi_writemsg(endpoint_.get(), &message, write_flags_ | piece.flags));
+        return finish(op, fi_readmsg(endpoint, &message, FI_COMPLETION | piece.flags));
+    return finish(op, fi_writemsg(endpoint, &message, write_flags_ | piece.flags));
 }
 
 }  // namespace railyard::fabric

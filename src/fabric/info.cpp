@@ -19,14 +19,23 @@ namespace {
 /// Which entry of fi_getinfo's answer belongs to which family.
 struct Candidate {
     std::string_view family, provider, fabric;  ///< empty fabric: any
+    fi_ep_type kind = FI_EP_RDM;
 };
 
 /// Best first. tcp: the provider's own reliable-datagram endpoint ("net" in libfabric 1.17, "tcp" from 1.18
 /// on) before the layered one. sockets is never taken: a thousand times slower.
 constexpr Candidate candidates[] = {
-    {"efa-direct", "efa", "efa-direct"}, {"efa", "efa", "efa"}, {"cxi", "cxi", ""},
-    {"verbs", "verbs;ofi_rxm", ""},      {"tcp", "net", ""},    {"tcp", "tcp", ""},
-    {"tcp", "tcp;ofi_rxm", ""},          {"shm", "shm", ""},
+    {"efa-direct", "efa", "efa-direct"},
+    {"efa", "efa", "efa"},
+    {"cxi", "cxi", ""},
+    {"verbs", "verbs;ofi_rxm", ""},
+    {"tcp", "net", ""},
+    {"tcp", "tcp", ""},
+    {"tcp", "tcp;ofi_rxm", ""},
+    {"shm", "shm", ""},
+    // Only for who asks for them: a connection a peer.
+    {"verbs-msg", "verbs", "", FI_EP_MSG},
+    {"tcp-msg", "tcp", "", FI_EP_MSG},
 };
 
 /// What a libfabric name that is no candidate's belongs to: by its core provider, "verbs" of "verbs;ofi_rxd".
@@ -44,12 +53,12 @@ bool may_reach_gpus(std::string_view family) {
 }
 
 /// The kinds of rail that a data path of ours can be built on.
-InfoPtr make_hints(bool gpu_memory) {
+InfoPtr make_hints(fi_ep_type kind, bool gpu_memory) {
     InfoPtr hints(fi_allocinfo());
     if (!hints) throw Error(Status::backend, "fi_allocinfo failed: out of memory");
     hints->caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SEND | FI_RECV;
     hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
-    hints->ep_attr->type = FI_EP_RDM;
+    hints->ep_attr->type = kind;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     if (gpu_memory) {
@@ -102,7 +111,7 @@ bool matches(const fi_info& info, const Candidate& candidate) {
 }
 
 bool is_tcp(std::string_view family) {
-    return family == "tcp";
+    return family == "tcp" || family == "tcp-msg";
 }
 
 std::string device_name(const fi_info& info) {
@@ -134,9 +143,10 @@ std::vector<Device> select(const fi_info* list, const Candidate& candidate) {
         auto same =
             std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.name == name; });
         if (same != devices.end() && address_rank(*same->info) <= address_rank(*info)) continue;
-        Device device{InfoPtr(fi_dupinfo(info)),     info->fabric_attr->prov_name,
-                      std::string(candidate.family), name,
-                      provider_caps(*info),          nic_place(*info)};
+        std::string provider = info->fabric_attr->prov_name;
+        if (candidate.kind == FI_EP_MSG) provider += connected_suffix;
+        Device device{InfoPtr(fi_dupinfo(info)), std::move(provider), std::string(candidate.family), name,
+                      provider_caps(*info),      nic_place(*info)};
         if (!device.info) throw Error(Status::backend, "fi_dupinfo failed: out of memory");
         // tcp of libfabric 2 crashes in fi_cq_open with a wait object under FI_THREAD_COMPLETION.
         if (is_tcp(candidate.family) && FI_MAJOR(fi_version()) >= 2)
@@ -252,13 +262,14 @@ DeviceFilter parse_device_filter(std::string_view text) {
 }
 
 std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter, bool gpu_memory) {
-    const InfoPtr list = query(*make_hints(false));
+    const bool connected = provider.ends_with(connected_suffix);
+    const InfoPtr list = query(*make_hints(connected ? FI_EP_MSG : FI_EP_RDM, false));
     InfoPtr gpu_list;  // asked for when the first family comes that may have it
     bool asked = false;
     auto usable = [&](const Candidate& candidate) {
         std::vector<Device> devices = select(list.get(), candidate);
         if (gpu_memory && may_reach_gpus(candidate.family)) {
-            if (!asked) gpu_list = query(*make_hints(true));
+            if (!asked) gpu_list = query(*make_hints(candidate.kind, true));
             asked = true;
             prefer(devices, select(gpu_list.get(), candidate));
         }
@@ -267,7 +278,8 @@ std::vector<Device> discover(std::string_view provider, const DeviceFilter& filt
         return devices;
     };
     for (const Candidate& candidate : candidates) {
-        if (provider != "auto" && provider != candidate.family) continue;
+        const bool unasked = provider == "auto" && candidate.kind == FI_EP_RDM;
+        if (!unasked && provider != candidate.family) continue;
         std::vector<Device> devices = usable(candidate);
         if (devices.empty()) continue;
         warn_of_old_headers(candidate.family);

@@ -29,12 +29,17 @@ struct NicPlace {
 /// One device that can carry a rail.
 struct Device {
     InfoPtr info;
-    std::string provider;  ///< libfabric's name, e.g. "net", "tcp;ofi_rxm", "efa"
-    std::string family;    ///< our name for it: efa-direct, efa, cxi, verbs, tcp, shm
-    std::string name;      ///< the device or network interface
+    /// libfabric's name, e.g. "net", "tcp;ofi_rxm", "efa"; with "-msg" behind it where there is a connection
+    /// a peer: the two do not understand each other.
+    std::string provider;
+    std::string family;  ///< our name for it: efa-direct, efa, cxi, verbs, tcp, shm, verbs-msg, tcp-msg
+    std::string name;    ///< the device or network interface
     ProviderCaps caps;
     NicPlace nic;
 };
+
+/// Of the names of families and providers with a connection a peer.
+inline constexpr std::string_view connected_suffix = "-msg";
 
 /// Parsed form of the `devices` setting.
 struct DeviceFilter {
@@ -46,14 +51,14 @@ struct DeviceFilter {
 /// "a,b" or "^a,b". Throws Error{invalid_param} for an empty name or a stray ^.
 [[nodiscard]] DeviceFilter parse_device_filter(std::string_view text);
 
-/// The names of our kinds of fabric, in the order in which "auto" looks.
+/// The names of our kinds of fabric: in the order in which "auto" looks, then those that it leaves out.
 [[nodiscard]] std::vector<std::string_view> families();
 
 /// Every usable device of the first provider that `provider` allows ("auto", a family or a libfabric name),
 /// in the order of the filter's names, else libfabric's, one entry per device. "auto" looks in the order
-/// efa-direct, efa, cxi, verbs, tcp, shm. `gpu_memory`: of the families whose NICs can reach GPU memory,
-/// devices come with FI_HMEM where they have it (ProviderCaps::gpu_memory). Throws Error{backend} that names
-/// what was found and what to do.
+/// efa-direct, efa, cxi, verbs, tcp, shm; verbs-msg and tcp-msg, with a connection a peer, it leaves out.
+/// `gpu_memory`: of the families whose NICs can reach GPU memory, devices come with FI_HMEM where they have
+/// it (ProviderCaps::gpu_memory). Throws Error{backend} that names what was found and what to do.
 [[nodiscard]] std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter,
                                            bool gpu_memory = false);
 

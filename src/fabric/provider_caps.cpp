@@ -32,6 +32,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = caps.loses_answers = efa;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
+    caps.connected = info.ep_attr->type == FI_EP_MSG;
     caps.immediate_data = info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);

@@ -25,8 +25,27 @@ const char* name_of(ryf_provider provider) {
     return provider_names[at];
 }
 
+/// What of the engine's providers may be meant, best first.
+std::vector<std::string> engine_providers(const ryf_config& config) {
+    const std::string name = name_of(config.provider);
+    switch (config.endpoint) {
+        case RYF_ENDPOINT_DEFAULT:
+        case RYF_ENDPOINT_RDM:
+            if (name == "efa") return {"efa-direct", "efa"};
+            return {name};
+        case RYF_ENDPOINT_MSG:
+            if (config.provider == RYF_PROVIDER_ANY) return {"verbs-msg", "tcp-msg"};
+            if (name == "verbs" || name == "tcp") return {name + std::string(fabric::connected_suffix)};
+            refuse(RYF_ERR_UNSUPPORTED, "provider " + name +
+                                            " has no endpoints of kind MSG, tcp and verbs do: use "
+                                            "RYF_ENDPOINT_RDM, or RYF_ENDPOINT_DEFAULT");
+    }
+    refuse(RYF_ERR_INVALID_ARG, "the endpoint kind is none of ryf_endpoint");
+}
+
 /// Of what libfabric has, or RYF_PROVIDER_ANY where this API has no word for it.
 ryf_provider provider_of(std::string_view family) {
+    if (family.ends_with(fabric::connected_suffix)) family.remove_suffix(fabric::connected_suffix.size());
     if (family == "efa-direct") return RYF_PROVIDER_EFA;
     const auto found = std::find(provider_names.begin(), provider_names.end(), family);
     return found == provider_names.end() ? RYF_PROVIDER_ANY
@@ -38,7 +57,7 @@ ryf_interface to_interface(const fabric::Device& device) {
     result.provider = provider_of(device.family);
     std::snprintf(result.name, sizeof(result.name), "%s", device.name.c_str());
     std::snprintf(result.fabric, sizeof(result.fabric), "%s", device.provider.c_str());
-    result.caps = RYF_CAP_RDM;
+    result.caps = device.caps.connected ? RYF_CAP_MSG : RYF_CAP_RDM;
     if (device.caps.gpu_memory) result.caps |= RYF_CAP_GPU_MEMORY;
     if (device.caps.virtual_addresses) result.caps |= RYF_CAP_VIRTUAL_ADDRESSES;
     if (device.caps.immediate_data) result.caps |= RYF_CAP_IMMEDIATE;
@@ -46,10 +65,23 @@ ryf_interface to_interface(const fabric::Device& device) {
     return result;
 }
 
+/// What a device can do over connections is the same that it can do with datagrams.
+void add(const ryf_interface& one, std::vector<ryf_interface>& all) {
+    const auto known = std::find_if(all.begin(), all.end(), [&](const ryf_interface& other) {
+        return one.caps & RYF_CAP_MSG && other.provider == one.provider &&
+               std::string_view(other.name) == one.name;
+    });
+    if (known == all.end()) {
+        all.push_back(one);
+    } else {
+        known->caps |= RYF_CAP_MSG;
+    }
+}
+
 /// Where nobody names any, tcp is offered on one interface alone.
 fabric::DeviceFilter everything(std::string_view family) {
     fabric::DeviceFilter filter;
-    if (family != "tcp") return filter;
+    if (provider_of(family) != RYF_PROVIDER_TCP) return filter;
     for (const fabric::NetworkInterface& interface : fabric::network_interfaces()) {
         if (interface.up) filter.names.push_back(interface.name);
     }
@@ -89,14 +121,8 @@ std::vector<Region> to_regions(const ryf_region* regions, std::size_t count) {
 }
 
 SideConfig to_side_config(const ryf_config& config, const std::vector<Region>& regions) {
-    if (config.endpoint == RYF_ENDPOINT_MSG) {
-        refuse(RYF_ERR_UNSUPPORTED,
-               "endpoints of kind MSG are not carried: use RYF_ENDPOINT_RDM, or RYF_ENDPOINT_DEFAULT");
-    }
-    if (config.endpoint != RYF_ENDPOINT_DEFAULT && config.endpoint != RYF_ENDPOINT_RDM)
-        refuse(RYF_ERR_INVALID_ARG, "the endpoint kind is none of ryf_endpoint");
     SideConfig result;
-    result.provider = name_of(config.provider);
+    result.providers = engine_providers(config);
     result.devices = config.interface ? config.interface : "";
     result.rails = config.rails;
     result.rails_per_device = config.rails_per_device ? config.rails_per_device : 1;
@@ -106,15 +132,14 @@ SideConfig to_side_config(const ryf_config& config, const std::vector<Region>& r
 }
 
 std::vector<ryf_interface> list_interfaces(ryf_provider provider) {
-    const std::string_view asked = name_of(provider);
+    static_cast<void>(name_of(provider));
     std::vector<ryf_interface> all;
     std::string reason;
     for (const std::string_view family : fabric::families()) {
-        const bool wanted = asked == "auto" || asked == family || (asked == "efa" && family == "efa-direct");
-        if (!wanted) continue;
+        if (provider != RYF_PROVIDER_ANY && provider != provider_of(family)) continue;
         try {
             for (const fabric::Device& device : fabric::discover(family, everything(family), true))
-                all.push_back(to_interface(device));
+                add(to_interface(device), all);
         } catch (const Error& error) {
             reason = error.what();
         }

@@ -14,35 +14,34 @@
 namespace railyard::flow {
 namespace {
 
-/// What the application asked for as the engine's parameter; efa has two of them, the direct one first.
-std::string pick_provider(const SideConfig& config) {
-    const fabric::DeviceFilter filter = fabric::parse_device_filter(config.devices);
-    const auto look = [&](const std::string& provider) {
-        try {
-            return !fabric::discover(provider, filter).empty();
-        } catch (const Error& error) {
-            if (provider == "efa-direct") return false;
-            throw NoFabric(error.status(), error.what());
-        }
-    };
-    if (config.provider == "efa" && look("efa-direct")) return "efa-direct";
-    look(config.provider);
-    return config.provider;
-}
-
 std::string unique_name(const char* role) {
     char text[64];
     std::snprintf(text, sizeof(text), "flow-%s-%016llx", role, static_cast<unsigned long long>(random_u64()));
     return text;
 }
 
-EngineConfig engine_config(const char* role, const SideConfig& config) {
-    ParamMap params{{"provider", pick_provider(config)}, {"devices", config.devices}};
+/// Of what may be meant, the first that has devices; the environment may know better. Throws NoFabric.
+Params choose_params(const SideConfig& config) {
+    ParamMap params{{"devices", config.devices}};
     params["rails"] = std::to_string(config.rails);
     params["rails_per_device"] = std::to_string(config.rails_per_device);
+    for (std::size_t i = 0;; ++i) {
+        params["provider"] = config.providers.at(i);
+        Params parsed = Params::parse(params);
+        const fabric::DeviceFilter filter = fabric::parse_device_filter(parsed.devices);
+        try {
+            static_cast<void>(fabric::discover(parsed.provider, filter));
+            return parsed;
+        } catch (const Error& error) {
+            if (i + 1 == config.providers.size()) throw NoFabric(error.status(), error.what());
+        }
+    }
+}
+
+EngineConfig engine_config(const char* role, const SideConfig& config) {
     EngineConfig result;
     result.agent_name = unique_name(role);
-    result.params = Params::parse(params);
+    result.params = choose_params(config);
     apply_log_level(result.params);
     return result;
 }

@@ -30,8 +30,8 @@ struct Region {
 };
 
 struct SideConfig {
-    std::string provider;  ///< as the engine's parameter
-    std::string devices;   ///< the same
+    std::vector<std::string> providers;  ///< as the engine's parameter; the first that has devices
+    std::string devices;                 ///< as the engine's parameter
     std::uint32_t rails = 0;
     std::uint32_t rails_per_device = 1;
     std::vector<Region> regions;

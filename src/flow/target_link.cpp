@@ -219,7 +219,7 @@ void TargetLink::progress() {
     Engine& engine = side_.engine();
     for (std::size_t i = 0; i < under_way_.size();) {
         Handle& handle = *under_way_[i];
-        const Status status = engine.poll(*handle.transfer);
+        const Status status = engine.look(*handle.transfer);
         if (status == Status::in_progress) {
             ++i;
             continue;

@@ -49,7 +49,8 @@ void RailManager::find_devices(const Params& params) {
     std::vector<fabric::Device> found =
         fabric::discover(params.provider, fabric::parse_device_filter(params.devices), gpu_memory);
     const std::string& control = params.oob_interface;
-    if (!control.empty() && found.front().family != "tcp") {
+    const std::string family = found.front().family;
+    if (!control.empty() && !family.starts_with("tcp")) {
         RAILYARD_LOG(info, "",
                      "oob_interface %s has no effect: provider %s sends control messages over its own rails",
                      control.c_str(), found.front().provider.c_str());
@@ -60,7 +61,7 @@ void RailManager::find_devices(const Params& params) {
             std::rotate(found.begin(), same, same + 1);
         } else {
             try {
-                found.insert(found.begin(), std::move(fabric::discover("tcp", {{control}, false}).front()));
+                found.insert(found.begin(), std::move(fabric::discover(family, {{control}, false}).front()));
             } catch (const Error& error) {
                 throw Error(error.status(), std::string("parameter oob_interface: ") + error.what());
             }

@@ -28,9 +28,14 @@ FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, 
     : domain(device, rail),
       queue(domain, credits(device->caps) + ControlChannel::send_slots + ControlChannel::receive_slots,
             blocking),
+      wait(domain, queue),
       addresses(domain),
       endpoint(domain, queue, addresses) {
-    if (domain.caps().separate_sender) sender = std::make_unique<fabric::Endpoint>(domain, queue, addresses);
+    if (domain.caps().separate_sender) sender = new_sender();
+}
+
+std::unique_ptr<fabric::Endpoint> FabricRail::Opened::new_sender() {
+    return std::make_unique<fabric::Endpoint>(domain, queue, addresses, fabric::Endpoint::Duty::send);
 }
 
 FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device,
@@ -85,12 +90,12 @@ PeerAddress FabricRail::do_insert_peer(std::string_view address) {
 }
 
 void FabricRail::do_remove_peer(PeerAddress peer) noexcept {
-    fabric_->addresses.remove(peer);
+    if (fabric_->addresses.remove(peer) && sending_) sending_->forget(peer);
 }
 
 bool FabricRail::may_wait() noexcept {
     return pending_.empty() && returned_.empty() && !renewal_requested_.load(std::memory_order_relaxed) &&
-           !control_->has_pending() && fabric_->queue.may_wait();
+           !control_->has_pending() && fabric_->wait.may_wait();
 }
 
 void FabricRail::publish_load() noexcept {
@@ -115,7 +120,11 @@ bool FabricRail::serve(bool drain_first) noexcept {
         post_pending();
         worked = true;
     }
-    if (++rounds_ % rounds_between_event_reads == 0) fabric_->domain.drain_events();
+    if (fabric_->domain.caps().connected) {
+        worked = fabric_->domain.drain_events() || worked;
+    } else if (++rounds_ % rounds_between_event_reads == 0) {
+        fabric_->domain.drain_events();
+    }
     publish_load();
     return worked;
 }
@@ -188,7 +197,7 @@ bool FabricRail::has_turn(Submission& submission, bool alone) noexcept {
 
 bool FabricRail::may_take(const Lane& lane) const noexcept {
     if (lane.striped) return outstanding_ < striped_operations && outstanding_bytes() < striped_bytes;
-    return outstanding_bytes() < most_bytes;
+    return outstanding_bytes() < most_bytes || outstanding_ < least_operations;
 }
 
 FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) noexcept {

@@ -14,6 +14,7 @@
 #include "fabric/endpoint.h"
 #include "fabric/info.h"
 #include "fabric/unsent_bytes.h"
+#include "fabric/wait_set.h"
 #include "rail/control_channel.h"
 #include "rail/pending_list.h"
 #include "rail/rail.h"
@@ -34,8 +35,10 @@ class FabricRail final : public Rail {
     /// that a slow one does not sit on chunks.
     static constexpr std::uint32_t striped_operations = 64;
     static constexpr std::uint64_t striped_bytes = std::uint64_t{2} << 20;
-    /// In any case, so that a transfer that comes later is not behind everything.
+    /// In any case, so that a transfer that comes later is not behind everything; but for a few operations,
+    /// so that one of some long blocks has several peers at work at once (over shm they do the copying).
     static constexpr std::uint64_t most_bytes = std::uint64_t{16} << 20;
+    static constexpr std::uint32_t least_operations = 4;
     /// Bytes that each of several transfers may post before it is the next one's turn.
     static constexpr std::int64_t turn_bytes = std::int64_t{256} << 10;
     static constexpr std::size_t completions_per_round = 64;
@@ -62,7 +65,7 @@ class FabricRail final : public Rail {
     /// thread.
     bool request_renewal() noexcept override;
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override;
-    [[nodiscard]] int wait_fd() const noexcept override { return fabric_->queue.wait_fd(); }
+    [[nodiscard]] int wait_fd() const noexcept override { return fabric_->wait.fd(); }
 
   private:
     friend struct FabricRailProbe;  // of the tests, which script the provider's answers
@@ -135,12 +138,14 @@ class FabricRail final : public Rail {
     /// What libfabric may still touch when the rail goes. Teardown runs upwards: the endpoints first.
     struct Opened {
         Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail, bool blocking);
+        std::unique_ptr<fabric::Endpoint> new_sender();
         /// The current ones last; before them those of senders that were replaced, for stray completions.
         std::vector<std::unique_ptr<Operations>> operations;
         std::vector<std::shared_ptr<void>> old_sends;
         std::vector<std::shared_ptr<void>> frozen_operations;  ///< of the senders below
         fabric::Domain domain;
         fabric::CompletionQueue queue;
+        fabric::WaitSet wait;
         fabric::AddressVector addresses;
         std::unique_ptr<ControlChannel> control;
         fabric::Endpoint endpoint;

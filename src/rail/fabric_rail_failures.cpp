@@ -53,7 +53,11 @@ void FabricRail::chunk_failed(Submission& submission, std::uint32_t chunk, Statu
         submission.lane->work->part_done(status);
         return;
     }
-    if (!closing_) note_failure(*path);
+    if (!closing_) {
+        note_failure(*path);
+        // It is broken, and nothing may be posted to it until its end has been told of, too.
+        if (fabric_->domain.caps().connected && sending_) sending_->forget(submission.route->destination);
+    }
     give_back(submission, chunk);
 }
 
@@ -216,7 +220,7 @@ void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
                      returned_.size());
         return;
     }
-    fabric_->sender = std::make_unique<fabric::Endpoint>(fabric_->domain, fabric_->queue, fabric_->addresses);
+    fabric_->sender = fabric_->new_sender();
     sending_ = fabric_->sender.get();
     reopen_pause_ns_ = 0;
     if (indirect_) sending_->confirm_delivery();

@@ -58,6 +58,8 @@ class Rail {
     /// Ends what has completed and posts what waits. busy: somebody else holds the role and does so.
     Progress progress() noexcept;
 
+    /// Somebody is at work on it now. Any thread.
+    [[nodiscard]] bool in_use() const noexcept { return role_.held(); }
     /// Operations and submissions on this rail, roughly; for choosing the least loaded. Any thread.
     [[nodiscard]] std::uint32_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
     /// True while something is outstanding or waits to be posted. Any thread.

@@ -1,21 +1,11 @@
 // In steady state a repost allocates nothing: every allocation of the process goes through this counter.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdlib>
 
 #include "engine_pair.h"
 
-namespace {
-std::atomic<bool> counting{false};
-std::atomic<long> allocations{0};
-
-void count_allocation() {
-    if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
-}
-}  // namespace
-
-#include "allocation_hooks.h"
+#include "allocation_counter.h"
 
 namespace railyard::test {
 namespace {

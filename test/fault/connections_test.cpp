@@ -138,7 +138,7 @@ TEST_P(ComeAndGo, AMeetingThatFailsHalfWayLeavesNoAddress) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, ComeAndGo,
                          testing::Values(Fabric{"efa-direct", 2, false}, Fabric{"efa", 2, false},
-                                         Fabric{"tcp", 2, false}),
+                                         Fabric{"tcp", 2, false}, Fabric{"tcp-msg", 2, false}),
                          fabric_name);
 
 /// As many as there is shared memory for: a simulated endpoint takes 300 KB of it. Says why they are fewer.

@@ -272,8 +272,8 @@ TEST_P(Meeting, PartingInTheMiddleOfWorkEndsEveryHandle) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, Meeting,
                          testing::Values(Fabric{"tcp", 2, false}, Fabric{"tcp", 1, true},
-                                         Fabric{"efa-direct", 2, false}, Fabric{"efa-direct", 1, true},
-                                         Fabric{"efa", 2, false}),
+                                         Fabric{"tcp-msg", 2, true}, Fabric{"efa-direct", 2, false},
+                                         Fabric{"efa-direct", 1, true}, Fabric{"efa", 2, false}),
                          fabric_name);
 
 }  // namespace

@@ -336,12 +336,14 @@ TEST_P(PeerFaults, AStoppedPeerIsLoadedAndConnectedAtOnce) {
 
 const auto networks =
     testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 1, false}, Fabric{"tcp", 3, true},
-                    Fabric{"efa-direct", 1, true}, Fabric{"efa-direct", 4, false}, Fabric{"efa", 2, true});
+                    Fabric{"tcp-msg", 1, true}, Fabric{"tcp-msg", 2, false}, Fabric{"efa-direct", 1, true},
+                    Fabric{"efa-direct", 4, false}, Fabric{"efa", 2, true});
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults, networks, fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, KilledTcpPeers,
                          testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 1, false},
-                                         Fabric{"tcp", 4, true}),
+                                         Fabric{"tcp", 4, true}, Fabric{"tcp-msg", 1, true},
+                                         Fabric{"tcp-msg", 2, false}),
                          fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, LastMessages, networks, fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, CutOffPeers,

@@ -107,7 +107,10 @@ TEST(FlowInput, ConfigurationsAreLookedAt) {
     config.endpoint = static_cast<ryf_endpoint>(9);
     refused(config, RYF_ERR_INVALID_ARG, "endpoint");
     config.endpoint = RYF_ENDPOINT_MSG;
-    refused(config, RYF_ERR_UNSUPPORTED, "MSG");
+    config.provider = RYF_PROVIDER_SHM;
+    refused(config, RYF_ERR_UNSUPPORTED, "provider shm has no endpoints of kind MSG");
+    config.provider = RYF_PROVIDER_VERBS;
+    refused(config, RYF_ERR_NO_FABRIC, "verbs-msg");
     config = config_for(tcp, ring.regions, 5000);
     refused(config, RYF_ERR_INVALID_ARG, "5000 slices");
     config = config_for(tcp, ring.regions, 101);
@@ -173,9 +176,13 @@ TEST(FlowInput, TargetsMustFitTheInitiator) {
     expect_refused(ryf_initiator_add_target(fewer.handle, target.info), RYF_ERR_INVALID_ARG,
                    "2 regions of 100");
     expect_refused(ryf_initiator_add_target(longer.handle, target.info), RYF_ERR_INVALID_ARG, "2 of 200");
-    Initiator other(instance, {RYF_PROVIDER_SHM, "", 1, "shm"}, 2, 100);
-    expect_refused(ryf_initiator_add_target(other.handle, target.info), RYF_ERR_INVALID_ARG, "provider");
-    EXPECT_RYF(ryf_initiator_make_progress(other.handle));
+    const Fabric others[] = {{RYF_PROVIDER_SHM, "", 1, "shm"},
+                             {RYF_PROVIDER_TCP, "lo", 1, "tcp_msg", RYF_ENDPOINT_MSG}};
+    for (const Fabric& fabric : others) {
+        Initiator other(instance, fabric, 2, 100);
+        expect_refused(ryf_initiator_add_target(other.handle, target.info), RYF_ERR_INVALID_ARG, "provider");
+        EXPECT_RYF(ryf_initiator_make_progress(other.handle));
+    }
 }
 
 TEST(FlowInput, InfoGoesThroughTextInTwoCalls) {
@@ -217,6 +224,7 @@ TEST(FlowInput, InterfacesAreListedInTwoCalls) {
         loopback = loopback || std::string(one.name) == "lo";
         EXPECT_EQ(one.provider, RYF_PROVIDER_TCP);
         EXPECT_TRUE(one.caps & RYF_CAP_RDM);
+        EXPECT_TRUE(one.caps & RYF_CAP_MSG);
         EXPECT_TRUE(one.caps & RYF_CAP_IMMEDIATE);
     }
     EXPECT_TRUE(loopback);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -16,12 +17,14 @@
 
 namespace railyard::flow::test {
 
-/// What a flow runs over: "tcp:lo:3" is three rails of tcp on the loopback interface.
+/// What a flow runs over: "tcp:lo:3" is three rails of tcp on the loopback interface, "tcp-msg:lo:3" the same
+/// with connections.
 struct Fabric {
     ryf_provider provider = RYF_PROVIDER_TCP;
     std::string interface;
     std::uint32_t rails = 1;
     std::string text;
+    ryf_endpoint endpoint = RYF_ENDPOINT_DEFAULT;
 };
 
 inline std::vector<Fabric> fabrics() {
@@ -38,8 +41,10 @@ inline std::vector<Fabric> fabrics() {
         fabric.provider = provider == "shm"   ? RYF_PROVIDER_SHM
                           : provider == "efa" ? RYF_PROVIDER_EFA
                                               : RYF_PROVIDER_TCP;
+        if (provider == "tcp-msg") fabric.endpoint = RYF_ENDPOINT_MSG;
         fabric.rails = static_cast<std::uint32_t>(std::stoul(rails));
         fabric.text = provider + "_" + rails;
+        std::replace(fabric.text.begin(), fabric.text.end(), '-', '_');
         all.push_back(fabric);
     }
     return all;
@@ -85,6 +90,7 @@ struct Ring {
 inline ryf_config config_for(const Fabric& fabric, const ryf_regions* regions, std::uint32_t slices = 0) {
     ryf_config config{};
     config.provider = fabric.provider;
+    config.endpoint = fabric.endpoint;
     config.interface = fabric.interface.empty() ? nullptr : fabric.interface.c_str();
     config.regions = regions;
     config.slices = slices;

@@ -23,6 +23,29 @@ constexpr std::size_t ring_size = 6;
 /// Several units over several rails, the last of them short.
 constexpr std::size_t grain_length = 1'300'001;
 
+/// More than a rail has receive buffers: on some devices each write with immediate data takes one.
+TEST_P(FlowTest, HundredsOfSmallGrainsAreUnderWayAtOnce) {
+    constexpr std::size_t many = 400, small = 4096;
+    Target target(instance_, GetParam(), many, small);
+    Initiator initiator(instance_, GetParam(), many, small);
+    initiator.add(target);
+    for (unsigned char round = 1; round <= 3; ++round) {
+        for (std::uint32_t i = 0; i < many; ++i) {
+            initiator.ring.fill(i, static_cast<unsigned char>(i + round));
+            ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+        }
+        std::vector<int> seen(many);
+        for (std::size_t i = 0; i < many; ++i) {
+            const ryf_grain grain = target.next();
+            ++seen[grain.index];
+            ASSERT_TRUE(target.ring.holds(grain.index, static_cast<unsigned char>(grain.index + round)));
+        }
+        EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), static_cast<long>(many));
+        ASSERT_RYF(initiator.settle());
+    }
+    EXPECT_EQ(target.sources().at(0).lost, 0u);
+}
+
 TEST_P(FlowTest, GrainsArriveWholeInEveryRoundOfTheRing) {
     Target target(instance_, GetParam(), ring_size, grain_length);
     Initiator initiator(instance_, GetParam(), ring_size, grain_length);

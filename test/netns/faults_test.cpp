@@ -20,6 +20,12 @@ constexpr std::size_t size = std::size_t{1} << 20;
 constexpr std::size_t size = std::size_t{4} << 20;
 #endif
 
+/// With datagrams, or connections.
+std::string provider() {
+    const char* const chosen = std::getenv("RAILYARD_TEST_PROVIDER");
+    return chosen ? chosen : "tcp";
+}
+
 class NetFaults : public testing::Test, protected Initiator {
   protected:
     /// Our engine on machine a, and where its peers are: on the same devices.
@@ -28,13 +34,13 @@ class NetFaults : public testing::Test, protected Initiator {
         has_thread_ = progress_thread;
         params.try_emplace("peer_timeout_ms", std::to_string(patience_ms));
         params["devices"] = devices;
-        engine_ = make_engine("alpha", {"tcp", 1, progress_thread}, params);
+        engine_ = make_engine("alpha", {provider(), 1, progress_thread}, params);
     }
     std::unique_ptr<FarSide> peer(const std::string& machine) {
-        auto process =
-            std::make_unique<OtherMachine>(std::getenv("HWLOC_XMLFILE"), machine,
-                                           Words{"agent=" + machine, "provider=tcp", "devices=" + devices_},
-                                           true, Words{"ip", "netns", "exec", namespace_of(machine)});
+        auto process = std::make_unique<OtherMachine>(
+            std::getenv("HWLOC_XMLFILE"), machine,
+            Words{"agent=" + machine, "provider=" + provider(), "devices=" + devices_}, true,
+            Words{"ip", "netns", "exec", namespace_of(machine)});
         auto made = std::make_unique<FarSide>(*engine_, std::move(process), machine, size);
         made->meet();
         return made;

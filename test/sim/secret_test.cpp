@@ -24,7 +24,9 @@ class ClusterSecretTest : public testing::Test {
     }
     static bool said(const char* text) { return LogLines::contain(text); }
     static std::unique_ptr<Engine> engine(const std::string& name, const char* with) {
-        return make_engine(name, direct, {{"cluster_secret", with}, {"connect_timeout_ms", "300"}});
+        return make_engine(
+            name, direct,
+            {{"cluster_secret", with}, {"connect_timeout_ms", "300"}, {"peer_timeout_ms", "500"}});
     }
     /// A WRITE with a notification from `a` to `b`, after `a` was told `info`.
     static Status write(Engine& a, Engine& b, const std::string& info) {

@@ -33,10 +33,14 @@ class CountingRail final : public Rail {
         return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return served_ >= count; });
     }
     [[nodiscard]] long rounds() const { return rounds_.load(); }
+    /// Each round takes 3 ms.
+    void make_slow(bool slow) { slow_ = slow; }
 
   private:
     bool serve(bool) noexcept override {
         rounds_.fetch_add(1);
+        const timespec long_time{0, 3'000'000};
+        if (slow_) nanosleep(&long_time, nullptr);
         std::uint64_t value = 0;
         if (fd_ < 0 || read(fd_, &value, sizeof(value)) < 0) return false;
         const std::lock_guard lock(mutex_);
@@ -51,6 +55,7 @@ class CountingRail final : public Rail {
     int fd_;
     std::atomic<long> rounds_{0};
     std::atomic<int> arrived_{0};
+    std::atomic<bool> slow_{false};
     std::mutex mutex_;
     std::condition_variable changed_;
     int served_ = 0;
@@ -118,6 +123,29 @@ TEST(ProgressThread, StaysAwayWhileCallersDrive) {
     }
     EXPECT_GT(calls, 10'000);
     EXPECT_LT(rail.rounds() - before, calls / 10);
+}
+
+/// As when the bytes of a large block are copied: its next pass follows at once, and is the caller's.
+TEST(ProgressThread, StaysAwayWhileACallerIsLongAtIt) {
+    CountingRail rail(true);
+    std::atomic<std::uint64_t> passes{0};
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    rail.make_slow(true);
+    const auto pass = [&] {
+        passes.fetch_add(1);
+        rail.progress();
+    };
+    pass();  // the thread has looked by now
+    constexpr int own = 50;
+    const long before = rail.rounds();
+    for (int i = 0; i < own; ++i) {
+        rail.arrive();
+        pass();
+    }
+    EXPECT_LE(rail.rounds() - before, own + 10) << "between two passes, where the machine stopped us there";
+    rail.make_slow(false);
+    rail.arrive();
+    EXPECT_TRUE(rail.wait_served(own + 1)) << "nobody passes any more";
 }
 
 /// Work that comes up between a look that found none and the sleep, when there is nobody to wake yet.

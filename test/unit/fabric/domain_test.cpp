@@ -13,23 +13,33 @@ namespace railyard::fabric {
 namespace {
 
 struct Script {
+    std::uint32_t event = 4711;
+    fid* connection = nullptr;
+    fi_info* request = nullptr;
+    fid* failed = nullptr;
     ssize_t read = -FI_EAGAIN;
     ssize_t readerr = 1;
     std::size_t reads = 0;
+    std::size_t most = SIZE_MAX;  // reads that are answered
     std::size_t room = 0;
 };
 Script script;
 
-ssize_t scripted_read(fid_eq*, std::uint32_t* event, void*, std::size_t room, std::uint64_t) {
+ssize_t scripted_read(fid_eq*, std::uint32_t* event, void* entry, std::size_t room, std::uint64_t) {
     ++script.reads;
     script.room = room;
-    *event = 4711;
+    *event = script.event;
+    auto& connection = *static_cast<fi_eq_cm_entry*>(entry);
+    connection.fid = script.connection;
+    connection.info = script.request;
+    if (script.reads > script.most) return -FI_EAGAIN;
     return script.read;
 }
 
 ssize_t scripted_readerr(fid_eq*, fi_eq_err_entry* entry, std::uint64_t) {
     EXPECT_EQ(entry->err_data_size, 0u);
     entry->err = FI_EIO;
+    entry->fid = script.failed;
     return script.readerr;
 }
 
@@ -90,6 +100,63 @@ TEST_F(DomainEvents, AnAnswerNeverSeenEndsTheRoundAndIsSaidNowAndThen) {
         EXPECT_FALSE(domain_.drain_events());
     EXPECT_EQ(script.reads, 100u);
     EXPECT_EQ(log_.count(), 7) << "1, 2, 4, ... 64 of 100";
+}
+
+struct Heard final : ConnectionSink {
+    void on_connected(fid* connection) noexcept override { connected = connection; }
+    void on_disconnected(fid* connection, int why) noexcept override {
+        disconnected = connection;
+        error = why;
+    }
+    void on_request(fid*, InfoPtr info) noexcept override { request = std::move(info); }
+    fid* connected = nullptr;
+    fid* disconnected = nullptr;
+    int error = 0;
+    InfoPtr request;
+};
+
+TEST_F(DomainEvents, ConnectionsAreToldOfWhatHappensToThem) {
+    Heard heard;
+    fid connection{};
+    domain_.watch(&connection, heard);
+    script.read = sizeof(fi_eq_cm_entry);
+    script.connection = &connection;
+    script.event = FI_CONNECTED;
+    EXPECT_TRUE(domain_.drain_events());
+    EXPECT_EQ(heard.connected, &connection);
+    script.event = FI_SHUTDOWN;
+    EXPECT_TRUE(domain_.drain_events());
+    EXPECT_EQ(heard.disconnected, &connection);
+    EXPECT_EQ(heard.error, FI_ECONNRESET);
+    script.read = -FI_EAVAIL;
+    script.failed = &connection;
+    EXPECT_TRUE(domain_.drain_events());
+    EXPECT_EQ(heard.error, FI_EIO);
+    EXPECT_EQ(domain_.event_errors(), 0u) << "of a connection, not of the device";
+    EXPECT_EQ(log_.count(), 0);
+}
+
+TEST_F(DomainEvents, ConnectionsThatAreClosedAreNotLookedAtAndTheirRequestsAreFreed) {
+    Heard heard;
+    fid connection{};
+    domain_.watch(&connection, heard);
+    domain_.unwatch(&connection);
+    script.read = sizeof(fi_eq_cm_entry);
+    script.connection = &connection;
+    for (const std::uint32_t event : {FI_CONNECTED, FI_SHUTDOWN}) {
+        script.event = event;
+        EXPECT_TRUE(domain_.drain_events());
+    }
+    EXPECT_EQ(heard.connected, nullptr);
+    EXPECT_EQ(heard.disconnected, nullptr);
+    script.event = FI_CONNREQ;
+    for (const bool watched : {false, true}) {
+        if (watched) domain_.watch(&connection, heard);
+        script.most = script.reads + 1;
+        script.request = fi_allocinfo();  // a leak where nobody frees it
+        EXPECT_TRUE(domain_.drain_events());
+    }
+    EXPECT_EQ(heard.request.get(), script.request);
 }
 
 }  // namespace

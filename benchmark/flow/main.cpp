@@ -1,0 +1,391 @@
+// flow-bench: grains over the flow API against a plain libfabric loop of writes with immediate data, in turns
+// and in one run. Prints one JSON document.
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "child_process.h"
+#include "control.h"
+#include "failure.h"
+#include "histogram.h"
+#include "host_facts.h"
+#include "sides.h"
+
+namespace railyard::bench {
+namespace {
+
+constexpr std::chrono::milliseconds answer_limit{30'000};
+
+/// What the targets' processes are to do, in memory that all share: so that nothing else moves while one of
+/// the two is measured.
+enum class Phase : int { idle, flow, raw, flow_echo, raw_echo, end };
+struct Shared {
+    std::atomic<Phase> phase{Phase::idle};
+    std::atomic<unsigned> idle{0};          ///< targets that have come to rest
+    std::atomic<std::uint64_t> arrived{0};  ///< grains, at all of them
+};
+
+/// A target's process, until the end.
+class TargetProcess {
+  public:
+    TargetProcess(const FlowBenchOptions& options, Shared& shared, Control control)
+        : options_(options),
+          shared_(shared),
+          control_(std::move(control)),
+          memory_(options),
+          flow_(options, memory_, options.latency) {
+        if (options.raw) raw_ = std::make_unique<RawSide>(options, memory_, 1);
+    }
+
+    void run() {
+        Message hello{{"info", flow_.info()}};
+        if (raw_) hello["raw"] = to_json(raw_->local(0));
+        control_.send(hello);
+        const Message peer = control_.receive(answer_limit);
+        if (raw_) raw_->connect(0, raw_remote(peer.at("raw")));
+        if (options_.latency) flow_.add(0, peer.at("info").get<std::string>());
+        control_.send({{"ready", true}});
+        for (Phase phase; (phase = shared_.phase.load()) != Phase::end;) {
+            if (phase == Phase::idle) {
+                rest();
+            } else {
+                serve(phase);
+            }
+        }
+    }
+
+  private:
+    void rest() {
+        shared_.idle.fetch_add(1);
+        while (shared_.phase.load() == Phase::idle)
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+
+    void serve(Phase phase) {
+        const bool flow = phase == Phase::flow || phase == Phase::flow_echo;
+        std::uint64_t taken = 0;
+        const auto look = [&] {
+            const std::size_t now = flow ? static_cast<std::size_t>(flow_.take()) : raw_->progress();
+            taken += now;
+            return now;
+        };
+        while (shared_.phase.load(std::memory_order_relaxed) == phase) {
+            if (look() == 0) {
+                if (!options_.latency) sched_yield();
+            } else if (phase == Phase::flow_echo) {
+                while (!flow_.transfer(0))
+                    flow_.progress(0);
+            } else if (phase == Phase::raw_echo) {
+                while (!raw_->transfer(0))
+                    raw_->progress();
+            }
+        }
+        // What has been written is there: the writer has seen it end.
+        const auto end = Clock::now() + std::chrono::milliseconds(2);
+        do {
+            look();
+        } while (Clock::now() < end);
+        // Those that were announced again before we came to look count, too: the plain loop does not look.
+        if (flow) {
+            taken = flow_.announced() - counted_;
+            counted_ += taken;
+        }
+        shared_.arrived.fetch_add(taken);
+    }
+
+    const FlowBenchOptions& options_;
+    Shared& shared_;
+    Control control_;
+    GrainMemory memory_;
+    FlowSide flow_;
+    std::unique_ptr<RawSide> raw_;
+    std::uint64_t counted_ = 0;  ///< of flow_.announced()
+};
+
+/// Who sends and measures. With several targets, the first initiator has the first of them alone, the second
+/// one has all.
+class Sender {
+  public:
+    Sender(const FlowBenchOptions& options, Shared& shared, std::vector<Control> controls)
+        : options_(options),
+          shared_(shared),
+          controls_(std::move(controls)),
+          memory_(options),
+          flow_(options, memory_, options.targets > 1 ? 2 : 1) {
+        if (options.raw) raw_ = std::make_unique<RawSide>(options, memory_, options.targets);
+    }
+
+    nlohmann::json run() {
+        connect();
+        for (unsigned slice = 0; slice < options_.slices; ++slice) {
+            const bool raw_first = slice % 2 != 0;
+            if (raw_first) measure_raw();
+            measure_flow();
+            if (!raw_first) measure_raw();
+        }
+        begin(Phase::end);
+        return report();
+    }
+
+  private:
+    void connect() {
+        for (unsigned i = 0; i < controls_.size(); ++i) {
+            const Message hello = controls_[i].receive(answer_limit);
+            const auto info = hello.at("info").get<std::string>();
+            if (i == 0) flow_.add(0, info);
+            if (options_.targets > 1) flow_.add(1, info);
+            if (raw_) raw_->connect(i, raw_remote(hello.at("raw")));
+            Message answer{{"info", flow_.info()}};
+            if (raw_) answer["raw"] = to_json(raw_->local(i));
+            controls_[i].send(answer);
+            static_cast<void>(controls_[i].receive(answer_limit));
+        }
+        come_to_rest();
+    }
+
+    void begin(Phase phase) {
+        shared_.idle.store(0);
+        shared_.phase.store(phase);
+    }
+    void come_to_rest() {
+        const auto limit = Clock::now() + patience;
+        if (shared_.phase.load() != Phase::idle) begin(Phase::idle);
+        while (shared_.idle.load() != options_.targets) {
+            if (Clock::now() > limit) throw Failure("a target does not answer");
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+    }
+    /// Bytes a second of `sent` grains, each of which `targets` must have got.
+    double end_of(Clock::time_point begun, std::uint64_t sent, unsigned targets) {
+        const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+        come_to_rest();
+        const std::uint64_t arrived = shared_.arrived.exchange(0);
+        if (arrived != sent * targets) {
+            throw Failure("the targets have got " + std::to_string(arrived) + " grains of " +
+                          std::to_string(sent * targets));
+        }
+        return static_cast<double>(sent * targets) * static_cast<double>(options_.flow.grain_size) / seconds;
+    }
+    [[nodiscard]] Clock::time_point slice_end(double parts) const {
+        return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                  std::chrono::duration<double>(options_.seconds / options_.slices / parts));
+    }
+
+    double flow_rate(unsigned initiator, unsigned targets) {
+        begin(Phase::flow);
+        const auto begun = Clock::now(), end = slice_end(targets > 1 ? 3 : 2);
+        std::uint64_t sent = 0;
+        while (Clock::now() < end) {
+            if (flow_.transfer(initiator)) {
+                ++sent;
+            } else {
+                flow_.progress(initiator);
+            }
+        }
+        flow_.settle(initiator);
+        return end_of(begun, sent, targets);
+    }
+
+    double raw_rate() {
+        begin(Phase::raw);
+        const auto begun = Clock::now(), end = slice_end(options_.targets > 1 ? 3 : 2);
+        std::uint64_t sent = 0;
+        while (Clock::now() < end) {
+            for (unsigned peer = 0; peer < options_.targets; ++peer)
+                sent += raw_->transfer(peer) ? 1 : 0;
+            raw_->progress();
+        }
+        raw_->settle();
+        return end_of(begun, sent, 1);
+    }
+
+    template <class Transfer, class Progress, class Take>
+    double ping(Phase phase, Transfer transfer, Progress progress, Take take) {
+        begin(phase);
+        Histogram times;
+        std::uint64_t sent = 0;
+        for (const auto end = slice_end(2); Clock::now() < end; ++sent) {
+            const auto begun = Clock::now();
+            const auto limit = begun + patience;
+            const auto in_time = [&] {
+                if (Clock::now() > limit) throw Failure("no echo has come");
+            };
+            for (; !transfer(); in_time())
+                progress();
+            while (!take())
+                in_time();
+            times.add(static_cast<std::uint64_t>((Clock::now() - begun).count() / 2));
+        }
+        end_of(Clock::now(), sent, 1);
+        return times.percentile(0.5) / 1000;
+    }
+
+    void measure_flow() {
+        if (options_.latency) {
+            flow_results_.push_back(ping(
+                Phase::flow_echo, [&] { return flow_.transfer(0); }, [&] { flow_.progress(0); },
+                [&] { return flow_.take(); }));
+            return;
+        }
+        const bool many = options_.targets > 1;
+        if (many) one_results_.push_back(flow_rate(0, 1));
+        flow_results_.push_back(flow_rate(many ? 1 : 0, options_.targets));
+    }
+
+    void measure_raw() {
+        if (!raw_) return;
+        if (!options_.latency) return raw_results_.push_back(raw_rate());
+        std::size_t arrived = 0;
+        raw_results_.push_back(ping(
+            Phase::raw_echo, [&] { return raw_->transfer(0); }, [&] { arrived += raw_->progress(); },
+            [&] {
+                if (arrived == 0) arrived = raw_->progress();
+                return arrived != 0 && arrived-- != 0;
+            }));
+    }
+
+    static double median(std::vector<double> values) {
+        std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+        return values[values.size() / 2];
+    }
+
+    /// Slice by slice: what the machine does meanwhile, both have met.
+    static std::vector<double> ratios(const std::vector<double>& some, const std::vector<double>& others,
+                                      double times) {
+        std::vector<double> result;
+        for (std::size_t i = 0; i < some.size(); ++i)
+            result.push_back(some[i] / (others[i] * times));
+        return result;
+    }
+
+    nlohmann::json report() {
+        const char* const unit = options_.latency ? "_p50_us" : "_mb_per_s";
+        const double scale = options_.latency ? 1 : 1e-6;
+        nlohmann::json json{
+            {"version", 1}, {"targets", options_.targets}, {"size", options_.flow.grain_size}};
+        json["host"] = host_facts();
+        const double ours = median(flow_results_);
+        json[std::string("flow") + unit] = ours * scale;
+        if (raw_) {
+            json[std::string("raw") + unit] = median(raw_results_) * scale;
+            json["ratio_raw"] = median(ratios(flow_results_, raw_results_, 1));
+        }
+        if (!one_results_.empty()) {
+            const double one = median(one_results_);
+            json[std::string("flow_one") + unit] = one * scale;
+            json["ratio_one"] = median(ratios(flow_results_, one_results_, options_.targets));
+        }
+        return json;
+    }
+
+    const FlowBenchOptions& options_;
+    Shared& shared_;
+    std::vector<Control> controls_;
+    GrainMemory memory_;
+    FlowSide flow_;
+    std::unique_ptr<RawSide> raw_;
+    std::vector<double> flow_results_, one_results_, raw_results_;
+};
+
+/// Without the destructors of who forked it: they would end the other targets.
+[[noreturn]] void be_target(const FlowBenchOptions& options, Shared& shared, Control control) {
+    try {
+        for (const auto& [name, value] : options.target_environment)
+            setenv(name.c_str(), value.c_str(), 1);
+        TargetProcess(options, shared, std::move(control)).run();
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "flow-bench: target: %s\n", error.what());
+        _exit(1);
+    }
+    _exit(0);
+}
+
+int run(const FlowBenchOptions& options) {
+    void* const mapped =
+        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) throw Failure("cannot map a page");
+    auto& shared = *new (mapped) Shared;
+    std::vector<Control> controls;
+    std::deque<ChildProcess> children;
+    for (unsigned i = 0; i < options.targets; ++i) {
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+            throw Failure("cannot create a socket pair");
+        ChildProcess& child = children.emplace_back();  // before any thread, before libfabric
+        close(ends[child.is_child() ? 0 : 1]);
+        Control control{host::Channel(ends[child.is_child() ? 1 : 0])};
+        if (!child.is_child()) {
+            controls.push_back(std::move(control));
+            continue;
+        }
+        be_target(options, shared, std::move(control));
+    }
+    const nlohmann::json report = Sender(options, shared, std::move(controls)).run();
+    for (ChildProcess& child : children) {
+        if (!child.join(answer_limit, true)) return 1;
+    }
+    std::puts(report.dump().c_str());
+    return 0;
+}
+
+FlowBenchOptions parse(int argc, char** argv, CLI::App& app) {
+    FlowBenchOptions options;
+    std::string provider = "tcp", size = "8M";
+    std::vector<std::string> environment;
+    options.flow.ring = 8;
+    app.add_option("--provider", provider, "tcp, shm or efa")->check(CLI::IsMember({"tcp", "shm", "efa"}));
+    app.add_option("--interface", options.flow.interface, "device or network interface");
+    app.add_option("--rails", options.flow.rails, "upper limit for the number of rails");
+    app.add_option("--size", size, "bytes of a grain");
+    app.add_option("--ring", options.flow.ring, "grains of the ring, all of which may be under way");
+    app.add_option("--targets", options.targets, "processes that each get every grain");
+    app.add_option("--seconds", options.seconds, "for all that is measured");
+    app.add_option("--slices", options.slices, "that ours and the plain loop take turns in");
+    app.add_flag("--latency", options.latency, "grains there and back, one at a time: half of that time");
+    app.add_flag("!--no-raw", options.raw, "without the plain loop");
+    app.add_option("--raw-endpoints", options.raw_endpoints, "of the plain loop, a side: 1 or 2")
+        ->check(CLI::Range(1, 2));
+    app.add_option("--target-env", environment, "NAME=VALUE for the targets' processes");
+    app.parse(argc, argv);
+    options.flow.provider = provider == "tcp"   ? RYF_PROVIDER_TCP
+                            : provider == "shm" ? RYF_PROVIDER_SHM
+                                                : RYF_PROVIDER_EFA;
+    if (provider == "tcp" && options.flow.interface.empty()) options.flow.interface = "lo";
+    options.raw_provider = provider;
+    options.flow.grain_size = tools::flow::parse_size("--size", size);
+    for (const std::string& entry : environment) {
+        const std::size_t equals = entry.find('=');
+        if (equals == std::string::npos)
+            throw CLI::ValidationError("--target-env", entry + " is not NAME=VALUE");
+        options.target_environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+    }
+    if (options.latency && options.targets > 1)
+        throw CLI::ValidationError("--latency", "goes with one target");
+    return options;
+}
+
+}  // namespace
+}  // namespace railyard::bench
+
+int main(int argc, char** argv) {
+    CLI::App app("Grains over the flow API against a plain libfabric loop, in turns.");
+    try {
+        return railyard::bench::run(railyard::bench::parse(argc, argv, app));
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "flow-bench: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,29 @@
+// What somebody who wants to sleep until there is work on a rail waits for.
+#pragma once
+
+#include "fabric/completion_queue.h"
+#include "fabric/domain.h"
+
+namespace railyard::fabric {
+
+/// The completion queue, and where connections are made the event queue, too.
+class WaitSet {
+  public:
+    WaitSet(const Domain& domain, CompletionQueue& queue);
+    ~WaitSet();
+    WaitSet(const WaitSet&) = delete;
+    WaitSet& operator=(const WaitSet&) = delete;
+
+    /// Becomes readable when there is work; -1 where the provider has no such thing.
+    [[nodiscard]] int fd() const noexcept { return fd_; }
+    /// True when blocking on it is safe now: everything has been drained. Role holder only.
+    [[nodiscard]] bool may_wait() noexcept;
+
+  private:
+    const Domain& domain_;
+    CompletionQueue& queue_;
+    bool own_ = false;  ///< an epoll descriptor around both
+    int fd_ = -1;
+};
+
+}  // namespace railyard::fabric
