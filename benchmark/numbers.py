@@ -67,21 +67,21 @@ def figures(quick):
             common = ["--provider", provider, "--op", op, *timed]
             rows += [
                 bench(f"{provider}, {op}, 1 MiB: bandwidth, ours / raw", ["--sizes", "1M", *common],
-                       first("ratio_raw"), 0.97, True),
+                      first("ratio_raw"), 0.97, True),
                 bench(f"{provider}, {op}, 64 KiB: bandwidth, ours / raw", ["--sizes", "64K", *common],
-                       first("ratio_raw"), 0.90, True),
+                      first("ratio_raw"), 0.90, True),
                 bench(f"{provider}, {op}, 8 B, batch 64: time per op, ours / raw",
-                       ["--sizes", "8", "--batch", "64", *common], inverse_ratio, 1.25, False),
+                      ["--sizes", "8", "--batch", "64", *common], inverse_ratio, 1.25, False),
             ]
     one = ["--window", "1", "--pt", "on", "--provider", "tcp"]
     rows += [
         bench("tcp, 4 KiB write with notification, progress thread on: p50",
-               ["--sizes", "4K", "--notify", "on", *one, "--seconds", seconds], first("p50_us"), 100, False, " us"),
+              ["--sizes", "4K", "--notify", "on", *one, "--seconds", seconds], first("p50_us"), 100, False, " us"),
         bench("tcp, 18,880 descriptors of 4 KiB, progress thread on: time in post, p99",
-               ["--sizes", "4K", "--batch", "18880", *one, "--post-time", "--iters", "20" if quick else "100"],
-               first("post_p99_us"), 8000, False, " us"),
+              ["--sizes", "4K", "--batch", "18880", *one, "--post-time", "--iters", "20" if quick else "100"],
+              first("post_p99_us"), 8000, False, " us"),
         bench("tcp, idle, progress thread on: CPU, the busier side",
-               ["--idle-check", "1" if quick else "10", "--pt", "on", "--provider", "tcp"], idle_percent, 1, False, " %"),
+              ["--idle-check", "1" if quick else "10", "--pt", "on", "--provider", "tcp"], idle_percent, 1, False, " %"),
     ]
     beside_raw, over_simulated = flows.figures(quick)
     return rows + beside_raw + [SimulatedFigure(*figure) for figure in over_simulated + simulated.figures(quick)]

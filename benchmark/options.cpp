@@ -12,6 +12,7 @@
 #include "common/params.h"
 #include "common/random.h"
 #include "common/status.h"
+#include "common/usage_error.h"
 #include "size_list.h"
 
 namespace railyard::bench {
@@ -28,10 +29,6 @@ struct Texts {
     std::string mem = "dram", target_mem, stream = "off";
     std::optional<unsigned> target_gpu;
     double timeout = 30;
-};
-
-struct UsageError : std::runtime_error {
-    using std::runtime_error::runtime_error;
 };
 
 bool is_tcp(std::string_view provider) {
@@ -115,17 +112,6 @@ void declare_run(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--peer", texts.peer, "HOST:PORT where the target listens");
     app.add_option("--corrupt", texts.corrupt)->group("");
     app.add_flag("--stall", options.stall)->group("");
-}
-
-template <class T>
-T choose(const char* option, const std::string& text,
-         std::initializer_list<std::pair<const char*, T>> choices) {
-    std::string allowed;
-    for (const auto& [name, value] : choices) {
-        if (text == name) return value;
-        allowed += (allowed.empty() ? "" : ", ") + std::string(name);
-    }
-    throw UsageError(std::string(option) + ": '" + text + "' is none of " + allowed);
 }
 
 template <class F>

@@ -116,12 +116,8 @@ RawFabric::~RawFabric() = default;
 
 nlohmann::json RawFabric::address() const {
     auto rails = nlohmann::json::array();
-    for (RawRail& rail : impl_->rails()) {
-        const RawRemote& local = rail.local();
-        std::vector<std::uint8_t> address(local.address.begin(), local.address.end());
-        rails.push_back(
-            {{"address", nlohmann::json::binary(address)}, {"key", local.key}, {"base", local.base}});
-    }
+    for (RawRail& rail : impl_->rails())
+        rails.push_back(to_json(rail.local()));
     return {{"provider", impl_->provider()}, {"rails", rails}};
 }
 
@@ -134,13 +130,8 @@ void RawFabric::connect(const nlohmann::json& peer) {
     const nlohmann::json& remotes = peer.at("rails");
     if (!remotes.is_array() || remotes.empty())
         throw Error(Status::mismatch, "the other side has no raw rails");
-    for (std::size_t i = 0; i < impl_->rails().size(); ++i) {
-        const nlohmann::json& remote = remotes.at(i % remotes.size());
-        const auto& address = remote.at("address").get_binary();
-        impl_->rails()[i].connect({std::string(address.begin(), address.end()),
-                                   remote.at("key").get<std::uint64_t>(),
-                                   remote.at("base").get<std::uint64_t>()});
-    }
+    for (std::size_t i = 0; i < impl_->rails().size(); ++i)
+        impl_->rails()[i].connect(raw_remote(remotes.at(i % remotes.size())));
 }
 
 std::string RawFabric::provider() const {

@@ -11,6 +11,17 @@ namespace railyard::bench {
 using fabric::check;
 using fabric::Fid;
 
+nlohmann::json to_json(const RawRemote& remote) {
+    return {{"address", nlohmann::json::binary({remote.address.begin(), remote.address.end()})},
+            {"key", remote.key},
+            {"base", remote.base}};
+}
+
+RawRemote raw_remote(const nlohmann::json& json) {
+    const auto& address = json.at("address").get_binary();
+    return {std::string(address.begin(), address.end()), json.at("key"), json.at("base")};
+}
+
 RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory, bool immediates)
     : name_("raw " + device.provider + ":" + device.name),
       info_(fi_dupinfo(device.info.get())),

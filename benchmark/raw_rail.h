@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ struct RawRemote {
     std::uint64_t key = 0;
     std::uint64_t base = 0;
 };
+/// How the sides tell each other of their rails. raw_remote throws where something is missing.
+[[nodiscard]] nlohmann::json to_json(const RawRemote& remote);
+[[nodiscard]] RawRemote raw_remote(const nlohmann::json& json);
 
 /// A domain, an endpoint and a completion queue of its own, as the plugin opens them. One thread.
 class RawRail {

@@ -36,6 +36,17 @@ struct Shared {
     std::atomic<std::uint64_t> arrived{0};  ///< grains, at all of them
 };
 
+/// Both ways of sending a grain, once there is room for it.
+template <class Transfer, class Progress>
+void transfer(Transfer transfer, Progress progress) {
+    const auto step = [&] {
+        if (transfer()) return true;
+        progress();
+        return false;
+    };
+    until(step, "there is no room for a grain");
+}
+
 /// A target's process, until the end.
 class TargetProcess {
   public:
@@ -84,11 +95,9 @@ class TargetProcess {
             if (look() == 0) {
                 if (!options_.latency) sched_yield();
             } else if (phase == Phase::flow_echo) {
-                while (!flow_.transfer(0))
-                    flow_.progress(0);
+                transfer([&] { return flow_.transfer(0); }, [&] { flow_.progress(0); });
             } else if (phase == Phase::raw_echo) {
-                while (!raw_->transfer(0))
-                    raw_->progress();
+                transfer([&] { return raw_->transfer(0); }, [&] { raw_->progress(); });
             }
         }
         // What has been written is there: the writer has seen it end.
@@ -159,12 +168,12 @@ class Sender {
         shared_.phase.store(phase);
     }
     void come_to_rest() {
-        const auto limit = Clock::now() + patience;
         if (shared_.phase.load() != Phase::idle) begin(Phase::idle);
-        while (shared_.idle.load() != options_.targets) {
-            if (Clock::now() > limit) throw Failure("a target does not answer");
+        const auto over = [&] {
             std::this_thread::sleep_for(std::chrono::microseconds(50));
-        }
+            return shared_.idle.load() == options_.targets;
+        };
+        until(over, "a target does not answer");
     }
     /// Bytes a second of `sent` grains, each of which `targets` must have got.
     double end_of(Clock::time_point begun, std::uint64_t sent, unsigned targets) {
@@ -211,20 +220,14 @@ class Sender {
     }
 
     template <class Transfer, class Progress, class Take>
-    double ping(Phase phase, Transfer transfer, Progress progress, Take take) {
+    double ping(Phase phase, Transfer send, Progress progress, Take take) {
         begin(phase);
         Histogram times;
         std::uint64_t sent = 0;
         for (const auto end = slice_end(2); Clock::now() < end; ++sent) {
             const auto begun = Clock::now();
-            const auto limit = begun + patience;
-            const auto in_time = [&] {
-                if (Clock::now() > limit) throw Failure("no echo has come");
-            };
-            for (; !transfer(); in_time())
-                progress();
-            while (!take())
-                in_time();
+            transfer(send, progress);
+            until(take, "no echo has come");
             times.add(static_cast<std::uint64_t>((Clock::now() - begun).count() / 2));
         }
         end_of(Clock::now(), sent, 1);

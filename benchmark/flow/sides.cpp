@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "failure.h"
-
 namespace railyard::bench {
 
 namespace flow = tools::flow;
@@ -78,10 +76,7 @@ bool FlowSide::progress(unsigned initiator) {
 }
 
 void FlowSide::settle(unsigned initiator) {
-    const auto limit = Clock::now() + patience;
-    while (!progress(initiator)) {
-        if (Clock::now() > limit) throw Failure("grains do not get to their targets");
-    }
+    until([&] { return progress(initiator); }, "grains do not get to their targets");
 }
 
 bool FlowSide::take() {
@@ -100,17 +95,6 @@ std::uint64_t FlowSide::announced() const {
     for (std::size_t i = 0; i < count; ++i)
         sum += sources[i].grains;
     return sum;
-}
-
-nlohmann::json to_json(const RawRemote& remote) {
-    return {{"address", nlohmann::json::binary({remote.address.begin(), remote.address.end()})},
-            {"key", remote.key},
-            {"base", remote.base}};
-}
-
-RawRemote raw_remote(const nlohmann::json& json) {
-    const auto& address = json.at("address").get_binary();
-    return {std::string(address.begin(), address.end()), json.at("key"), json.at("base")};
 }
 
 RawSide::RawSide(const FlowBenchOptions& options, const GrainMemory& memory, unsigned peers) : peers_(peers) {
@@ -165,12 +149,12 @@ std::size_t RawSide::progress() {
 }
 
 void RawSide::settle() {
-    const auto limit = Clock::now() + patience;
-    const auto busy = [](const Peer& peer) { return peer.busy != 0; };
-    while (std::any_of(peers_.begin(), peers_.end(), busy)) {
-        if (Clock::now() > limit) throw Failure("the plain loop's grains do not end");
+    const auto is_idle = [](const Peer& peer) { return peer.busy == 0; };
+    const auto over = [&] {
         progress();
-    }
+        return std::all_of(peers_.begin(), peers_.end(), is_idle);
+    };
+    until(over, "the plain loop's grains do not end");
 }
 
 }  // namespace railyard::bench

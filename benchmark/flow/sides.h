@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "failure.h"
 #include "raw_rail.h"
 #include "tools/flow/flow_objects.h"
 
@@ -20,6 +20,15 @@ namespace railyard::bench {
 using Clock = std::chrono::steady_clock;
 /// Longest wait for anything to move.
 inline constexpr std::chrono::seconds patience{30};
+/// Calls `step` until it is true, for as long as there is patience; then `failure` is what it ends with.
+template <class Step>
+void until(Step step, const char* failure) {
+    if (step()) return;
+    const auto limit = Clock::now() + patience;
+    while (!step()) {
+        if (Clock::now() > limit) throw Failure(failure);
+    }
+}
 
 struct FlowBenchOptions {
     tools::flow::Options flow;  ///< provider, rails, ring, size of a grain
@@ -81,10 +90,6 @@ class FlowSide {
     tools::flow::TargetInfo info_;
     std::vector<Sender> senders_;
 };
-
-/// How the sides tell each other of their rails.
-[[nodiscard]] nlohmann::json to_json(const RawRemote& remote);
-[[nodiscard]] RawRemote raw_remote(const nlohmann::json& json);
 
 /// Grains written by hand, each to every peer, with immediate data.
 class RawSide {

@@ -3,6 +3,8 @@
 
 #include <stdexcept>
 
+#include "common/usage_error.h"
+
 namespace railyard::tools::flow {
 
 /// Exit status 1.
@@ -10,9 +12,7 @@ struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Exit status 2: names the option and what to do.
-struct UsageError : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
+/// Exit status 2.
+using railyard::UsageError;
 
 }  // namespace railyard::tools::flow

@@ -88,17 +88,6 @@ void declare_initiator(CLI::App& app, Options& options, Texts& texts) {
         ->excludes(file);
 }
 
-template <class T>
-T choose(const char* option, const std::string& text,
-         std::initializer_list<std::pair<const char*, T>> choices) {
-    std::string allowed;
-    for (const auto& [name, value] : choices) {
-        if (text == name) return value;
-        allowed += (allowed.empty() ? "" : ", ") + std::string(name);
-    }
-    throw UsageError(std::string(option) + ": '" + text + "' is none of " + allowed);
-}
-
 struct Preset {
     std::uint64_t grain_size;
     double rate;

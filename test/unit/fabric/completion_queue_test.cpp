@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/op_context.h"
+#include "counted_operation.h"
 #include "log_lines.h"
 
 namespace railyard::fabric {
@@ -55,17 +55,8 @@ const char* scripted_strerror(fid_cq*, int, const void*, char*, std::size_t) {
     return "scripted";
 }
 
-struct Operation : OpContext {
-    Operation() {
-        posted = true;
-        handler = [](OpContext& op, const Completion& outcome) noexcept {
-            auto& self = static_cast<Operation&>(op);
-            ++self.ends;
-            self.completion = outcome;
-        };
-    }
-    int ends = 0;
-    Completion completion;
+struct Operation : CountedOperation {
+    Operation() { posted = true; }
 };
 
 class CompletionQueueTest : public testing::Test {

@@ -1,9 +1,7 @@
 // Connections: made when they are needed, told of once when they cannot be, and gone without a trace.
 #include "fabric/connections.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,9 +13,11 @@
 #include <memory>
 #include <vector>
 
+#include "counted_operation.h"
 #include "fabric/endpoint.h"
 #include "fabric/wait_set.h"
 #include "log_lines.h"
+#include "loopback_listener.h"
 
 namespace railyard::fabric {
 namespace {
@@ -33,16 +33,7 @@ std::size_t open_files() {
     return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
-struct Operation : OpContext {
-    Operation() {
-        handler = [](OpContext& op, const Completion& outcome) noexcept {
-            auto& self = static_cast<Operation&>(op);
-            ++self.ends;
-            self.completion = outcome;
-        };
-    }
-    int ends = 0;
-    Completion completion;
+struct Operation : CountedOperation {
     std::array<char, 64> bytes{};
 };
 
@@ -210,22 +201,15 @@ TEST(Connections, WhatIsForgottenIsClosedAndMadeAgainForAnother) {
 
 TEST(Connections, AnAttemptThatIsNotAnsweredIsGivenUpForAnother) {
     // A queue of connections that nobody accepts, and that is full: the kernel drops who asks then.
-    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
-    ASSERT_EQ(listen(listener, 0), 0);
-    ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    const test::LoopbackListener listener(0);
     std::array<int, 4> others{};
     for (int& other : others) {
         other = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        static_cast<void>(connect(other, reinterpret_cast<sockaddr*>(&address), length));
+        static_cast<void>(listener.connect_from(other));
     }
     const test::LogLines log(log::Level::debug);
     Side a;
-    const fi_addr_t there = a.addresses.insert({reinterpret_cast<const char*>(&address), sizeof(address)});
+    const fi_addr_t there = a.addresses.insert(listener.name());
     Operation sent;
     const auto begun = Clock::now();
     const auto twice = [&] {
@@ -236,7 +220,6 @@ TEST(Connections, AnAttemptThatIsNotAnsweredIsGivenUpForAnother) {
     EXPECT_GE(Clock::now() - begun, std::chrono::nanoseconds(Connections::attempt_ns));
     for (const int other : others)
         close(other);
-    close(listener);
 }
 
 TEST(Connections, WhoeverSleepsIsWokenByARequestAndByAMessage) {

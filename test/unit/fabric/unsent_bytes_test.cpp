@@ -1,12 +1,13 @@
 #include "fabric/unsent_bytes.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <optional>
 #include <vector>
+
+#include "loopback_listener.h"
 
 namespace railyard::fabric {
 namespace {
@@ -14,26 +15,15 @@ namespace {
 /// A connection over loopback whose other end does not read, until the kernel takes no more.
 class FullConnection {
   public:
-    FullConnection() : listener_(socket(AF_INET, SOCK_STREAM, 0)), ours(socket(AF_INET, SOCK_STREAM, 0)) {
-        sockaddr_in any{};
-        any.sin_family = AF_INET;
-        any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        socklen_t length = sizeof(any);
-        EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&any), length), 0);
-        EXPECT_EQ(listen(listener_, 1), 0);
-        EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&any), &length), 0);
-        EXPECT_EQ(connect(ours, reinterpret_cast<sockaddr*>(&any), length), 0);
-        theirs_ = accept(listener_, nullptr, nullptr);
-        peer.assign(reinterpret_cast<const char*>(&any), sizeof(any));
+    FullConnection() : ours(socket(AF_INET, SOCK_STREAM, 0)), peer(listener_.name()) {
+        EXPECT_EQ(listener_.connect_from(ours), 0);
+        theirs_ = listener_.take();
         const std::vector<char> bytes(65536, 'x');
         for (ssize_t taken = 1; taken > 0; written += taken > 0 ? static_cast<std::size_t>(taken) : 0)
             taken = send(ours, bytes.data(), bytes.size(), MSG_DONTWAIT);
         EXPECT_GT(written, bytes.size());
     }
-    ~FullConnection() {
-        close(listener_);
-        close(theirs_);
-    }
+    ~FullConnection() { close(theirs_); }
     FullConnection(const FullConnection&) = delete;
     FullConnection& operator=(const FullConnection&) = delete;
 
@@ -47,7 +37,8 @@ class FullConnection {
     }
 
   private:
-    int listener_, theirs_ = -1;
+    railyard::test::LoopbackListener listener_{1};
+    int theirs_ = -1;
 
   public:
     int ours;
