@@ -83,9 +83,6 @@ void Engine::disconnect(const std::string& agent) {
     impl_->disconnect(agent);
 }
 
-bool Engine::is_gone(const std::string& agent) const noexcept {
-    return own_process() && impl_->is_gone(agent);
-}
 std::vector<PeerReport> Engine::peers() const {
     require_own_process();
     return impl_->peers();
@@ -124,6 +121,9 @@ bool Engine::carry_immediates(Transfer& transfer, std::size_t descriptors, std::
 void Engine::hear_immediates(fabric::ImmediateSink& sink) noexcept {
     impl_->hear_immediates(sink);
 }
+bool Engine::peer_is_gone(const Transfer& transfer) const noexcept {
+    return transfer.peer && transfer.peer->state() == PeerState::gone;
+}
 void Engine::control_start(Transfer& transfer, StartControl& control) noexcept {
     transfer.start_control = &control;
 }
@@ -131,9 +131,9 @@ void Engine::start(Transfer& transfer) noexcept {
     if (!own_process()) return;
     impl_->start(transfer);
 }
-void Engine::set_chore(EngineChore* chore) noexcept {
+void Engine::set_chore(EngineChore* chore, ChoreTime time) noexcept {
     if (!own_process()) return;
-    impl_->set_chore(chore);
+    impl_->set_chore(chore, time);
 }
 
 void Engine::take_notifications(std::vector<Notification>& out) {

@@ -138,8 +138,6 @@ class Engine {
     /// Forgets the peer; its transfers in flight end with remote_disconnect or complete, later posts are
     /// refused.
     void disconnect(const std::string& agent);
-    /// True for a peer that was found to have ended, or is not known.
-    [[nodiscard]] bool is_gone(const std::string& agent) const noexcept;
     /// Every peer that is known, by name.
     [[nodiscard]] std::vector<PeerReport> peers() const;
 
@@ -162,6 +160,8 @@ class Engine {
     /// cannot be interrupted, docs/reliability.md, "Nothing late", and has not ended by then keeps the handle
     /// with the engine until it has.)
     void release(Transfer* transfer) noexcept;
+    /// True once its peer was found to have ended.
+    [[nodiscard]] bool peer_is_gone(const Transfer& transfer) const noexcept;
     CostEstimate estimate(const Transfer& transfer) const noexcept;
 
     /// Makes later posts of a WRITE carry immediate data: descriptor i brings `first` + i to the peer's sink
@@ -177,10 +177,12 @@ class Engine {
     void control_start(Transfer& transfer, StartControl& control) noexcept;
     /// Starts a transfer that a StartControl holds. Any thread, once per hold.
     void start(Transfer& transfer) noexcept;
-    /// Called in every pass over the rails, by whoever makes it, also several at once; true: there is
-    /// something to look after, so that the progress thread must not block. At most one, set before the first
-    /// transfer, taken back (nullptr) after the last; taking it back waits for calls that are under way.
-    void set_chore(EngineChore* chore) noexcept;
+    /// Called in every pass over the rails, or in those that find notifications to take, by whoever makes it,
+    /// also several at once; true: there is something to look after, so that the progress thread must not
+    /// block. At most one, set before the first transfer, taken back (nullptr) after the last; taking it back
+    /// waits for calls that are under way.
+    enum class ChoreTime : std::uint8_t { always, notifications };
+    void set_chore(EngineChore* chore, ChoreTime time = ChoreTime::always) noexcept;
 
     // Notifications
 

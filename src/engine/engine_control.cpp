@@ -158,11 +158,6 @@ void Engine::Impl::disconnect(const std::string& agent) {
     transfers_.sweep();
 }
 
-bool Engine::Impl::is_gone(const std::string& agent) const noexcept {
-    const std::shared_ptr<Peer> peer = peers_.find(agent);
-    return !peer || peer->state() == PeerState::gone;
-}
-
 std::vector<PeerReport> Engine::Impl::peers() const {
     std::vector<std::shared_ptr<Peer>> known;
     peers_.list(known);
@@ -265,7 +260,7 @@ bool Engine::Impl::progress() noexcept {
         worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
     }
     worked = run_chores() || worked;
-    watch();
+    if (coarse_now_ns() >= next_watch_.load(std::memory_order_relaxed)) watch();
     if (transfers_.has_retired()) transfers_.sweep();
     free_sent_messages();
     return worked;
@@ -288,6 +283,8 @@ bool Engine::Impl::run_chores() noexcept {
 
 bool Engine::Impl::run_chore() noexcept {
     if (!chore_.load(std::memory_order_relaxed)) return false;
+    if (chore_time_.load(std::memory_order_relaxed) == ChoreTime::notifications && inbox_.empty())
+        return false;
     chore_users_.fetch_add(1, std::memory_order_seq_cst);
     EngineChore* const chore = chore_.load(std::memory_order_seq_cst);
     const bool busy = chore && chore->run();
@@ -295,7 +292,8 @@ bool Engine::Impl::run_chore() noexcept {
     return busy;
 }
 
-void Engine::Impl::set_chore(EngineChore* chore) noexcept {
+void Engine::Impl::set_chore(EngineChore* chore, ChoreTime time) noexcept {
+    chore_time_.store(time, std::memory_order_relaxed);
     chore_.store(chore, std::memory_order_seq_cst);
     while (!chore && chore_users_.load(std::memory_order_seq_cst) != 0)
         sched_yield();

@@ -57,7 +57,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void load_connection_info(const std::string& agent, std::string_view info);
     void connect(const std::string& agent);
     void disconnect(const std::string& agent);
-    [[nodiscard]] bool is_gone(const std::string& agent) const noexcept;
     [[nodiscard]] std::vector<PeerReport> peers() const;
     void take_notifications(std::vector<Notification>& out);
     [[nodiscard]] bool has_notifications() const noexcept { return !inbox_.empty(); }
@@ -69,7 +68,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
         count_caller_pass();
         return progress();
     }
-    void set_chore(EngineChore* chore) noexcept;
+    void set_chore(EngineChore* chore, ChoreTime time) noexcept;
 
     // engine_transfer.cpp
     Transfer* prepare(Operation operation, std::span<const LocalDescriptor> local,
@@ -107,7 +106,10 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     Status finished(Transfer& transfer) noexcept;
     void cancel(Transfer& transfer) noexcept;
     void progress_for(Transfer& transfer) noexcept;
-    void count_caller_pass() noexcept { caller_passes_.fetch_add(1, std::memory_order_relaxed); }
+    /// Roughly: two at once may count as one, which is less than a locked instruction in each.
+    void count_caller_pass() noexcept {
+        caller_passes_.store(caller_passes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
     void wake() noexcept;
     /// What is to be done in each pass besides the rails; true: there is more to come that no rail tells of.
     bool run_chores() noexcept;
@@ -216,6 +218,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::vector<std::unique_ptr<OwnMessage>> spare_pings_ ABSL_GUARDED_BY(spare_pings_mutex_);
     MpscList<OutMessage> undelivered_;
     std::atomic<EngineChore*> chore_{nullptr};
+    std::atomic<ChoreTime> chore_time_{ChoreTime::always};
     std::atomic<std::uint32_t> chore_users_{0};
     /// Grows with every deregistration; a transfer that has seen the current value need not look again.
     std::atomic<std::uint64_t> registration_epoch_{0};

@@ -62,12 +62,33 @@ Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) n
 }
 
 std::uint32_t count_submissions(const Transfer& transfer) noexcept {
+    if (transfer.submissions.size() == 1) return 1;
     std::uint32_t count = 0;
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
         const Transfer::RouteRange all = transfer.lane_routes[lane];
         count += transfer.lanes[lane].striped ? all.end - all.begin : 1;
     }
     return count;
+}
+
+void offer(Transfer& transfer, std::uint32_t route) noexcept {
+    transfer.submissions[route].rearm();
+    transfer.routes[route].rail->submit(transfer.submissions[route]);
+}
+
+void offer_lanes(Transfer& transfer) noexcept {
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
+        const Transfer::RouteRange chosen = choose_routes(transfer, lane);
+        const auto begin = transfer.routes.begin() + chosen.begin, end = transfer.routes.begin() + chosen.end;
+        const bool any_good = !std::all_of(begin, end, has_failed);
+        for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
+            if (any_good && has_failed(transfer.routes[i])) {
+                transfer.part_done(Status::ok);  // the others carry its share
+                continue;
+            }
+            offer(transfer, i);
+        }
+    }
 }
 
 [[noreturn]] void refuse(std::size_t index, const char* side, const std::string& reason) {
@@ -226,19 +247,12 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
 void Engine::Impl::start(Transfer& transfer) noexcept {
     transfer.posted_at.store(now_ns(), std::memory_order_relaxed);
     transfer.started.store(true, std::memory_order_release);
-    if (count_submissions(transfer) == 0) transfer.part_done(Status::ok);
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange chosen = choose_routes(transfer, lane);
-        const auto begin = transfer.routes.begin() + chosen.begin, end = transfer.routes.begin() + chosen.end;
-        const bool any_good = !std::all_of(begin, end, has_failed);
-        for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
-            if (any_good && has_failed(transfer.routes[i])) {
-                transfer.part_done(Status::ok);  // the others carry its share
-                continue;
-            }
-            transfer.submissions[i].rearm();
-            transfer.routes[i].rail->submit(transfer.submissions[i]);
-        }
+    if (transfer.submissions.size() == 1) {
+        offer(transfer, 0);
+    } else if (transfer.submissions.empty()) {
+        transfer.part_done(Status::ok);
+    } else {
+        offer_lanes(transfer);
     }
     if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
 }

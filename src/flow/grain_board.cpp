@@ -75,14 +75,14 @@ void GrainBoard::put(Source& source, Entry& entry) noexcept {
     entry.next = &list_;
     list_.previous->next = &entry;
     list_.previous = &entry;
-    waiting_.fetch_add(1, std::memory_order_release);
+    waiting_.store(waiting_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 void GrainBoard::remove(Entry& entry) noexcept {
     entry.previous->next = entry.next;
     entry.next->previous = entry.previous;
     entry.previous = entry.next = nullptr;
-    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    waiting_.store(waiting_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
 std::optional<GrainBoard::Arrived> GrainBoard::pop() noexcept {

@@ -66,8 +66,8 @@ class GrainBoard final : public fabric::ImmediateSink {
 
     mutable Mutex mutex_;
     std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(mutex_);
-    Entry list_ ABSL_GUARDED_BY(mutex_);  ///< a ring, with this as its head
-    std::atomic<std::size_t> waiting_{0};
+    Entry list_ ABSL_GUARDED_BY(mutex_);   ///< a ring, with this as its head
+    std::atomic<std::size_t> waiting_{0};  ///< written under mutex_ only
     std::atomic<Side*> side_{nullptr};
 };
 

@@ -11,7 +11,7 @@ namespace railyard::flow {
 namespace {
 
 /// Sleepers are rung for grains; this is for those that share one bell.
-constexpr std::uint32_t nap_ms = 50;
+constexpr std::uint32_t sleep_ms = 50;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ Target::Target(const SideConfig& config) : side_("target", config) {
     }
     board_.wake(&side_);
     side_.engine().hear_immediates(board_);
-    side_.engine().set_chore(this);
+    side_.engine().set_chore(this, Engine::ChoreTime::notifications);
 }
 
 Target::~Target() {
@@ -56,7 +56,7 @@ Outcome Target::wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t tim
         return arrived.has_value();
     };
     if (timeout_ms == 0) return try_new_grain(grain) == Outcome::ok ? Outcome::ok : Outcome::timeout;
-    return side_.wait(over, timeout_ms, nap_ms);
+    return side_.wait(over, timeout_ms, sleep_ms);
 }
 
 std::vector<SourceReport> Target::sources() {

@@ -50,6 +50,7 @@ TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening
                                                         .opening = opening_,
                                                         .unit = geometry_.unit_length(),
                                                         .connection = engine.connection_info()}));
+        watch_ = engine.prepare(Operation::write, {}, {}, id_, std::nullopt);
     } catch (...) {
         engine.disconnect(id_);
         throw;
@@ -68,21 +69,21 @@ TargetLink::~TargetLink() {
     } catch (const std::exception& error) {
         RAILYARD_LOG(debug, side_.name().c_str(), "no leave of %s: %s", id_.c_str(), error.what());
     }
+    engine.release(watch_);
     for (const Grain& grain : grains_) {
         for (const auto& handle : grain.handles)
             engine.release(handle->transfer);
     }
 }
 
-Slices TargetLink::resolve(Slices slices) const {
-    const std::uint32_t last = slices == whole_grain ? geometry_.slices() - 1 : slices.last;
-    if (slices.first <= last && last < geometry_.slices()) return {slices.first, last};
+void TargetLink::refuse(Slices slices) const {
     throw Error(Status::invalid_param, "slices " + std::to_string(slices.first) + " to " +
-                                           std::to_string(last) + ": grains of target " + id_ + " have " +
-                                           std::to_string(geometry_.slices()));
+                                           std::to_string(slices.last) + ": grains of target " + id_ +
+                                           " have " + std::to_string(geometry_.slices()));
 }
 
 bool TargetLink::busy(std::uint32_t index, Slices slices) const noexcept {
+    if (grains_[index].under_way == 0 && waiting_.empty()) return false;
     const bool next_round = begins_round(grains_[index], slices);
     const auto under_way = [&](const Handle* other) {
         return other->index == index && (next_round || overlap(other->slices, slices));
@@ -115,6 +116,11 @@ bool TargetLink::begins_round(const Grain& grain, Slices slices) noexcept {
 }
 
 void TargetLink::turn_round(Grain& grain, Slices slices) {
+    if (slices.first == 0 && slices.last == geometry_.slices() - 1) {
+        ++grain.round;
+        grain.unsent = 0;
+        return;
+    }
     if (begins_round(grain, slices)) {
         ++grain.round;
         grain.unsent = geometry_.slices();
@@ -132,6 +138,7 @@ void TargetLink::begin(std::uint32_t index, Slices slices) {
     const Status status = post(handle, grain.round);
     if (status != Status::in_progress) return ended(handle, status);
     handle.under_way = true;
+    ++grain.under_way;
     under_way_.push_back(&handle);
 }
 
@@ -150,9 +157,11 @@ TargetLink::Handle& TargetLink::handle_for(Grain& grain, std::uint32_t index, Sl
     auto handle = std::make_unique<Handle>();
     handle->index = index;
     handle->slices = slices;
+    handle->first = geometry_.first_unit(slices.first);
+    handle->count = geometry_.end_unit(slices.last) - handle->first;
     grain.handles.push_back(std::move(handle));
     try {
-        grain.handles.back()->transfer = prepare(index, slices);
+        grain.handles.back()->transfer = prepare(*grain.handles.back());
     } catch (...) {
         grain.handles.pop_back();
         throw;
@@ -160,14 +169,13 @@ TargetLink::Handle& TargetLink::handle_for(Grain& grain, std::uint32_t index, Sl
     return *grain.handles.back();
 }
 
-Transfer* TargetLink::prepare(std::uint32_t index, Slices slices) {
-    const std::shared_ptr<Registration>& local = side_.regions()[index];
-    const std::shared_ptr<RemoteRegion>& remote = remotes_[index];
+Transfer* TargetLink::prepare(const Handle& handle) {
+    const std::shared_ptr<Registration>& local = side_.regions()[handle.index];
+    const std::shared_ptr<RemoteRegion>& remote = remotes_[handle.index];
     std::vector<LocalDescriptor> from;
     std::vector<RemoteDescriptor> to;
-    for (std::uint32_t unit = geometry_.first_unit(slices.first); unit < geometry_.end_unit(slices.last);
-         ++unit) {
-        const Span span = geometry_.unit_at(unit);
+    for (std::uint32_t i = 0; i < handle.count; ++i) {
+        const Span span = geometry_.unit_at(handle.first + i);
         from.push_back({local->address + span.offset, span.length, &local});
         to.push_back({remote->address + span.offset, span.length, &remote});
     }
@@ -176,17 +184,15 @@ Transfer* TargetLink::prepare(std::uint32_t index, Slices slices) {
 
 Status TargetLink::post(Handle& handle, std::uint32_t round) {
     Engine& engine = side_.engine();
-    const std::uint32_t first = geometry_.first_unit(handle.slices.first);
-    const std::uint32_t count = geometry_.end_unit(handle.slices.last) - first;
-    const UnitName name{*source_, round, handle.index, first};
-    if (engine.carry_immediates(*handle.transfer, count, geometry_.bits().pack(name)))
+    const UnitName name{*source_, round, handle.index, handle.first};
+    if (engine.carry_immediates(*handle.transfer, handle.count, geometry_.bits().pack(name)))
         return engine.post(*handle.transfer);
     encode(FlowLetter{.kind = LetterKind::grain,
                       .opening = opening_,
                       .index = handle.index,
                       .round = round,
-                      .first = first,
-                      .count = count},
+                      .first = handle.first,
+                      .count = handle.count},
            letter_);
     return engine.post(*handle.transfer, &letter_);
 }
@@ -225,6 +231,7 @@ void TargetLink::progress() {
             continue;
         }
         handle.under_way = false;
+        --grains_[handle.index].under_way;
         under_way_[i] = under_way_.back();
         under_way_.pop_back();
         ended(handle, status);
@@ -233,7 +240,8 @@ void TargetLink::progress() {
         lose("it has not answered within connect_timeout_ms, " +
              std::to_string(engine.params().connect_timeout_ms) + " ms");
     }
-    if (under_way_.empty() && lost_.empty() && engine.is_gone(id_)) lose("it does not answer any more");
+    if (under_way_.empty() && lost_.empty() && engine.peer_is_gone(*watch_))
+        lose("it does not answer any more");
 }
 
 std::optional<std::string> TargetLink::take_failure() {

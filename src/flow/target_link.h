@@ -35,7 +35,11 @@ class TargetLink {
 
     [[nodiscard]] const std::string& id() const noexcept { return id_; }
     /// Throws Error{invalid_param} for slices that the target does not have.
-    [[nodiscard]] Slices resolve(Slices slices) const;
+    [[nodiscard]] Slices resolve(Slices slices) const {
+        if (slices == whole_grain) return {0, geometry_.slices() - 1};
+        if (slices.first > slices.last || slices.last >= geometry_.slices()) refuse(slices);
+        return slices;
+    }
     /// Of resolved slices: true while some of them are on their way, or others, and these would begin the
     /// next round.
     [[nodiscard]] bool busy(std::uint32_t index, Slices slices) const noexcept;
@@ -59,13 +63,15 @@ class TargetLink {
         Transfer* transfer = nullptr;
         std::uint32_t index = 0;
         Slices slices;
+        std::uint32_t first = 0;  ///< unit
+        std::uint32_t count = 0;  ///< of units
         bool under_way = false;
-        bool immediates = false;
     };
     struct Grain {
         std::uint32_t round = 0;
-        std::uint32_t unsent = 0;  ///< slices, in this round
-        std::vector<bool> sent;    ///< by slice; empty before the first round
+        std::uint32_t unsent = 0;     ///< slices, in this round
+        std::uint32_t under_way = 0;  ///< handles
+        std::vector<bool> sent;       ///< by slice; empty before the first round
         std::vector<std::unique_ptr<Handle>> handles;
     };
     struct Waiting {
@@ -73,12 +79,13 @@ class TargetLink {
         Slices slices;
     };
 
+    [[noreturn]] void refuse(Slices slices) const;
     void begin(std::uint32_t index, Slices slices);
     /// A slice that has been sent already does so, and the first one after all were.
     [[nodiscard]] static bool begins_round(const Grain& grain, Slices slices) noexcept;
     void turn_round(Grain& grain, Slices slices);
     Handle& handle_for(Grain& grain, std::uint32_t index, Slices slices);
-    [[nodiscard]] Transfer* prepare(std::uint32_t index, Slices slices);
+    [[nodiscard]] Transfer* prepare(const Handle& handle);
     Status post(Handle& handle, std::uint32_t round);
     void ended(const Handle& handle, Status status);
     void lose(const std::string& reason);
@@ -88,6 +95,7 @@ class TargetLink {
     const std::uint32_t opening_;
     const GrainGeometry geometry_;
     std::vector<std::shared_ptr<RemoteRegion>> remotes_;
+    Transfer* watch_ = nullptr;  ///< of nothing: the engine looks after its peer, and knows it without a name
     std::vector<Grain> grains_;
     std::vector<Handle*> under_way_;
     std::vector<Waiting> waiting_;         ///< for the target's answer

@@ -56,6 +56,10 @@ class ControlChannel {
     [[nodiscard]] bool has_pending() const noexcept {
         return !pending_.empty() || interrupted_ || !refused_.empty();
     }
+    /// Nothing is left for post_pending to do.
+    [[nodiscard]] bool is_calm() const noexcept {
+        return !has_pending() && !missing_receives_ && given_up_.empty();
+    }
     /// Something waits for the provider, and not only for a peer that took nothing a moment ago.
     [[nodiscard]] bool wants_room() const noexcept { return wants_room_; }
     /// Receive buffers that the provider has not taken; they are offered again in post_pending.

@@ -106,8 +106,36 @@ void FabricRail::publish_load() noexcept {
     bytes_under_way_.store(outstanding_bytes(), std::memory_order_relaxed);
 }
 
+bool FabricRail::is_calm() const noexcept {
+    return pending_.empty() && returned_.empty() && sending_ && !renewal_needed_ &&
+           !renewal_requested_.load(std::memory_order_relaxed) && !fabric_->queue.broken() &&
+           control_->is_calm();
+}
+
+bool FabricRail::post_at_once(Submission& submission) noexcept {
+    Lane& lane = *submission.lane;
+    const Route& route = *submission.route;
+    if (!lane.is_single() || !submission.run.empty() || !is_calm()) return false;
+    if (!free_operations_ || !may_take(lane) || lane.work->status() != Status::ok) return false;
+    if (route.path && route.path->failed()) return false;
+    if (route.gated && !route.path->admits(sender_generation())) return false;
+    submission.run = lane.take_run(1);
+    if (!submission.run.empty()) {
+        if (post_chunk(submission, submission.run.begin, false) != fabric::PostResult::ok) return false;
+        submission.run = {};
+        publish_load();
+    }
+    lane.work->part_done(Status::ok);
+    return true;
+}
+
 bool FabricRail::serve(bool drain_first) noexcept {
     bool worked = drain_first && fabric_->queue.drain(completions_per_round) > 0;
+    const bool reads_events = fabric_->domain.caps().connected || ++rounds_ % rounds_between_event_reads == 0;
+    if (drain_first && !reads_events && is_calm() && inbox_.empty() && outbox_.empty()) {
+        if (worked) publish_load();
+        return worked;
+    }
     worked = settle_failures() || worked;
     waiting_ += take_submissions(pending_);
     control_->queue(outbox_.take_all());
@@ -120,11 +148,7 @@ bool FabricRail::serve(bool drain_first) noexcept {
         post_pending();
         worked = true;
     }
-    if (fabric_->domain.caps().connected) {
-        worked = fabric_->domain.drain_events() || worked;
-    } else if (++rounds_ % rounds_between_event_reads == 0) {
-        fabric_->domain.drain_events();
-    }
+    if (reads_events) worked = fabric_->domain.drain_events() || worked;
     publish_load();
     return worked;
 }

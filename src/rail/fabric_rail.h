@@ -84,7 +84,10 @@ class FabricRail final : public Rail {
         std::uint64_t since = 0;  ///< ns
     };
 
+    bool post_at_once(Submission& submission) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    /// True when a round has nothing to do but to read completions.
+    [[nodiscard]] bool is_calm() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     PeerAddress do_insert_peer(std::string_view address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_remove_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_abandon_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

@@ -76,6 +76,7 @@ class BlockedSet {
         ++pass_;
         count_ = 0;
     }
+    [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
     /// So many peers block that the endpoint itself must be full: stop the pass.
     [[nodiscard]] bool full() const noexcept { return count_ == most; }
 

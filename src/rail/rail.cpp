@@ -57,7 +57,17 @@ bool Rail::hand_on(const Submission& submission, Run chunks, const Rail* unable)
 }
 
 void Rail::submit(Submission& submission) noexcept {
-    inbox_.push(submission);
+    if (role_.try_acquire()) {
+        // Where nobody is at work and nothing is before it, most need no list and no round.
+        if (!inbox_.empty() || !outbox_.empty() || !post_at_once(submission)) {
+            inbox_.push(submission);
+            serve(false);
+        }
+        role_.release();
+        if (inbox_.empty() && outbox_.empty()) return;
+    } else {
+        inbox_.push(submission);
+    }
     hand_over(false);
 }
 

@@ -122,6 +122,9 @@ class Rail {
     bool prepare_wait() noexcept;
 
   protected:
+    /// Posts all of it now and ends its part; false: that takes a whole round, and it has lost nothing. While
+    /// nothing has been handed over that would come before it.
+    virtual bool post_at_once(Submission&) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return false; }
     /// One bounded round with the role held. `drain_first`: false when the caller wants its post out at once.
     virtual bool serve(bool drain_first) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
     virtual PeerAddress do_insert_peer(std::string_view address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;

@@ -84,6 +84,8 @@ class Lane {
         if (begin >= end_) return {};
         return {begin, end_ - begin < limit ? end_ : begin + limit};
     }
+    /// One chunk in all.
+    [[nodiscard]] bool is_single() const noexcept { return end_ - begin_ == 1; }
     /// Only while the work is done.
     void rewind() noexcept { cursor_.store(begin_, std::memory_order_relaxed); }
 
