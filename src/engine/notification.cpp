@@ -12,7 +12,7 @@
 namespace railyard {
 namespace {
 
-constexpr std::uint16_t magic = 0x5259;
+constexpr std::uint16_t letter_magic = 0x5259;
 /// magic, version, type, signature, nonce, receiver, id, total, offset, name length
 constexpr std::size_t fixed_header = 2 + 1 + 1 + 1 + 8 + 8 + 8 + 4 + 4 + 2;
 /// What is behind the payload.
@@ -78,7 +78,7 @@ std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buf
     const std::size_t room = buffer.size() - self.header_size() - tag_size;
     const std::size_t length = std::min(room, self.message.size() - self.offset_);
     std::byte* at = buffer.data();
-    at = put_number(at, magic);
+    at = put_number(at, letter_magic);
     at = put_number(at, control_version);
     at = put_number(at, static_cast<std::uint8_t>(self.kind));
     at = put_number(at, self.is_signed() ? hmac_sha256 : no_signature);
@@ -117,8 +117,8 @@ struct NotificationInbox::Fragment {
     /// False for anything but a whole, consistent fragment; `bytes` are without the tag.
     bool parse(std::string_view bytes) {
         WireReader reader(bytes);
-        const bool ours =
-            reader.number<std::uint16_t>() == magic && reader.number<std::uint8_t>() == control_version;
+        const bool ours = reader.number<std::uint16_t>() == letter_magic &&
+                          reader.number<std::uint8_t>() == control_version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
             type > static_cast<std::uint8_t>(MessageKind::ping))

@@ -33,7 +33,7 @@ double head_height(const PictureGroup& group) {
 }
 
 /// "1 GPU", "2 GPUs".
-std::string count_of(std::size_t count, const char* thing) {
+std::string counted(std::size_t count, const char* thing) {
     return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
@@ -123,9 +123,9 @@ class Painter {
         for (const PictureNic& nic : contents_.nics)
             sum += survey_.rails[nic.rail].gbps;
         std::string words =
-            count_of(survey_.machine.gpus.size(), "GPU") + "  ·  " + count_of(survey_.rails.size(), "rail");
+            counted(survey_.machine.gpus.size(), "GPU") + "  ·  " + counted(survey_.rails.size(), "rail");
         if (sum > 0) words += "  ·  " + gbps_text(sum) + " Gbit/s";
-        words += "  ·  " + count_of(survey_.machine.numa.size(), "NUMA node");
+        words += "  ·  " + counted(survey_.machine.numa.size(), "NUMA node");
         svg_.text(margin, 44, survey_.title, {26, ink, true});
         svg_.text(margin, 66, words, {13, grey});
         return 84;
@@ -168,7 +168,7 @@ class Painter {
             std::string words =
                 "NUMA node " + std::to_string(node.node) + ", " + std::to_string(node.memory >> 30) + " GiB";
             if (carriers > 0)
-                words += "  ·  host memory over " + count_of(static_cast<std::size_t>(carriers), "NIC");
+                words += "  ·  host memory over " + counted(static_cast<std::size_t>(carriers), "NIC");
             svg_.text(x + 32, y + 13, words, {12, grey});
             x += 32 + Svg::text_width(words, 12) + 3 * pad;
         }

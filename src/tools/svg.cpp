@@ -7,14 +7,14 @@
 namespace railyard::tools {
 namespace {
 
-std::string number(double value) {
+std::string decimal(double value) {
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), "%.4g", value);
     return text.data();
 }
 
 std::string attribute(const char* name, double value) {
-    return std::string(" ") + name + "=\"" + number(value) + "\"";
+    return std::string(" ") + name + "=\"" + decimal(value) + "\"";
 }
 
 /// Bytes of the UTF-8 character that the text begins with; 0 where it is none. Names come from the kernel,
@@ -82,7 +82,7 @@ void Svg::text(double x, double y, std::string_view words, const TextStyle& styl
 std::string Svg::document(double width, double height, std::string_view title) const {
     const std::string name = escape_xml(title);
     return "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"" + name +
-           "\" viewBox=\"0 0 " + number(width) + " " + number(height) + "\"" + attribute("width", width) +
+           "\" viewBox=\"0 0 " + decimal(width) + " " + decimal(height) + "\"" + attribute("width", width) +
            attribute("height", height) +
            " font-family=\"Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', "
            "sans-serif\">\n<title>" +

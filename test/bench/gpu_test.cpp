@@ -9,10 +9,7 @@
 namespace railyard::bench {
 namespace {
 
-const fakecuda::Control& fake() {
-    static const fakecuda::Control control = fakecuda::load_control();
-    return control;
-}
+using fakecuda::fake;
 
 template <class Action>
 std::string failure_of(Action&& action) {

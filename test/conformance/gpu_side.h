@@ -14,10 +14,7 @@ namespace railyard::test {
 
 inline constexpr int host = -1;
 
-inline const fakecuda::Control& fake() {
-    static const fakecuda::Control control = fakecuda::load_control();
-    return control;
-}
+using fakecuda::fake;
 
 inline const cuda::Driver& cuda_driver() {
     static const cuda::DriverLookup found = cuda::find_driver();

@@ -7,14 +7,14 @@
 namespace railyard::test {
 namespace {
 
-constexpr std::size_t size = 300'000;
+constexpr std::size_t place_size = 300'000;
 
 /// Kernels that fill the memory, and that look at it.
 void fill_on(const ProgramStream& stream, const Place& place, std::uint8_t value) {
     stream.launch([&place, value] {
         std::this_thread::sleep_for(std::chrono::microseconds(300));
-        const std::vector<std::uint8_t> bytes(size, value);
-        EXPECT_EQ(fake().gpu_write(place.address, bytes.data(), size), 0u);
+        const std::vector<std::uint8_t> bytes(place_size, value);
+        EXPECT_EQ(fake().gpu_write(place.address, bytes.data(), place_size), 0u);
     });
 }
 void look_on(const ProgramStream& stream, const Place& place, std::vector<std::uint8_t>& seen) {
@@ -29,8 +29,8 @@ class GpuStreams : public testing::TestWithParam<GpuFabric> {
     static void exchange(EnginePair& pair, StreamTransfers& streams, const std::string& peer,
                          const Place& local, const Place& remote, std::shared_ptr<RemoteRegion> region) {
         const ProgramStream stream(std::make_shared<cuda::PrimaryContext>(cuda_driver(), 0));
-        const LocalDescriptor ours{local.address, size, &local.region};
-        const RemoteDescriptor theirs{remote.address, size, &region};
+        const LocalDescriptor ours{local.address, place_size, &local.region};
+        const RemoteDescriptor theirs{remote.address, place_size, &region};
         Transfer* push = pair.a->prepare(Operation::write, {&ours, 1}, {&theirs, 1}, peer, std::nullopt);
         Transfer* fetch = pair.a->prepare(Operation::read, {&ours, 1}, {&theirs, 1}, peer, std::nullopt);
         for (Transfer* transfer : {push, fetch})
@@ -40,13 +40,13 @@ class GpuStreams : public testing::TestWithParam<GpuFabric> {
             fill_on(stream, local, step);
             ASSERT_EQ(pair.a->post(*push), Status::in_progress);
             ASSERT_EQ(pair.wait(*push), Status::ok);
-            EXPECT_TRUE(remote.content() == std::vector<std::uint8_t>(size, step)) << "WRITE";
+            EXPECT_TRUE(remote.content() == std::vector<std::uint8_t>(place_size, step)) << "WRITE";
             std::vector<std::uint8_t> seen;
             fill_on(stream, local, 0);
             ASSERT_EQ(pair.a->post(*fetch), Status::in_progress);
             look_on(stream, local, seen);
             ASSERT_TRUE(pair.until([&] { return stream.idle(); }));
-            EXPECT_TRUE(seen == std::vector<std::uint8_t>(size, step)) << "READ";
+            EXPECT_TRUE(seen == std::vector<std::uint8_t>(place_size, step)) << "READ";
             ASSERT_EQ(pair.wait(*fetch), Status::ok);
         }
         pair.a->release(push);
@@ -60,11 +60,11 @@ TEST_P(GpuStreams, TransfersTakeTheirPlaceAmongKernels) {
         EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
         StreamTransfers streams(*pair.a);
         {
-            Place local(*pair.a, 0, size), remote(*pair.b, where, size);
+            Place local(*pair.a, 0, place_size), remote(*pair.b, where, place_size);
             exchange(pair, streams, "beta", local, remote,
                      pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote.region),
                                                 remote.address, remote.length));
-            Place other(*pair.a, where, size);
+            Place other(*pair.a, where, place_size);
             exchange(pair, streams, "alpha", local, other, pair.a->local_as_remote(other.region));
             for (Place* place : {&local, &other})
                 place->drop(*pair.a);
@@ -80,10 +80,10 @@ TEST_P(GpuStreams, AStreamOfAnotherGpuIsRefused) {
     StreamTransfers streams(*pair.a);
     {
         const ProgramStream stream(std::make_shared<cuda::PrimaryContext>(cuda_driver(), 1));
-        Place local(*pair.a, 0, size), remote(*pair.a, host, size);
+        Place local(*pair.a, 0, place_size), remote(*pair.a, host, place_size);
         const auto region = pair.a->local_as_remote(remote.region);
-        const LocalDescriptor ours{local.address, size, &local.region};
-        const RemoteDescriptor theirs{remote.address, size, &region};
+        const LocalDescriptor ours{local.address, place_size, &local.region};
+        const RemoteDescriptor theirs{remote.address, place_size, &region};
         Transfer* transfer =
             pair.a->prepare(Operation::write, {&ours, 1}, {&theirs, 1}, "alpha", std::nullopt);
         expect_error(Status::invalid_param, "is on GPU 1, its memory on GPU 0",

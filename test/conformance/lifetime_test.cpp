@@ -86,7 +86,7 @@ TEST_P(LifetimeTest, EnginesGoWithWorkInFlightAndLeaveNoThread) {
         setup.pair.b.reset();  // the target first
         setup.pair.a.reset();
     }
-    EXPECT_EQ(thread_count(), before);
+    EXPECT_LE(thread_count(), before);
 }
 
 TEST_P(LifetimeTest, DeregistrationWaitsForTransfersOrRefuses) {

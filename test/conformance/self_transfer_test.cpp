@@ -8,9 +8,9 @@ namespace railyard::test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t size = std::size_t{24} << 20;
+constexpr std::size_t memory_size = std::size_t{24} << 20;
 #else
-constexpr std::size_t size = std::size_t{64} << 20;
+constexpr std::size_t memory_size = std::size_t{64} << 20;
 #endif
 constexpr std::uint8_t mark = 0x5a;
 
@@ -19,13 +19,13 @@ class SelfTransfer : public testing::TestWithParam<Fabric> {
   protected:
     explicit SelfTransfer(ParamMap params = {})
         : engine_(make_engine("alpha", GetParam(), std::move(params))),
-          source_(*engine_, size, 1),
-          target_(*engine_, size),
+          source_(*engine_, memory_size, 1),
+          target_(*engine_, memory_size),
           remote_(engine_->local_as_remote(target_.region)) {}
 
     [[nodiscard]] Transfer* prepare(Operation operation) {
-        const LocalDescriptor from = source_.local(0, size);
-        const RemoteDescriptor to{target_.address(), size, &remote_};
+        const LocalDescriptor from = source_.local(0, memory_size);
+        const RemoteDescriptor to{target_.address(), memory_size, &remote_};
         return engine_->prepare(operation, {&from, 1}, {&to, 1}, "alpha", std::nullopt);
     }
     void post_and_release(Operation operation) {
@@ -40,7 +40,7 @@ class SelfTransfer : public testing::TestWithParam<Fabric> {
         std::fill(bytes.rbegin(), bytes.rend(), mark);
         for (int pass = 0; pass < 200; ++pass)
             engine_->progress();
-        EXPECT_EQ(std::count(bytes.begin(), bytes.end(), mark), static_cast<std::ptrdiff_t>(size));
+        EXPECT_EQ(std::count(bytes.begin(), bytes.end(), mark), static_cast<std::ptrdiff_t>(memory_size));
     }
 
     const std::unique_ptr<Engine> engine_;

@@ -87,4 +87,10 @@ inline Control load_control() {
     return control;
 }
 
+/// Loaded once.
+inline const Control& fake() {
+    static const Control control = load_control();
+    return control;
+}
+
 }  // namespace fakecuda

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* secret = "what the engines of this test share";
 constexpr const char* other_secret = "what other engines share";
-const Fabric direct{"efa-direct", 2, false};
+const Fabric two_rails{"efa-direct", 2, false};
 
 class ClusterSecretTest : public testing::Test {
   protected:
@@ -25,7 +25,7 @@ class ClusterSecretTest : public testing::Test {
     static bool said(const char* text) { return LogLines::contain(text); }
     static std::unique_ptr<Engine> engine(const std::string& name, const char* with) {
         return make_engine(
-            name, direct,
+            name, two_rails,
             {{"cluster_secret", with}, {"connect_timeout_ms", "300"}, {"peer_timeout_ms", "500"}});
     }
     /// A WRITE with a notification from `a` to `b`, after `a` was told `info`.
@@ -111,9 +111,9 @@ TEST_F(ClusterSecretTest, AHelloUnderAnotherSecretEndsInTheTimeout) {
 
 TEST_F(ClusterSecretTest, AStrangersHelloIsNotAnswered) {
     const auto victim = engine("victim", secret);
-    Stranger friendly(*victim, direct, secret, secret);
+    Stranger friendly(*victim, two_rails, secret, secret);
     for (const char* with : {"", other_secret}) {
-        Stranger stranger(*victim, direct, with, secret);
+        Stranger stranger(*victim, two_rails, with, secret);
         stranger.nonce = 0x7777;
         stranger.say(MessageKind::hello, "mallory", stranger.nonce, stranger.hello());
         stranger.say(MessageKind::notify, "alpha", 1, "a notification in alpha's name");

@@ -11,7 +11,7 @@
 namespace railyard::test {
 namespace {
 
-constexpr std::size_t size = 4096;
+constexpr std::size_t message_size = 4096;
 
 double median(std::vector<double>& values) {
     std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
@@ -22,7 +22,8 @@ double median(std::vector<double>& values) {
 /// The notified write of one pair, from before post to the message's being there.
 class Notified {
   public:
-    explicit Notified(const Fabric& fabric) : pair(fabric, size), transfer_(pair.prepare(size, "x")) {
+    explicit Notified(const Fabric& fabric)
+        : pair(fabric, message_size), transfer_(pair.prepare(message_size, "x")) {
         got_.reserve(4);
         times_.reserve(slice);
         for (int i = 0; i < 10; ++i)
@@ -67,7 +68,7 @@ std::size_t heap_bytes() {
 
 json plain_writes(const Plan& plan) {
     Notified few(plan.fabric), many(plan.fabric);
-    Transfer* plain = many.pair.prepare(size);
+    Transfer* plain = many.pair.prepare(message_size);
     for (int i = 0; i < 100; ++i)
         require_ok(many.pair.run(*plain), "a plain write");
     std::vector<double> few_ms, many_ms;
@@ -89,7 +90,7 @@ json plain_writes(const Plan& plan) {
 json many_messages(const Plan& plan) {
     Fabric fabric = plan.fabric;
     fabric.progress_thread = true;
-    NearPair pair(fabric, size);
+    NearPair pair(fabric, message_size);
     const unsigned each = plan.count / plan.rounds;
     const auto text = [](unsigned thread, unsigned index) {
         std::vector<std::uint8_t> bytes(20'000);
@@ -135,11 +136,11 @@ json many_messages(const Plan& plan) {
 }
 
 json cycles(const Plan& plan) {
-    NearPair pair(plan.fabric, size);
+    NearPair pair(plan.fabric, message_size);
     const auto cycle = [&] {
         pair.meet();
         pair.a->connect("beta");
-        Transfer* transfer = pair.prepare(size);
+        Transfer* transfer = pair.prepare(message_size);
         require_ok(pair.run(*transfer), "a transfer of a new connection");
         pair.a->release(transfer);
         pair.remote.reset();

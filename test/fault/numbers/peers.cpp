@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t size = std::size_t{16} << 20;
+constexpr std::size_t transfer_size = std::size_t{16} << 20;
 
 PeerState state_of(const Engine& engine, const std::string& agent) {
     for (const PeerReport& peer : engine.peers()) {
@@ -21,7 +21,7 @@ PeerState state_of(const Engine& engine, const std::string& agent) {
 }
 
 std::unique_ptr<FarSide> start(Engine& engine, const Plan& plan, const std::string& agent,
-                               std::size_t bytes = size) {
+                               std::size_t bytes = transfer_size) {
     auto made = std::make_unique<FarSide>(engine, plan.fabric, agent, bytes);
     made->meet();
     return made;
@@ -48,7 +48,7 @@ double killed_in_flight(Engine& engine, FarSide& victim, bool again, simefa::Con
     if (machine) machine->set("rate_gbps=4");  // each rail has its share under way
     std::vector<Transfer*> flight;
     for (int i = 0; i < 4; ++i)
-        flight.push_back(victim.prepare(i % 2 ? Operation::read : Operation::write, size));
+        flight.push_back(victim.prepare(i % 2 ? Operation::read : Operation::write, transfer_size));
     for (Transfer* transfer : flight)
         require_ok(finish(engine, *transfer), "a transfer to a healthy peer");
     for (Transfer* transfer : flight)
@@ -99,7 +99,7 @@ double killed_idle(Engine& engine, FarSide& victim) {
 }
 
 double silenced(Engine& engine, FarSide& victim, simefa::Control* machine) {
-    Transfer* transfer = victim.prepare(Operation::read, size);
+    Transfer* transfer = victim.prepare(Operation::read, transfer_size);
     require_ok(finish(engine, *transfer), "a transfer to a healthy peer");
     engine.post(*transfer);
     silence(victim, machine);
@@ -227,7 +227,7 @@ json peer_restart(const Plan& plan) {
     std::unique_ptr<FarSide> before;
     std::vector<double> times;
     while (times.size() < plan.rounds) {
-        auto now = std::make_unique<FarSide>(*engine, plan.fabric, "beta", size);
+        auto now = std::make_unique<FarSide>(*engine, plan.fabric, "beta", transfer_size);
         const auto back = Clock::now();
         now->meet();
         require_ok(finish(*engine, *now->prepare(Operation::write, 1 << 20)), "a transfer to a new instance");
@@ -258,7 +258,7 @@ json neighbour(const Plan& plan) {
         Aside aside(*engine, *other);
         std::unique_ptr<FarSide> stranger;
         if (how == "killed" && !trouble)
-            stranger = std::make_unique<FarSide>(*engine, plan.fabric, "stranger", size);
+            stranger = std::make_unique<FarSide>(*engine, plan.fabric, "stranger", transfer_size);
         stream.start();
         stream.run(warm_up, [] {});
         if (stranger) stranger->process->send_signal(SIGKILL);

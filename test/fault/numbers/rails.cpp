@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* nics_of_a = "rdmap79s0,rdmap80s0,rdmap81s0,rdmap82s0";
 constexpr const char* nics_of_b = "rdmap96s0,rdmap97s0,rdmap98s0,rdmap99s0";
-constexpr std::size_t size = std::size_t{8} << 20;
+constexpr std::size_t striped_size = std::size_t{8} << 20;
 const simefa::NicPattern dying{"*", "rdmap79s0"};
 
 /// NICs have a rate, so that each carries its share, and do not wait long for what never comes: what is
@@ -61,8 +61,8 @@ std::optional<double> survive(simefa::Control& machine, NearPair& pair, Transfer
 json rail_death(const Plan& plan) {
     simefa::Control machine;
     calm(machine);
-    NearPair pair(plan.fabric, size, {{"devices", nics_of_a}}, {{"devices", nics_of_b}});
-    Transfer* transfer = pair.prepare(size);
+    NearPair pair(plan.fabric, striped_size, {{"devices", nics_of_a}}, {{"devices", nics_of_b}});
+    Transfer* transfer = pair.prepare(striped_size);
     std::vector<double> times;
     for (unsigned round = 0; times.size() < plan.rounds && round < 2 * plan.rounds; ++round) {
         calm(machine);
@@ -86,8 +86,8 @@ json rail_death(const Plan& plan) {
 json link_return(const Plan& plan) {
     simefa::Control machine;
     calm(machine);
-    NearPair pair(plan.fabric, size, {{"devices", nics_of_a}}, {{"devices", nics_of_b}});
-    Transfer* transfer = pair.prepare(size);
+    NearPair pair(plan.fabric, striped_size, {{"devices", nics_of_a}}, {{"devices", nics_of_b}});
+    Transfer* transfer = pair.prepare(striped_size);
     require_ok(pair.run(*transfer), "a calm transfer");
     std::vector<double> times;
     while (times.size() < plan.rounds) {

@@ -11,7 +11,7 @@
 namespace simefa {
 namespace {
 
-constexpr std::uint64_t check_interval = 5'000'000;  // ns between two looks at whether the process lives
+constexpr std::uint64_t peer_check_interval = 5'000'000;  // ns between two looks at whether the process lives
 
 int status_of(Moved moved) noexcept {
     switch (moved) {
@@ -85,7 +85,7 @@ int Peer::reach(std::uint64_t now) noexcept {
     if (same_process_) return status_ok;
     if (!dead_ && now >= next_check_) {
         dead_ = !is_alive(owner_);
-        next_check_ = now + check_interval;
+        next_check_ = now + peer_check_interval;
     }
     return dead_ ? status_unresponsive : status_ok;
 }

@@ -7,8 +7,9 @@
 namespace simefa {
 namespace {
 
-constexpr std::uint32_t look_ahead = 64;             // slots behind one that a slow sender holds
-constexpr std::uint64_t check_interval = 1'000'000;  // ns between two looks at whether that sender lives
+constexpr std::uint32_t look_ahead = 64;  // slots behind one that a slow sender holds
+constexpr std::uint64_t sender_check_interval =
+    1'000'000;  // ns between two looks at whether that sender lives
 
 SlotState state_of(const std::atomic<std::uint64_t>& word) noexcept {
     return SlotState::unpack(word.load());
@@ -57,7 +58,7 @@ void ReceiveQueue::post_notice(std::uint32_t ticket) noexcept {
 
 bool ReceiveQueue::sender_died(std::uint16_t user, std::uint64_t now) noexcept {
     if (now < next_check_) return false;
-    next_check_ = now + check_interval;
+    next_check_ = now + sender_check_interval;
     return !is_alive(domain_.users[user % user_slots].owner.load());
 }
 

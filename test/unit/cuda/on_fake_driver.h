@@ -19,10 +19,7 @@
 
 namespace railyard::cuda {
 
-inline const fakecuda::Control& fake() {
-    static const fakecuda::Control control = fakecuda::load_control();
-    return control;
-}
+using fakecuda::fake;
 
 /// Whatever a test does: nothing is left, and the thread's current context is the one that it had.
 class OnFakeDriver : public testing::Test {

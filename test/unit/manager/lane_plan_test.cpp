@@ -10,7 +10,7 @@
 namespace railyard {
 namespace {
 
-const StripeRules rules{0, 0, 0, UINT32_MAX};
+const StripeRules uncut{0, 0, 0, UINT32_MAX};
 
 TEST(LanePlan, EqualSetsPairOneToOne) {
     EXPECT_EQ(pair_rails({4, 5, 7}, {1, 2, 9}), (std::vector<RailPair>{{4, 1}, {5, 2}, {7, 9}}));
@@ -33,7 +33,7 @@ TEST(LanePlan, PiecesOfEqualRailsShareALane) {
     std::vector<Piece> pieces;
     for (std::uint32_t i = 0; i < 9; ++i)
         pieces.push_back({0x1000ull * i, 0x1000ull * i, 0x1000, i % 3, 0});
-    const std::vector<LanePlan> lanes = plan_lanes(pieces, locals, remotes, rules);
+    const std::vector<LanePlan> lanes = plan_lanes(pieces, locals, remotes, uncut);
     ASSERT_EQ(lanes.size(), 2u);
     EXPECT_EQ(lanes[0].rails, (std::vector<RailPair>{{0, 5}, {1, 5}}));
     EXPECT_EQ(lanes[0].stripes.total_bytes, 6 * 0x1000u);
@@ -59,7 +59,7 @@ TEST(LanePlan, EveryByteIsInOneLaneWhateverTheRegions) {
             at += length;
         }
         std::vector<std::pair<std::uint64_t, std::uint32_t>> covered;
-        for (const LanePlan& lane : plan_lanes(pieces, locals, locals, rules)) {
+        for (const LanePlan& lane : plan_lanes(pieces, locals, locals, uncut)) {
             for (const Chunk& chunk : lane.stripes.chunks) {
                 covered.emplace_back(chunk.local, chunk.length);
                 EXPECT_EQ(locals[chunk.local_region]->size(), lane.rails.size());
@@ -79,8 +79,8 @@ TEST(LanePlan, MemoryOnNoRailIsRefusedUnlessNothingOfItMoves) {
     const RailSet none, some{0};
     const std::vector<const RailSet*> locals{&none, &some};
     const Piece empty{0, 0, 0, 0, 0}, full{0, 0, 8, 0, 0};
-    EXPECT_TRUE(plan_lanes(std::span(&empty, 1), locals, locals, rules).empty());
-    EXPECT_THROW(static_cast<void>(plan_lanes(std::span(&full, 1), locals, locals, rules)), Error);
+    EXPECT_TRUE(plan_lanes(std::span(&empty, 1), locals, locals, uncut).empty());
+    EXPECT_THROW(static_cast<void>(plan_lanes(std::span(&full, 1), locals, locals, uncut)), Error);
 }
 
 }  // namespace
