@@ -43,6 +43,54 @@ TEST_F(FabricRailTest, ARunIsOneBatchWithItsDoorbellAtTheEnd) {
     EXPECT_FALSE(rail_.has_work());
 }
 
+TEST_F(FabricRailTest, OnePieceIsPostedAtOnceAndEnds) {
+    Offer offer(rail_, 1, 1);
+    ASSERT_EQ(script.flags.size(), 1u);
+    EXPECT_EQ(script.flags[0] & FI_MORE, 0u);
+    EXPECT_EQ(rail_.load(), 1u);
+    EXPECT_EQ(rail_.bytes_under_way(), 64u);
+    EXPECT_FALSE(offer.work.done());
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(offer.work.done());
+    EXPECT_EQ(offer.work.status(), Status::ok);
+    EXPECT_EQ(rail_.load(), 0u);
+    EXPECT_EQ(rail_.bytes_carried(), 64u);
+}
+
+TEST_F(FabricRailTest, OnePieceThatIsRefusedIsPostedLaterAndOnce) {
+    script.answers = {-FI_EAGAIN, -FI_EAGAIN};
+    Offer offer(rail_, 1, 1);
+    EXPECT_TRUE(script.posted.empty());
+    EXPECT_TRUE(rail_.has_work());
+    EXPECT_TRUE(ends(offer));
+    EXPECT_EQ(offer.work.status(), Status::ok);
+    EXPECT_EQ(script.bytes[1], 64u);
+}
+
+TEST_F(FabricRailTest, OnePieceDoesNotOvertakeWhatWaits) {
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    Offer many(rail_, depth + 4, 1);
+    ASSERT_EQ(script.posted.size(), depth);
+    Offer one(rail_, 1, 2);
+    script.completed.emplace_back(script.posted.front(), 0);
+    rail_.progress();
+    EXPECT_EQ(script.bytes[2], 0u);
+    EXPECT_EQ(script.bytes[1], (depth + 1) * 64);
+    EXPECT_TRUE(ends(many));
+    EXPECT_TRUE(ends(one));
+}
+
+TEST_F(FabricRailTest, OnePieceOfAWorkThatWasStoppedIsNotPosted) {
+    script.silent = {1};
+    Offer offer(rail_, 1, 1);
+    offer.work.stop(Status::canceled);
+    script.silent.clear();
+    EXPECT_TRUE(ends(offer));
+    EXPECT_EQ(offer.work.status(), Status::canceled);
+    EXPECT_EQ(script.bytes[1], 0u);
+}
+
 /// As tcp of libfabric 1.17 does of a READ whose connection breaks under it.
 TEST_F(FabricRailTest, AnOperationThatEndsTwiceCountsOnce) {
     Offer offer(rail_, 2, 1);

@@ -133,19 +133,32 @@ TEST_F(FabricRailTest, WhatAPeerDoesNotTakeOnOnePathGoesOverAnother) {
     EXPECT_EQ(script.bytes[2], 20u * 64);
 }
 
+TEST_F(FabricRailTest, OnePieceDoesNotTakeAPathThatHasFailed) {
+    Detour detour(rail_, rail_, 2, 1);
+    detour.usual.fail();
+    detour.post();
+    EXPECT_EQ(script.bytes[1], 0u);
+    EXPECT_EQ(script.bytes[2], 64u);
+    complete_all();
+    rail_.progress();
+    EXPECT_EQ(detour.work.status(), Status::ok);
+}
+
 TEST_F(FabricRailTest, NothingIsPostedBeforeTheGateOpens) {
     Path gate;
+    Offer single(rail_, 1, 1, &gate);
     Offer gated(rail_, 4, 1, &gate);
     Offer other(rail_, 2, 2);
     EXPECT_EQ(script.posted.size(), 2u);
     EXPECT_TRUE(rail_.has_work());
     gate.admit(rail_.sender_generation());
     rail_.progress();
-    EXPECT_EQ(script.posted.size(), 6u);
+    EXPECT_EQ(script.posted.size(), 7u);
     complete_all();
     rail_.progress();
     EXPECT_TRUE(gated.work.done());
     EXPECT_EQ(gated.work.status(), Status::ok);
+    EXPECT_EQ(single.work.status(), Status::ok);
 }
 
 TEST_F(FabricRailTest, AGateThatNeverOpensEndsTheTransfer) {

@@ -136,13 +136,13 @@ class FabricRailTest : public testing::Test {
         Submission submission;
     };
 
-    /// 20 chunks of 64 bytes offered to one rail, which another route may carry, too.
+    /// Chunks of 64 bytes offered to one rail, which another route may carry, too.
     struct Detour {
-        Detour(FabricRail& first, Rail& second, PeerAddress there)
+        Detour(FabricRail& first, Rail& second, PeerAddress there, std::uint32_t count = 20)
             : routes{Route{&first, 1, &usual, false, {nullptr}, {{}}},
                      Route{&second, there, &other, false, {nullptr}, {{}}}} {
-            work.chunks.assign(20, Chunk{0, 0, 64, 0, 0});
-            work.lanes.emplace_back(work, 0, 20);
+            work.chunks.assign(count, Chunk{0, 0, 64, 0, 0});
+            work.lanes.emplace_back(work, 0, count);
             submission.lane = &work.lanes.front();
             submission.route = &routes[0];
             submission.alternatives = routes;
