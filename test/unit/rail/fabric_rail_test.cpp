@@ -81,6 +81,27 @@ TEST_F(FabricRailTest, OnePieceDoesNotOvertakeWhatWaits) {
     EXPECT_TRUE(ends(one));
 }
 
+TEST_F(FabricRailTest, OnePieceToAPeerThatTakesNothingIsNotTriedBeforeWhatWaitsForIt) {
+    script.silent = {1};
+    Offer many(rail_, 4, 1);
+    Offer one(rail_, 1, 1);
+    EXPECT_LE(script.flags.size(), 2u) << "the first of `many`, perhaps twice";
+    script.silent.clear();
+    EXPECT_TRUE(ends(many));
+    EXPECT_TRUE(ends(one));
+}
+
+TEST_F(FabricRailTest, OnePieceIsPostedOnceInEachRound) {
+    Detour detour(rail_, rail_, 2, 1);
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+        detour.post();
+        EXPECT_EQ(script.bytes[1], round * 64);
+        complete_all();
+        rail_.progress();
+        EXPECT_TRUE(detour.work.done());
+    }
+}
+
 TEST_F(FabricRailTest, OnePieceOfAWorkThatWasStoppedIsNotPosted) {
     script.silent = {1};
     Offer offer(rail_, 1, 1);
