@@ -119,7 +119,7 @@ class Work {
         outcome_.store(outcome_of(round() + 1, Status::ok), std::memory_order_release);
         const auto parts = static_cast<std::uint32_t>(chunks.size()) + submissions + (tail ? 1 : 0);
         // Relaxed is enough towards the rails: they see it through the hand-over list (seq_cst push and
-        // take).
+        // take), or the role of who posts it at once.
         remaining_.store(parts, std::memory_order_relaxed);
         for (Lane& lane : lanes)
             lane.rewind();
