@@ -104,6 +104,11 @@ void Connections::forget(fi_addr_t destination) noexcept {
     all_.erase(found);
 }
 
+void Connections::broke(fi_addr_t destination) noexcept {
+    const auto found = all_.find(destination);
+    if (found != all_.end() && found->second.open) forget(destination);
+}
+
 Connections::All::iterator Connections::find(const fid* connection) noexcept {
     return std::find_if(all_.begin(), all_.end(), [&](const auto& entry) {
         const Fid<fid_ep>& endpoint = entry.second.endpoint;

@@ -39,6 +39,9 @@ class Connections final : ConnectionSink {
     }
     /// Closes what leads to one that is no destination any more.
     void forget(fi_addr_t destination) noexcept;
+    /// An operation over it has failed: what leads there is closed, though its end has not been told of yet.
+    /// A connection that is only being made stays: the operation was none of it.
+    void broke(fi_addr_t destination) noexcept;
 
   private:
     struct Connection {

@@ -72,6 +72,11 @@ class Endpoint {
     void forget(fi_addr_t destination) noexcept {
         if (connections_) connections_->forget(destination);
     }
+    /// An operation towards it ended because nobody is there: nothing more goes over that connection, if it
+    /// was one.
+    void broke(fi_addr_t destination) noexcept {
+        if (connections_) connections_->broke(destination);
+    }
 
   private:
     void open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses);

@@ -220,6 +220,8 @@ void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& co
     channel.count(message, -1);
     if (completion.receiver_not_ready && channel.keep_refused(slot)) return;
     slot.refused.reset();
+    if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && channel.sender_)
+        channel.sender_->broke(message.destination);
     channel.end_fragment(message,
                          completion.receiver_not_ready ? Status::remote_disconnect : completion.status);
 }

@@ -55,8 +55,7 @@ void FabricRail::chunk_failed(Submission& submission, std::uint32_t chunk, Statu
     }
     if (!closing_) {
         note_failure(*path);
-        // It is broken, and nothing may be posted to it until its end has been told of, too.
-        if (fabric_->domain.caps().connected && sending_) sending_->forget(submission.route->destination);
+        if (sending_) sending_->broke(submission.route->destination);
     }
     give_back(submission, chunk);
 }
