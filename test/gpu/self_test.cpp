@@ -70,7 +70,7 @@ TEST_P(ToOneself, ManyDescriptors) {
     move(ranges);
 }
 
-std::string name_of(const testing::TestParamInfo<std::tuple<bool, bool, Op>>& info) {
+std::string memories_of(const testing::TestParamInfo<std::tuple<bool, bool, Op>>& info) {
     const auto& [mine, theirs, op] = info.param;
     return std::string(op == Op::write ? "write" : "read") + (mine ? "_vram" : "_dram") +
            (theirs ? "_vram" : "_dram");
@@ -79,7 +79,7 @@ std::string name_of(const testing::TestParamInfo<std::tuple<bool, bool, Op>>& in
 INSTANTIATE_TEST_SUITE_P(Device, ToOneself,
                          testing::Combine(testing::Bool(), testing::Bool(),
                                           testing::Values(Op::write, Op::read)),
-                         name_of);
+                         memories_of);
 
 }  // namespace
 }  // namespace railyard::gpu

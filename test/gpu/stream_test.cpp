@@ -37,7 +37,7 @@ std::vector<Case> cases() {
     return all;
 }
 
-std::string name_of(const testing::TestParamInfo<Case>& info) {
+std::string case_name(const testing::TestParamInfo<Case>& info) {
     std::string name = info.param.fabric + (info.param.mem ? "_vram" : "_dram");
     for (char& letter : name) {
         if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
@@ -192,7 +192,7 @@ TEST_P(Streams, WithoutOneTheProgramSynchronisesAndThePostGoesAtOnce) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(TwoProcesses, Streams, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(TwoProcesses, Streams, testing::ValuesIn(cases()), case_name);
 
 }  // namespace
 }  // namespace railyard::gpu
