@@ -31,9 +31,9 @@ std::optional<GrainGeometry> geometry_of(std::uint32_t grains, std::uint64_t len
 }
 
 /// A target's board and its model, with grains of one shape whose units each source chooses.
-class Course {
+class FlowCourse {
   public:
-    Course(std::uint32_t grains, std::uint64_t length, std::uint32_t slices)
+    FlowCourse(std::uint32_t grains, std::uint64_t length, std::uint32_t slices)
         : grains_(grains), length_(length), slices_(slices) {}
 
     void open(std::uint32_t source, std::uint64_t unit) {
@@ -109,7 +109,7 @@ class Course {
 };
 
 /// Units of one round, some of them, in one of a few orders.
-void honest_units(Feed& feed, Course& course, std::uint32_t source) {
+void honest_units(Feed& feed, FlowCourse& course, std::uint32_t source) {
     const std::uint32_t index = feed.number<std::uint8_t>();
     const std::uint32_t round = course.round(source, index, feed.number<std::uint8_t>());
     const std::uint32_t first = feed.number<std::uint8_t>(), count = feed.number<std::uint8_t>();
@@ -138,7 +138,7 @@ FlowLetter crafted_letter(Feed& feed) {
     return letter;
 }
 
-void step(Feed& feed, Course& course) {
+void step(Feed& feed, FlowCourse& course) {
     const auto what = feed.number<std::uint8_t>();
     const std::uint32_t source = what >> 4;
     switch (what & 7) {
@@ -195,7 +195,7 @@ bool fuzz_flow_board(std::string_view input) {
     const auto slices = feed.number<std::uint8_t>();
     const std::uint64_t length = feed.number<std::uint32_t>();
     if (!geometry_of(grains, length, slices, std::max<std::uint64_t>(length, 1))) return false;
-    Course course(grains, length, slices);
+    FlowCourse course(grains, length, slices);
     for (int steps = 0; steps < 300 && !feed.empty(); ++steps)
         step(feed, course);
     course.pop_all();
