@@ -1,6 +1,6 @@
 // Sequences of control messages: several senders, honest and hostile, into one inbox, compared with a model
 // that is too simple to be wrong.
-#if defined(__has_feature)
+#if defined(__clang__)  // g++ does not bring the header
 #if __has_feature(address_sanitizer)
 #include <sanitizer/allocator_interface.h>
 #define RAILYARD_COUNTS_HEAP
