@@ -226,7 +226,7 @@ void Engine::Impl::end_overdue(Transfer& transfer, std::uint32_t round, std::uin
 
 std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now) {
     if (peer->look_at_process()) {
-        RAILYARD_LOG(warn, peer->agent().c_str(), "its process has ended");
+        RAILYARD_LOG(warn, peer->agent().c_str(), "it has ended");
         transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
     }
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;

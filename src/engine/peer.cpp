@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "rail/deferred_close.h"
 
 namespace railyard {
 namespace {
@@ -173,8 +174,13 @@ void Peer::fail_all() {
     }
 }
 
+bool Peer::has_ended_unseen() const noexcept {
+    if (process_.ended()) return true;
+    return process_.is_ours() && DeferredClose::has_closed(addresses_.at(0));
+}
+
 bool Peer::look_at_process() {
-    if (gone() || !process_.ended()) return false;
+    if (gone() || !has_ended_unseen()) return false;
     mark_gone();
     fail_all();
     const std::shared_ptr<RailManager> rails = rails_.lock();

@@ -153,8 +153,8 @@ class Peer {
     bool renew_senders();
     /// Nothing has come of anything that was sent to it.
     void fail_all();
-    /// Its process has ended, where that can be seen: true once. What was under way to it has ended, too,
-    /// then. Not with a rail's role held; one caller at a time.
+    /// Its process has ended, where that can be seen, or is ours and it was closed there: true once. What was
+    /// under way to it has ended, too, then. Not with a rail's role held; one caller at a time.
     bool look_at_process();
     /// Every pair of rails there is. Throws Error; not with a rail's role held.
     void resolve_all();
@@ -179,6 +179,8 @@ class Peer {
     } watched;
 
   private:
+    /// Nobody would tell, and what is sent to it stays there.
+    [[nodiscard]] bool has_ended_unseen() const noexcept;
     /// The endpoint, which a probe is sent to now.
     static PeerEndpoint& ask(PeerEndpoint& endpoint, std::uint64_t now_ns) noexcept;
 

@@ -45,7 +45,8 @@ int process_of(std::string_view address) noexcept {
 
 PeerProcess::PeerProcess(std::string_view address) noexcept {
     const int process = process_of(address);
-    if (process == 0 || process == getpid()) return;
+    ours_ = process == getpid();
+    if (process == 0 || ours_) return;
     try {
         const auto pidfd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
         if (pidfd >= 0 && has_mapped(process, "/dev/shm/" + std::string(shared_memory_of(address)))) {

@@ -19,11 +19,14 @@ class PeerProcess {
     PeerProcess& operator=(const PeerProcess&) = delete;
 
     [[nodiscard]] bool watched() const noexcept { return pidfd_ >= 0; }
+    /// The address names the process that asked.
+    [[nodiscard]] bool is_ours() const noexcept { return ours_; }
     /// It was there, and is no more.
     [[nodiscard]] bool ended() const noexcept;
 
   private:
     int pidfd_ = -1;
+    bool ours_ = false;
 };
 
 }  // namespace railyard::fabric

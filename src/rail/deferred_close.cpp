@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <string>
@@ -16,10 +17,15 @@
 namespace railyard {
 namespace {
 
+struct Kept {
+    std::string address;
+    std::shared_ptr<void> resources;
+};
+
 struct Registry {
     Mutex mutex;
     std::size_t live ABSL_GUARDED_BY(mutex) = 0;
-    std::vector<std::shared_ptr<void>> kept ABSL_GUARDED_BY(mutex);
+    std::vector<Kept> kept ABSL_GUARDED_BY(mutex);
     std::vector<std::string> names ABSL_GUARDED_BY(mutex);  // of the live and the kept
     const pid_t process = getpid();
 };
@@ -64,14 +70,21 @@ void DeferredClose::add_name(std::string_view address) noexcept {
     }
 }
 
-void DeferredClose::closed(std::shared_ptr<void> resources) noexcept {
+void DeferredClose::closed(std::string_view address, std::shared_ptr<void> resources) noexcept {
     Registry& all = registry();
-    std::vector<std::shared_ptr<void>> closing;
+    std::vector<Kept> closing;
     const MutexLock lock(all.mutex);
-    all.kept.push_back(std::move(resources));
+    all.kept.push_back({std::string(address), std::move(resources)});
     if (--all.live != 0) return;
     closing.swap(all.kept);
     all.names.clear();
+}
+
+bool DeferredClose::has_closed(std::string_view address) noexcept {
+    Registry& all = registry();
+    const MutexLock lock(all.mutex);
+    return std::any_of(all.kept.begin(), all.kept.end(),
+                       [&](const Kept& kept) { return kept.address == address; });
 }
 
 }  // namespace railyard

@@ -16,8 +16,10 @@ class DeferredClose {
     static void opened(std::string_view address) noexcept;
     /// What is live has another endpoint at this address.
     static void add_name(std::string_view address) noexcept;
-    /// One fewer; `resources` close now or, while others live, when the last of them does.
-    static void closed(std::shared_ptr<void> resources) noexcept;
+    /// One fewer, at this address; `resources` close now or, while others live, when the last of them does.
+    static void closed(std::string_view address, std::shared_ptr<void> resources) noexcept;
+    /// Of this process, closed and kept: nobody looks at it any more, and nobody tells those who sent to it.
+    static bool has_closed(std::string_view address) noexcept;
 };
 
 }  // namespace railyard

@@ -66,7 +66,7 @@ FabricRail::~FabricRail() {
     RoleGuard guard(role_);
     control_->queue(outbox_.take_all());
     control_->cancel_all();
-    if (fabric_->domain.caps().shares_endpoints) DeferredClose::closed(fabric_);
+    if (fabric_->domain.caps().shares_endpoints) DeferredClose::closed(fabric_->endpoint.name(), fabric_);
 }
 
 RegisteredMemory FabricRail::register_memory(const MemoryRange& range) {

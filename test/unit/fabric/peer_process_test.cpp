@@ -84,5 +84,13 @@ TEST(PeerProcess, NobodyIsWatchedWhereThereIsNobody) {
     }
 }
 
+TEST(PeerProcess, KnowsItsOwn) {
+    const Mapping other(":0:0");
+    EXPECT_TRUE(PeerProcess("fi_shm://" + std::to_string(getpid()) + ":0:0").is_ours());
+    EXPECT_FALSE(PeerProcess(other.address()).is_ours());
+    EXPECT_FALSE(PeerProcess("fi_sockaddr_in://127.0.0.1:80").is_ours());
+    EXPECT_FALSE(PeerProcess(std::string_view()).is_ours());
+}
+
 }  // namespace
 }  // namespace railyard::fabric
