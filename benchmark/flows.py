@@ -30,7 +30,7 @@ def simulated_rails(seconds):
 
 def figures(quick):
     """Rows of flow-bench, and rows over the simulated machine as numbers.py wants those."""
-    timed = ["--seconds", "1" if quick else "15", "--slices", "4" if quick else "60"]
+    timed = ["--seconds", "1" if quick else "15", "--slices", "4" if quick else "30"]
     echo = ["--latency", "--size", "4K", "--ring", "16", *timed]
     to_raw = lambda document: document["ratio_raw"]  # noqa: E731
     rows = []

@@ -22,14 +22,17 @@ namespace {
 
 /// How long to look for more work before blocking: about what one wake-up costs.
 constexpr std::uint64_t spin_ns = 20'000;
-/// Callers that make this many passes while we sleep drive the rails well enough themselves; also those of
-/// whom one is at work on a rail, or was the last time and has begun another pass.
+/// Callers that make this many passes while we sleep, and so often, drive the rails well enough themselves;
+/// also those of whom one is at work on a rail, or was the last time and has begun another pass.
 constexpr std::uint64_t driving_passes = 4;
+constexpr std::uint64_t driving_interval_ns = 500'000;
 /// How long to leave the rails to them: the longer they have driven, the longer, since each look takes up to
 /// 0.2 ms of a core from them on a small virtual machine.
 constexpr std::uint64_t driven_sleep_ns = 400'000;
-constexpr std::uint64_t longest_driven_sleep_ns = 2'000'000;
+constexpr std::uint64_t longest_driven_sleep_ns = 8'000'000;
 constexpr std::uint64_t driven_share = 8;
+/// A pass, and the posts between two, take so long at most, where the provider copies much in them.
+constexpr std::uint64_t longest_pass_ns = 100'000'000;
 constexpr std::uint64_t shortest_sleep_ns = 20'000;
 constexpr std::uint64_t longest_sleep_ns = 2'000'000;
 /// After so long without anything, pauses grow to this: a wake-up costs up to 0.2 ms of a core on a small
@@ -116,22 +119,25 @@ bool ProgressThread::callers_drive() noexcept {
     const std::uint64_t begun = passes - std::exchange(seen_passes_, passes);
     const bool at_work = std::any_of(rails_.begin(), rails_.end(), [](Rail* rail) { return rail->in_use(); });
     const bool were_at_work = std::exchange(seen_at_work_, at_work);
+    const std::uint64_t now = now_ns();
+    const bool often = begun >= driving_passes && begun >= (now - last_look_) / driving_interval_ns;
+    const bool drive = often || at_work || (were_at_work && begun > 0);
+    last_look_ = now;
+    if (begun > 0) last_pass_ = last_look_;
     // Who only posts reads no completions: that is no reason to stay away for longer and longer.
-    if (begun == 0) driven_since_ = 0;
-    return begun >= driving_passes || at_work || (were_at_work && begun > 0);
+    if (!drive || last_look_ - last_pass_ > longest_pass_ns) driven_since_ = last_look_;
+    return drive;
 }
 
 void ProgressThread::run() noexcept {
     last_work_ = now_ns();
     while (!stop_.load(std::memory_order_relaxed)) {
         if (callers_drive()) {
-            if (driven_since_ == 0) driven_since_ = now_ns();
-            nap(std::clamp((now_ns() - driven_since_) / driven_share, driven_sleep_ns,
+            nap(std::clamp((last_look_ - driven_since_) / driven_share, driven_sleep_ns,
                            longest_driven_sleep_ns));
             last_work_ = now_ns();
             continue;
         }
-        driven_since_ = 0;
         if (pass()) {
             last_work_ = now_ns();
             idle_pause_ns_ = 0;

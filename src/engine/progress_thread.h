@@ -62,7 +62,9 @@ class ProgressThread {
     std::uint64_t seen_passes_ = 0;
     bool seen_at_work_ = false;
     std::uint64_t last_work_ = 0;     // ns
-    std::uint64_t driven_since_ = 0;  // ns; 0: callers do not drive
+    std::uint64_t last_look_ = 0;     // ns; at whether callers drive
+    std::uint64_t last_pass_ = 0;     // ns; when a look saw that they had begun one
+    std::uint64_t driven_since_ = 0;  // ns; the last look, where they do not
     std::uint64_t idle_pause_ns_ = 0;
     bool all_waitable_ = true;
     int wake_fd_ = -1;

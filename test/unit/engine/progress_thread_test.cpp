@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <string>
 
 namespace railyard {
 namespace {
@@ -146,6 +149,72 @@ TEST(ProgressThread, StaysAwayWhileACallerIsLongAtIt) {
     rail.make_slow(false);
     rail.arrive();
     EXPECT_TRUE(rail.wait_served(own + 1)) << "nobody passes any more";
+}
+
+/// How often the one progress thread of this process has slept.
+long sleeps() {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::string word;
+        std::ifstream(task.path() / "comm") >> word;
+        if (word != "railyard-prog") continue;
+        std::ifstream status(task.path() / "status");
+        while (status >> word && word != "voluntary_ctxt_switches:") {
+        }
+        status >> word;
+        return std::stol(word);
+    }
+    ADD_FAILURE() << "no progress thread";
+    return 0;
+}
+
+/// A caller for whom the provider copies 3 ms at a time, for 0.6 s; of the last 0.4 s: how often the thread
+/// slept. One pass of the caller before every `posts` posts; 0: never.
+long sleeps_beside_a_slow_caller(int posts) {
+    CountingRail rail(true);
+    std::atomic<std::uint64_t> passes{0};
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    rail.make_slow(true);
+    const auto work_for = [&](std::chrono::milliseconds time) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        for (int i = 0; std::chrono::steady_clock::now() < end; ++i) {
+            if (posts != 0 && i % posts == 0) passes.fetch_add(1);
+            rail.progress();
+        }
+    };
+    work_for(std::chrono::milliseconds(200));
+    const long before = sleeps();
+    work_for(std::chrono::milliseconds(400));
+    return sleeps() - before;
+}
+
+/// 8 ms each.
+TEST(ProgressThread, SleepsLongerWhileACallerPostsMuchBetweenTwoPasses) {
+    EXPECT_LT(sleeps_beside_a_slow_caller(8), 150);
+}
+
+/// 0.4 ms each: nobody else reads the completions.
+TEST(ProgressThread, DoesNotSleepLongerForACallerWhoOnlyPosts) {
+    EXPECT_GT(sleeps_beside_a_slow_caller(0), 200);
+}
+
+/// What peers wait for must not wait for a caller who looks now and then, however much it did before.
+TEST(ProgressThread, TakesOverFromACallerWhoBeginsToRest) {
+    CountingRail rail(false);
+    std::atomic<std::uint64_t> passes{0};
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    const auto poll_for = [&](std::chrono::milliseconds time, long pause_ns) {
+        const timespec pause{0, pause_ns};
+        for (const auto end = std::chrono::steady_clock::now() + time;
+             std::chrono::steady_clock::now() < end;) {
+            passes.fetch_add(1);
+            if (pause_ns) nanosleep(&pause, nullptr);
+        }
+    };
+    poll_for(std::chrono::milliseconds(200), 0);
+    poll_for(std::chrono::milliseconds(20), 1'000'000);  // it may still be asleep
+    const long before = rail.rounds();
+    poll_for(std::chrono::milliseconds(200), 1'000'000);
+    EXPECT_GT(rail.rounds() - before, 20);
 }
 
 /// Work that comes up between a look that found none and the sleep, when there is nobody to wake yet.
