@@ -151,5 +151,12 @@ bool Engine::progress() noexcept {
     if (!own_process()) return false;
     return impl_->make_pass();
 }
+bool Engine::progress_rails() noexcept {
+    if (!own_process()) return false;
+    return impl_->make_rails_pass();
+}
+bool Engine::progress_rest() noexcept {
+    return own_process() && impl_->progress_rest();
+}
 
 }  // namespace railyard

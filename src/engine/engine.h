@@ -196,6 +196,10 @@ class Engine {
     /// One pass over all rails; true if anything happened. For engines without a progress thread, and for
     /// callers who look so often that the thread leaves the rails to them.
     bool progress() noexcept;
+    /// Its two halves, for who wants to look at what has come before anything else is done: what the rails
+    /// have, and all besides (messages, peers, memory that is to be freed), which must have its turn, too.
+    bool progress_rails() noexcept;
+    bool progress_rest() noexcept;
 
   private:
     class Impl;

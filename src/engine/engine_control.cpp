@@ -254,12 +254,16 @@ void Engine::Impl::keep_spare(std::unique_ptr<OwnMessage> ping) noexcept {
     if (spare_pings_.size() < spare_pings_.capacity()) spare_pings_.push_back(std::move(ping));
 }
 
-bool Engine::Impl::progress() noexcept {
+bool Engine::Impl::progress_rails() noexcept {
     bool worked = rails_->local().has_work() && rails_->local().progress() == Rail::Progress::worked;
     for (std::size_t i = 0; i < rails_->size(); ++i) {
         worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
     }
-    worked = run_chores() || worked;
+    return worked;
+}
+
+bool Engine::Impl::progress_rest() noexcept {
+    const bool worked = run_chores();
     if (coarse_now_ns() >= next_watch_.load(std::memory_order_relaxed)) watch();
     if (transfers_.has_retired()) transfers_.sweep();
     free_sent_messages();

@@ -62,11 +62,20 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     [[nodiscard]] bool has_notifications() const noexcept { return !inbox_.empty(); }
     void hear_immediates(fabric::ImmediateSink& sink) noexcept { inbox_.pass_immediates_to(&sink); }
     void send_notification(const std::string& agent, std::string_view message);
-    bool progress() noexcept;
-    /// Of a caller; like progress().
+    bool progress() noexcept {
+        const bool worked = progress_rails();
+        return progress_rest() || worked;
+    }
+    bool progress_rails() noexcept;
+    bool progress_rest() noexcept;
+    /// Of a caller; like progress() and progress_rails().
     bool make_pass() noexcept {
         count_caller_pass();
         return progress();
+    }
+    bool make_rails_pass() noexcept {
+        count_caller_pass();
+        return progress_rails();
     }
     void set_chore(EngineChore* chore, ChoreTime time) noexcept;
 

@@ -41,8 +41,18 @@ Target::~Target() {
     }
 }
 
+/// A grain that comes is handed over first, and all else has its turn in the next look.
+void Target::look_for_grains() noexcept {
+    Engine& engine = side_.engine();
+    if (owes_rest_.load(std::memory_order_relaxed)) engine.progress_rest();
+    engine.progress_rails();
+    const bool come = !board_.empty();
+    if (!come) engine.progress_rest();
+    owes_rest_.store(come, std::memory_order_relaxed);
+}
+
 Outcome Target::try_new_grain(GrainBoard::Arrived& grain) {
-    if (board_.empty()) side_.engine().progress();
+    if (board_.empty()) look_for_grains();
     const auto arrived = board_.pop();
     if (!arrived) return Outcome::not_ready;
     grain = *arrived;

@@ -53,6 +53,7 @@ class Target final : private EngineChore {
     };
 
     bool run() noexcept override;
+    void look_for_grains() noexcept;
     void handle(const std::string& sender, const FlowLetter& letter);
     void on_open(const std::string& sender, const FlowLetter& letter);
     std::optional<std::uint32_t> source_for(const std::string& sender) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -67,6 +68,7 @@ class Target final : private EngineChore {
     Mutex mutex_;
     std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(mutex_);
     std::uint64_t leaves_ ABSL_GUARDED_BY(mutex_) = 0;
+    std::atomic<bool> owes_rest_{false};  ///< the last look found a grain, and did nothing else
     std::atomic<bool> handling_{false};
     std::vector<Notification> letters_;  ///< of who handles
 };

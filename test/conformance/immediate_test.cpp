@@ -75,6 +75,42 @@ TEST_P(ImmediateTest, FollowsTheBytesOfEachDescriptor) {
     pair.a->release(transfer);
 }
 
+/// For who is waited for: what comes is heard of before anything else is done.
+TEST_P(ImmediateTest, IsHeardOfInAPassOverTheRailsAlone) {
+    if (GetParam().progress_thread) GTEST_SKIP() << "the thread does the rest, too";
+    struct Chore final : EngineChore {
+        bool run() noexcept override {
+            ++runs;
+            return false;
+        }
+        int runs = 0;
+    } chore;
+    Hearer hearer;
+    EnginePair pair(GetParam());
+    pair.b->hear_immediates(hearer);
+    Buffer source(*pair.a, 4096), target(*pair.b, 4096);
+    const auto published = pair.publish(target);
+    const LocalDescriptor local{source.address(), 4096, &source.region};
+    const RemoteDescriptor remote{target.address(), 4096, &published};
+    Transfer* const transfer = pair.a->prepare(Operation::write, {&local, 1}, {&remote, 1}, "beta", {});
+    ASSERT_EQ(pair.run(*transfer), Status::ok);  // they know each other
+    ASSERT_TRUE(pair.a->carry_immediates(*transfer, 1, 7));
+    pair.b->set_chore(&chore);
+    pair.a->post(*transfer);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (hearer.heard.empty() && std::chrono::steady_clock::now() < end) {
+        pair.a->progress();
+        pair.b->progress_rails();
+    }
+    EXPECT_EQ(hearer.heard[7], 1);
+    EXPECT_EQ(chore.runs, 0);
+    pair.b->progress_rest();
+    EXPECT_EQ(chore.runs, 1);
+    pair.b->set_chore(nullptr);
+    ASSERT_EQ(pair.wait(*transfer), Status::ok);
+    pair.a->release(transfer);
+}
+
 /// Nobody listens, and nothing is lost by it: neither receives nor messages.
 TEST_P(ImmediateTest, IsDroppedWhereNobodyListens) {
     EnginePair pair(GetParam());
