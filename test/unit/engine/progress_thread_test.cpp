@@ -192,9 +192,9 @@ TEST(ProgressThread, SleepsLongerWhileACallerPostsMuchBetweenTwoPasses) {
     EXPECT_LT(sleeps_beside_a_slow_caller(8), 150);
 }
 
-/// 0.4 ms each: nobody else reads the completions.
+/// 0.4 ms each, and not 8: nobody else reads the completions.
 TEST(ProgressThread, DoesNotSleepLongerForACallerWhoOnlyPosts) {
-    EXPECT_GT(sleeps_beside_a_slow_caller(0), 200);
+    EXPECT_GT(sleeps_beside_a_slow_caller(0), 100);
 }
 
 /// What peers wait for must not wait for a caller who looks now and then, however much it did before.
