@@ -38,12 +38,16 @@ class CountingRail final : public Rail {
     [[nodiscard]] long rounds() const { return rounds_.load(); }
     /// Each round takes 3 ms.
     void make_slow(bool slow) { slow_ = slow; }
+    /// The next round takes until then.
+    void stay_until(const std::atomic<bool>& end) { stay_until_ = &end; }
 
   private:
     bool serve(bool) noexcept override {
         rounds_.fetch_add(1);
         const timespec long_time{0, 3'000'000};
         if (slow_) nanosleep(&long_time, nullptr);
+        while (stay_until_ && !*stay_until_)
+            nanosleep(&long_time, nullptr);
         std::uint64_t value = 0;
         if (fd_ < 0 || read(fd_, &value, sizeof(value)) < 0) return false;
         const std::lock_guard lock(mutex_);
@@ -59,6 +63,7 @@ class CountingRail final : public Rail {
     std::atomic<long> rounds_{0};
     std::atomic<int> arrived_{0};
     std::atomic<bool> slow_{false};
+    const std::atomic<bool>* stay_until_ = nullptr;
     std::mutex mutex_;
     std::condition_variable changed_;
     int served_ = 0;
@@ -167,34 +172,40 @@ long sleeps() {
     return 0;
 }
 
-/// A caller for whom the provider copies 3 ms at a time, for 0.6 s; of the last 0.4 s: how often the thread
-/// slept. One pass of the caller before every `posts` posts; 0: never.
-long sleeps_beside_a_slow_caller(int posts) {
+/// A caller in whose posts the provider copies all the time, for 0.6 s; of the last 0.4 s: how often the thread
+/// slept. With `passes`, the caller begins one every 20 ms in between.
+long sleeps_beside_a_slow_caller(bool passes) {
     CountingRail rail(true);
-    std::atomic<std::uint64_t> passes{0};
-    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
-    rail.make_slow(true);
-    const auto work_for = [&](std::chrono::milliseconds time) {
-        const auto end = std::chrono::steady_clock::now() + time;
-        for (int i = 0; std::chrono::steady_clock::now() < end; ++i) {
-            if (posts != 0 && i % posts == 0) passes.fetch_add(1);
-            rail.progress();
+    std::atomic<std::uint64_t> begun{0};
+    std::atomic<bool> end{false};
+    rail.stay_until(end);
+    std::thread caller([&] { rail.progress(); });  // never leaves the rail, so that the thread never gets it
+    while (!rail.in_use())
+        std::this_thread::yield();
+    long counted = 0;
+    {
+        ProgressThread thread({&rail}, std::chrono::microseconds(0), begun);
+        const timespec pause{0, 20'000'000};
+        for (int pauses = 0; pauses < 30; ++pauses) {
+            if (pauses == 10) counted = sleeps();
+            if (passes) begun.fetch_add(1);
+            nanosleep(&pause, nullptr);
         }
-    };
-    work_for(std::chrono::milliseconds(200));
-    const long before = sleeps();
-    work_for(std::chrono::milliseconds(400));
-    return sleeps() - before;
+        counted = sleeps() - counted;
+        end = true;
+        caller.join();
+    }
+    return counted;
 }
 
 /// 8 ms each.
 TEST(ProgressThread, SleepsLongerWhileACallerPostsMuchBetweenTwoPasses) {
-    EXPECT_LT(sleeps_beside_a_slow_caller(8), 150);
+    EXPECT_LT(sleeps_beside_a_slow_caller(true), 150);
 }
 
-/// 0.4 ms each, and not 8: nobody else reads the completions.
+/// 0.4 ms each; of 8 ms there were 50 at most. Nobody else reads the completions.
 TEST(ProgressThread, DoesNotSleepLongerForACallerWhoOnlyPosts) {
-    EXPECT_GT(sleeps_beside_a_slow_caller(0), 100);
+    EXPECT_GT(sleeps_beside_a_slow_caller(false), 60);
 }
 
 /// What peers wait for must not wait for a caller who looks now and then, however much it did before.
