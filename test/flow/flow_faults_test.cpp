@@ -1,6 +1,7 @@
 // What becomes of flows when a side dies, hangs or never answers: each is a process of its own, this program
 // again.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -39,13 +40,13 @@ class OtherSide {
         close(to[0]);
         close(from[1]);
         to_ = fdopen(to[1], "w");
-        from_ = fdopen(from[0], "r");
+        from_ = from[0];
     }
     ~OtherSide() {
         kill(process_, SIGKILL);
         waitpid(process_, nullptr, 0);
         std::fclose(to_);
-        std::fclose(from_);
+        close(from_);
         railyard::test::remove_shared_memory_of(process_);
     }
     OtherSide(const OtherSide&) = delete;
@@ -55,13 +56,22 @@ class OtherSide {
         std::fprintf(to_, "%s\n", line.c_str());
         std::fflush(to_);
     }
+    /// The next line; what there is of it after 20 s, or at the other side's end.
     [[nodiscard]] std::string hear() {
-        char* line = nullptr;
-        std::size_t room = 0;
-        const ssize_t length = getline(&line, &room, from_);
-        std::string text(line, length > 0 ? static_cast<std::size_t>(length - 1) : 0);
-        free(line);
-        return text;
+        const auto end = Clock::now() + std::chrono::seconds(20);
+        while (heard_.find('\n') == std::string::npos) {
+            const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now()).count();
+            pollfd ready{from_, POLLIN, 0};
+            char bytes[4096];
+            if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) <= 0) break;
+            const ssize_t length = read(from_, bytes, sizeof(bytes));
+            if (length <= 0) break;
+            heard_.append(bytes, static_cast<std::size_t>(length));
+        }
+        const std::size_t length = heard_.find('\n');
+        std::string line = heard_.substr(0, length);
+        heard_.erase(0, length == std::string::npos ? length : length + 1);
+        return line;
     }
     void send_signal(int signal) {
         kill(process_, signal);
@@ -71,7 +81,8 @@ class OtherSide {
   private:
     pid_t process_ = -1;
     FILE* to_ = nullptr;
-    FILE* from_ = nullptr;
+    int from_ = -1;
+    std::string heard_;
 };
 
 /// A target in a process of its own.

@@ -87,7 +87,8 @@ TEST_P(SignalTest, EnginesBeginAndEndUnderSignals) {
     const SignalStorm storm;
     // ThreadSanitizer hands signals over when it likes: once in a while none in three turns.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    for (int turn = 0; turn < 3 || (handled.load() == 0 && std::chrono::steady_clock::now() < limit); ++turn) {
+    for (int turn = 0; turn < 3 || (handled.load() == 0 && std::chrono::steady_clock::now() < limit);
+         ++turn) {
         Traffic traffic(GetParam(), std::size_t{1} << 20);
         traffic.round();
     }

@@ -1,8 +1,8 @@
 #include "provider/receive.h"
 
-#include <sched.h>
-
 #include <algorithm>
+
+#include "provider/user_wait.h"
 
 namespace simefa {
 namespace {
@@ -23,12 +23,12 @@ template <class Slot>
 void wait_for_claims(Slot* slots, std::uint32_t mask, std::uint32_t begin, std::uint32_t end,
                      const DomainRecord& domain) noexcept {
     for (std::uint32_t ticket = begin; ticket != end; ++ticket) {
-        for (unsigned turn = 0;; ++turn) {
-            const SlotState state = state_of(slots[ticket & mask].state);
-            if (state.phase != SlotPhase::claimed) break;
-            if (turn % 1024 == 1023 && !is_alive(domain.users[state.user % user_slots].owner.load())) break;
-            sched_yield();
-        }
+        UserWait wait;
+        SlotState state;
+        do {
+            state = state_of(slots[ticket & mask].state);
+        } while (state.phase == SlotPhase::claimed &&
+                 wait.go_on(domain.users[state.user % user_slots].owner.load()));
     }
 }
 

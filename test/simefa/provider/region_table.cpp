@@ -1,10 +1,9 @@
 #include "provider/region_table.h"
 
-#include <sched.h>
-
 #include <atomic>
 
 #include "provider/environment.h"
+#include "provider/user_wait.h"
 
 namespace simefa {
 namespace {
@@ -58,9 +57,8 @@ void RegionTable::remove(std::uint32_t key) noexcept {
     const std::uint32_t end = record_.users_end.load();
     for (std::uint32_t i = 0; i < end; ++i) {
         const UserSlot& user = record_.users[i];
-        for (unsigned turn = 0; user.active_key.load() == key; ++turn) {
-            if (turn % 1024 == 1023 && !is_alive(user.owner.load())) break;
-            sched_yield();
+        UserWait wait;
+        while (user.active_key.load() == key && wait.go_on(user.owner.load())) {
         }
     }
     free_.push_back(index);

@@ -11,27 +11,33 @@
 namespace simefa {
 namespace {
 
-/// Start time in clock ticks (field 22 of /proc/PID/stat); 0 for a process that is no more.
-std::uint64_t start_time(int pid) noexcept {
+struct ProcessState {
+    char letter = 'X';
+    std::uint64_t start_time = 0;  ///< clock ticks; 0 for a process that is no more
+};
+
+/// Fields 3 and 22 of /proc/PID/stat.
+ProcessState look_at(int pid) noexcept {
     char path[32], text[1024];
     std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
+    if (fd < 0) return {};
     const ssize_t length = read(fd, text, sizeof(text) - 1);
     close(fd);
-    if (length <= 0) return 0;
+    if (length <= 0) return {};
     text[length] = '\0';
     // The name, field 2, may hold anything, so count from the last parenthesis.
     const char* at = std::strrchr(text, ')');
-    if (!at || at[1] == '\0') return 0;
+    if (!at || at[1] == '\0') return {};
     at += 2;
-    if (*at == 'Z' || *at == 'X') return 0;
+    const char letter = *at;
+    if (letter == 'Z' || letter == 'X') return {};
     for (int field = 3; field < 22; ++field) {
         at = std::strchr(at, ' ');
-        if (!at) return 0;
+        if (!at) return {};
         ++at;
     }
-    return std::strtoull(at, nullptr, 10);
+    return {letter, std::strtoull(at, nullptr, 10)};
 }
 
 ProcessIdentity pack(int pid, std::uint64_t start) noexcept {
@@ -46,7 +52,7 @@ ProcessIdentity this_process() noexcept {
     const int pid = getpid();
     ProcessIdentity identity = known.load(std::memory_order_relaxed);
     if (process_id_of(identity) == pid) return identity;
-    identity = pack(pid, start_time(pid));
+    identity = pack(pid, look_at(pid).start_time);
     known.store(identity, std::memory_order_relaxed);
     return identity;
 }
@@ -55,8 +61,14 @@ bool is_alive(ProcessIdentity identity) noexcept {
     if (identity == 0) return false;
     if (identity == this_process()) return true;
     const int pid = process_id_of(identity);
-    const std::uint64_t start = start_time(pid);
+    const std::uint64_t start = look_at(pid).start_time;
     return start != 0 && pack(pid, start) == identity;
+}
+
+bool is_stopped(ProcessIdentity identity) noexcept {
+    const int pid = process_id_of(identity);
+    const ProcessState state = look_at(pid);
+    return state.letter == 'T' && pack(pid, state.start_time) == identity;
 }
 
 }  // namespace simefa

@@ -19,5 +19,7 @@ using ProcessIdentity = std::uint64_t;
 /// False when the process has ended, a zombie included, or its id belongs to another one by now.
 /// Reads a file under /proc: some microseconds.
 [[nodiscard]] bool is_alive(ProcessIdentity identity) noexcept;
+/// True while a signal has stopped that process (SIGSTOP). Costs as much.
+[[nodiscard]] bool is_stopped(ProcessIdentity identity) noexcept;
 
 }  // namespace simefa

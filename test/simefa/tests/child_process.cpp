@@ -63,6 +63,11 @@ void ChildProcess::kill() noexcept {
     pid_ = -1;
 }
 
+void ChildProcess::stop() noexcept {
+    ::kill(pid_, SIGSTOP);
+    waitpid(pid_, nullptr, WUNTRACED);
+}
+
 int ChildProcess::join() {
     int status = 0;
     if (pid_ <= 0 || waitpid(pid_, &status, 0) != pid_) return -1;

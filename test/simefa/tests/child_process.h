@@ -31,6 +31,8 @@ class ChildProcess {
 
     Channel& channel() noexcept { return channel_; }
     void kill() noexcept;
+    /// Returns when it has stopped (SIGSTOP); it can still be killed.
+    void stop() noexcept;
     /// Exit status, or -1 when a signal ended it.
     int join();
 

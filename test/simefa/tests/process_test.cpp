@@ -291,6 +291,29 @@ TEST_F(Process, KilledInitiatorsStallNobody) {
         EXPECT_EQ(side.wait(2000).length, sizeof(text)) << i;
 }
 
+/// Whoever takes memory away waits for those who are just reaching into it, and some of these never go on.
+TEST_F(Process, StoppedInitiatorsHoldUpNobody) {
+    Random random(5);
+    for (int round = 0; round < 25; ++round) {
+        Side side;
+        std::vector<std::uint8_t> bytes(size);
+        fid_mr* region = side.add_region(bytes.data(), bytes.size());
+        ChildProcess child(firing_initiator);
+        child.channel().send(pack(side, bytes.data(), region));
+        side.insert(child.channel().receive());
+        child.channel().send("ready");
+        const auto end = Clock::now() + std::chrono::microseconds(2000 + random.below(2000));
+        while (Clock::now() < end)
+            side.poll();
+        child.stop();
+        const auto begun = Clock::now();
+        side.close_region(region);
+        side.close_endpoint();
+        EXPECT_LT(Clock::now() - begun, std::chrono::seconds(2));
+        child.kill();
+    }
+}
+
 TEST_F(Process, LeftoversOfTheKilledAreSwept) {
     {
         ChildProcess child(passive_target);

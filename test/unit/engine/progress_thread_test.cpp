@@ -172,8 +172,8 @@ long sleeps() {
     return 0;
 }
 
-/// A caller in whose posts the provider copies all the time, for 0.6 s; of the last 0.4 s: how often the thread
-/// slept. With `passes`, the caller begins one every 20 ms in between.
+/// A caller in whose posts the provider copies all the time, for 0.6 s; of the last 0.4 s: how often the
+/// thread slept. With `passes`, the caller begins one every 20 ms in between.
 long sleeps_beside_a_slow_caller(bool passes) {
     CountingRail rail(true);
     std::atomic<std::uint64_t> begun{0};
