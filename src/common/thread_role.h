@@ -2,12 +2,12 @@
 #pragma once
 
 #include <absl/base/thread_annotations.h>
-#include <sched.h>
-#include <time.h>
 
 #include <atomic>
 #include <cassert>
 #include <thread>
+
+#include "common/spin_lock.h"
 
 namespace railyard {
 
@@ -30,14 +30,8 @@ class ABSL_LOCKABLE ThreadRole {
 
     /// Waits for the role: for the control path. Holders keep it for a bounded batch of work only.
     void acquire() noexcept ABSL_EXCLUSIVE_LOCK_FUNCTION() {
-        for (int attempt = 0; !try_acquire(); ++attempt) {
-            if (attempt < 64) {
-                sched_yield();
-            } else {
-                timespec pause{0, 20'000};
-                nanosleep(&pause, nullptr);
-            }
-        }
+        for (int attempt = 0; !try_acquire(); ++attempt)
+            wait_a_moment(attempt);
     }
 
     void release() noexcept ABSL_UNLOCK_FUNCTION() {

@@ -16,6 +16,9 @@ constexpr std::uint32_t polls_per_full_pass = 8;
 constexpr std::uint64_t cancel_patience_ns = 20'000'000;
 constexpr std::uint64_t interrupt_limit_ns = 200'000'000;
 
+/// Of a small transfer, how many rounds share one look at the exact clock, which costs as much as its post.
+constexpr std::uint32_t rounds_per_measurement = 8;
+
 std::string describe(std::uint64_t address, std::uint64_t length) {
     char text[64];
     std::snprintf(text, sizeof(text), "[0x%llx, +%llu)", static_cast<unsigned long long>(address),
@@ -218,7 +221,6 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     }
     transfer.posted = true;
     transfer.started.store(false, std::memory_order_relaxed);
-    transfer.measured = false;
     transfer.polls = 0;
     const std::uint32_t count = count_submissions(transfer);
     // A transfer without data is one part that is over at once.
@@ -245,7 +247,10 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
 }
 
 void Engine::Impl::start(Transfer& transfer) noexcept {
-    transfer.posted_at.store(now_ns(), std::memory_order_relaxed);
+    const bool exact = transfer.total_bytes > RateModel::small_bytes || config_.params.xfer_timeout_ms != 0 ||
+                       transfer.round() % rounds_per_measurement == 1;
+    transfer.measured = !exact;
+    transfer.posted_at.store(exact ? now_ns() : coarse_now_ns(), std::memory_order_relaxed);
     transfer.started.store(true, std::memory_order_release);
     if (transfer.submissions.size() == 1) {
         offer(transfer, 0);
@@ -259,12 +264,13 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
 
 Status Engine::Impl::finished(Transfer& transfer) noexcept {
     const Status status = transfer.status();
-    if (!transfer.measured && status == Status::ok) {
+    if (status != Status::ok) return status;
+    // Read first: rounds of many transfers end at once, on any thread.
+    if (transfer.peer && !transfer.peer->reached.load(std::memory_order_relaxed))
+        transfer.peer->reached.store(true, std::memory_order_relaxed);
+    if (!transfer.measured) {
         transfer.measured = true;
         rates_.record(transfer.total_bytes, now_ns() - transfer.posted_at);
-        // Read first: rounds of many transfers end at once, on any thread.
-        if (transfer.peer && !transfer.peer->reached.load(std::memory_order_relaxed))
-            transfer.peer->reached.store(true, std::memory_order_relaxed);
     }
     return status;
 }

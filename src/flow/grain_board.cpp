@@ -8,7 +8,7 @@
 namespace railyard::flow {
 
 GrainBoard::GrainBoard() {
-    const MutexLock lock(mutex_);
+    const SpinGuard guard(lock_);
     list_.previous = list_.next = &list_;
 }
 
@@ -25,7 +25,7 @@ void GrainBoard::open(std::uint32_t source, const GrainGeometry& geometry) {
     std::vector<Entry> entries(geometry.grains());
     for (std::uint32_t i = 0; i < geometry.grains(); ++i)
         entries[i].grain = {i, source, 0};
-    const MutexLock lock(mutex_);
+    const SpinGuard guard(lock_);
     Source& kept = sources_[source];
     for (Entry& entry : kept.entries) {
         if (entry.next) remove(entry);
@@ -37,7 +37,7 @@ void GrainBoard::open(std::uint32_t source, const GrainGeometry& geometry) {
 
 void GrainBoard::on_immediate(std::uint32_t data) noexcept {
     {
-        const MutexLock lock(mutex_);
+        const SpinGuard guard(lock_);
         Source& source = sources_[NameBits::source_of(data)];
         if (!source.ledger || !take_one(source, source.ledger->geometry().bits().unpack(data))) return;
     }
@@ -47,7 +47,7 @@ void GrainBoard::on_immediate(std::uint32_t data) noexcept {
 void GrainBoard::take(std::uint32_t source, const UnitName& first, std::uint32_t count) noexcept {
     bool whole = false;
     {
-        const MutexLock lock(mutex_);
+        const SpinGuard guard(lock_);
         Source& from = sources_[source];
         if (!from.ledger) return;
         const std::uint32_t end = first.unit + std::min(count, most_units);
@@ -87,7 +87,7 @@ void GrainBoard::remove(Entry& entry) noexcept {
 
 std::optional<GrainBoard::Arrived> GrainBoard::pop() noexcept {
     if (empty()) return std::nullopt;
-    const MutexLock lock(mutex_);
+    const SpinGuard guard(lock_);
     if (list_.next == &list_) return std::nullopt;
     Entry& entry = *list_.next;
     remove(entry);
@@ -95,7 +95,7 @@ std::optional<GrainBoard::Arrived> GrainBoard::pop() noexcept {
 }
 
 GrainBoard::Counters GrainBoard::counters(std::uint32_t source) const noexcept {
-    const MutexLock lock(mutex_);
+    const SpinGuard guard(lock_);
     const Source& asked = sources_[source];
     Counters counters = asked.counters;
     if (asked.ledger) counters.lost = asked.ledger->lost();

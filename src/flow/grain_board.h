@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/mutex.h"
+#include "common/spin_lock.h"
 #include "fabric/op_context.h"
 #include "flow/grain_ledger.h"
 
@@ -59,15 +59,15 @@ class GrainBoard final : public fabric::ImmediateSink {
         Counters counters;
     };
 
-    bool take_one(Source& source, const UnitName& name) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void put(Source& source, Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void remove(Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool take_one(Source& source, const UnitName& name) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+    void put(Source& source, Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+    void remove(Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
     void ring() noexcept;
 
-    mutable Mutex mutex_;
-    std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(mutex_);
-    Entry list_ ABSL_GUARDED_BY(mutex_);   ///< a ring, with this as its head
-    std::atomic<std::size_t> waiting_{0};  ///< written under mutex_ only
+    mutable SpinLock lock_;
+    std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(lock_);
+    Entry list_ ABSL_GUARDED_BY(lock_);    ///< a ring, with this as its head
+    std::atomic<std::size_t> waiting_{0};  ///< written under lock_ only
     std::atomic<Side*> side_{nullptr};
 };
 

@@ -12,6 +12,10 @@ namespace {
 
 /// Sleepers are rung for grains; this is for those that share one bell.
 constexpr std::uint32_t sleep_ms = 50;
+/// What the engine does besides its rails, where an application looks for grains all the time: a third of a
+/// look. A grain that has come is handed over first. Where looks are rare, the progress thread does it.
+constexpr std::uint32_t looks_per_rest = 8;
+constexpr std::uint32_t most_looks_per_rest = 64;
 
 }  // namespace
 
@@ -41,14 +45,13 @@ Target::~Target() {
     }
 }
 
-/// A grain that comes is handed over first, and all else has its turn in the next look.
 void Target::look_for_grains() noexcept {
-    Engine& engine = side_.engine();
-    if (owes_rest_.load(std::memory_order_relaxed)) engine.progress_rest();
-    engine.progress_rails();
-    const bool come = !board_.empty();
-    if (!come) engine.progress_rest();
-    owes_rest_.store(come, std::memory_order_relaxed);
+    side_.engine().progress_rails();
+    // Roughly: two threads at once may count one.
+    const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
+    const bool rest = looks >= (board_.empty() ? looks_per_rest : most_looks_per_rest);
+    looks_.store(rest ? 0 : looks, std::memory_order_relaxed);
+    if (rest) side_.engine().progress_rest();
 }
 
 Outcome Target::try_new_grain(GrainBoard::Arrived& grain) {

@@ -68,7 +68,7 @@ class Target final : private EngineChore {
     Mutex mutex_;
     std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(mutex_);
     std::uint64_t leaves_ ABSL_GUARDED_BY(mutex_) = 0;
-    std::atomic<bool> owes_rest_{false};  ///< the last look found a grain, and did nothing else
+    std::atomic<std::uint32_t> looks_{0};  ///< at the rails alone, since the last one at all else
     std::atomic<bool> handling_{false};
     std::vector<Notification> letters_;  ///< of who handles
 };

@@ -238,6 +238,29 @@ TEST_P(FlowTest, TargetsComeAndGo) {
 }
 
 /// A target that nobody asks for grains keeps the latest of each.
+/// The progress thread leaves it to who looks so often, and most of its looks are at the rails alone.
+TEST_P(FlowTest, InitiatorsAreTakenInWhileTheTargetLooksAllTheTime) {
+    Target target(instance_, GetParam(), ring_size, grain_length);
+    std::atomic<bool> end{false};
+    std::atomic<int> taken{0};
+    std::thread looker([&] {
+        ryf_grain grain{};
+        while (!end)
+            taken += ryf_target_try_new_grain(target.handle, &grain) == RYF_OK;
+    });
+    for (int i = 1; i <= 5; ++i) {
+        Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+        initiator.add(target);
+        initiator.send(0, 1);
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (taken < i && std::chrono::steady_clock::now() < limit)
+            std::this_thread::yield();
+        EXPECT_EQ(taken, i);
+    }
+    end = true;
+    looker.join();
+}
+
 TEST_P(FlowTest, GrainsThatNobodyTakesAreCountedAsOverwritten) {
     Target target(instance_, GetParam(), 2, 5000);
     Initiator initiator(instance_, GetParam(), 2, 5000);
