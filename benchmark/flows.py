@@ -36,13 +36,12 @@ def figures(quick):
     rows = []
     for provider in ("tcp", "shm"):
         one, four = ["--provider", provider, *timed], ["--provider", provider, "--targets", "4", "--ring", "4", *timed]
-        there_and_back = f"flow, {provider}, 4 KiB there and back: p50, ours / raw"
-        rows += [
-            beside(f"flow, {provider}, 8 MiB to one target: bandwidth, ours / raw", one, to_raw, 0.97, True),
-            beside(f"flow, {provider}, 8 MiB to 4 targets: of 4 times one, or of raw where that is less", four, fan_out, 0.95, True),
-            beside(f"{there_and_back} of one endpoint a side", ["--provider", provider, *echo], to_raw, 1.15, False),
-            beside(f"{there_and_back} of two endpoints a side", ["--provider", provider, "--raw-endpoints", "2", *echo], to_raw, 1.15,
-                   False),
-        ]
+        for words, endpoints in (("one endpoint", "1"), ("two endpoints", "2")):
+            of_raw, raw = f"ours / raw of {words} a side", ["--raw-endpoints", endpoints]
+            rows += [
+                beside(f"flow, {provider}, 8 MiB to one target: bandwidth, {of_raw}", [*one, *raw], to_raw, 0.97, True),
+                beside(f"flow, {provider}, 4 KiB there and back: p50, {of_raw}", ["--provider", provider, *echo, *raw], to_raw, 1.15, False),
+            ]
+        rows.append(beside(f"flow, {provider}, 8 MiB to 4 targets: of 4 times one, or of raw where that is less", four, fan_out, 0.95, True))
     return rows, [("flow, simulated p5, 4 rails, 8 MiB: bandwidth, of the rails' sum",
                    lambda: simulated_rails("2" if quick else "9"), 0.97, True, "")]

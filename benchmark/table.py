@@ -97,7 +97,7 @@ def measure(figures, table, options):
         missed += value is None or not figure.holds(value)
         lines.append(table.row(figure, value))
         print(lines[-1], flush=True)
-    print(f"\n{facts or 'nothing could be measured'}")
+    print(f"\n{facts or 'nothing was timed'}")
     if options.write:
         table.write([f"Measured {facts}.", "", *table.head(), *lines])
     return 1 if missed or not lines else 0

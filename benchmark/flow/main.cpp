@@ -211,8 +211,7 @@ class Sender {
         const auto begun = Clock::now(), end = slice_end(options_.targets > 1 ? 3 : 2);
         std::uint64_t sent = 0;
         while (Clock::now() < end) {
-            for (unsigned peer = 0; peer < options_.targets; ++peer)
-                sent += raw_->transfer(peer) ? 1 : 0;
+            sent += raw_->transfer_to_all();
             raw_->progress();
         }
         raw_->settle();

@@ -128,6 +128,23 @@ bool RawSide::transfer(unsigned index) {
     return true;
 }
 
+std::size_t RawSide::transfer_to_all() {
+    const auto owed = [](const Peer& peer) { return peer.owed; };
+    if (std::none_of(peers_.begin(), peers_.end(), owed)) {
+        const auto busy = [](const Peer& peer) { return peer.slots[peer.next].busy; };
+        if (std::any_of(peers_.begin(), peers_.end(), busy)) return 0;
+        for (Peer& peer : peers_)
+            peer.owed = true;
+    }
+    std::size_t sent = 0;
+    for (unsigned i = 0; i < peers_.size(); ++i) {
+        if (!peers_[i].owed || !transfer(i)) continue;
+        peers_[i].owed = false;
+        ++sent;
+    }
+    return sent;
+}
+
 /// How many grains have come over the rail.
 std::size_t RawSide::read(Peer& peer, RawRail& rail) {
     RawRail::Ends ends;

@@ -101,6 +101,9 @@ class RawSide {
     /// Sends the next grain of the ring to one of the peers. False: it is still on its way, or there is no
     /// room.
     bool transfer(unsigned peer);
+    /// Sends the next grain of the ring to every peer, once all of them have what its memory held before;
+    /// what finds no room is owed and sent by the next call. Returns the number of grains sent.
+    std::size_t transfer_to_all();
     /// Reads what has come, and now and then what of ours has ended; returns how many grains have come.
     std::size_t progress();
     void settle();
@@ -114,6 +117,7 @@ class RawSide {
         std::size_t next = 0;
         std::size_t busy = 0;
         unsigned passes = 0;
+        bool owed = false;  ///< the grain that others of transfer_to_all() have got
         RawRail* sending = nullptr;
         RawRail* receiving = nullptr;
     };
