@@ -8,11 +8,14 @@
 #include "common/params.h"
 #include "common/status.h"
 #include "railyard_version.h"
+#include "tools/doctor/diagnosis.h"
 #include "tools/live_view.h"
 #include "tools/reports.h"
 
 namespace railyard::tools {
 namespace {
+
+constexpr int unknown_health = 3;
 
 struct Command {
     SurveyOptions survey;
@@ -20,6 +23,8 @@ struct Command {
     bool attributes = false;
     std::string svg;
     std::vector<std::string> live;
+    bool doctor = false;
+    std::string root;  ///< of the files that the doctor looks at
 };
 
 void declare(CLI::App& app, Command& command) {
@@ -44,6 +49,15 @@ void declare(CLI::App& app, Command& command) {
     app.add_option("--live", command.live,
                    "show the peers of running engines instead: the files that their setting stats_file names")
         ->excludes(svg);
+    CLI::App* const doctor = app.add_subcommand(
+        "doctor",
+        "Say what is wrong with this machine, or could be better, and what to do. Exit status: 0 well, 1 "
+        "something could be better, 2 something does not work, 3 that could not be found out");
+    doctor->fallthrough();  // options of the program may follow it
+    doctor->add_option(
+        "--root", command.root,
+        "directory below which to look for /proc, /sys, /dev, /run and /usr/lib, instead of /");
+    doctor->callback([&command] { command.doctor = true; });
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -73,7 +87,24 @@ int show_live(const Command& command) {
     return files.size() == command.live.size() ? 0 : 1;
 }
 
+int examine(const Command& command) {
+    const Survey survey = make_survey(command.survey);
+    const std::vector<Finding> findings = diagnose(gather_facts(command.root, survey.machine), survey);
+    std::fputs((command.json ? diagnosis_json(findings) : diagnosis_text(findings)).c_str(), stdout);
+    switch (worst_of(findings)) {
+        case Severity::ok:
+        case Severity::note:
+            return 0;
+        case Severity::warning:
+            return 1;
+        case Severity::error:
+            return 2;
+    }
+    return unknown_health;
+}
+
 int run(const Command& command) {
+    if (command.doctor) return examine(command);
     if (!command.live.empty()) return show_live(command);
     const Survey survey = make_survey(command.survey);
     if (!command.svg.empty()) write_file(command.svg, picture(survey));
@@ -89,6 +120,7 @@ int run(const Command& command) {
 
 int main(int argc, char** argv) {
     using namespace railyard;
+    bool doctor = false;
     CLI::App app("What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom.");
     try {
         const Params params =
@@ -102,9 +134,10 @@ int main(int argc, char** argv) {
         command.survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
         tools::declare(app, command);
         CLI11_PARSE(app, argc, argv);
+        doctor = command.doctor;
         return tools::run(command);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "railyard-info: %s\n", error.what());
-        return 1;
+        return doctor ? tools::unknown_health : 1;
     }
 }

@@ -1,0 +1,266 @@
+#include "tools/doctor/diagnosis.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fabric/info.h"
+
+namespace railyard::tools {
+namespace {
+
+constexpr KernelVersion copies_pages_on_fork{5, 13};  // and says so to rdma-core, from version 35 on
+constexpr unsigned rdma_core_that_asks = 35;
+constexpr std::uint32_t efa_rdma_version = FI_VERSION(1, 18);
+/// An endpoint of libfabric's shm takes 16 MiB of /dev/shm.
+constexpr std::uint64_t least_shm = std::uint64_t{64} << 20;
+
+class Diagnosis {
+  public:
+    Diagnosis(const HostFacts& facts, const Survey& survey) : facts_(facts), survey_(survey) {}
+
+    std::vector<Finding> make() {
+        const auto is_efa = [](const VerbsDevice& device) { return device.efa; };
+        has_efa_ = std::any_of(facts_.devices.begin(), facts_.devices.end(), is_efa);
+        for (const VerbsDevice& device : facts_.devices)
+            check_device(device);
+        check_libfabric();
+        check_rails();
+        if (!facts_.devices.empty()) {
+            check_memlock();
+            check_fork();
+        }
+        if (has_efa_) check_huge_pages();
+        check_gpus();
+        check_same_host();
+        if (survey_.family.starts_with("tcp")) check_tcp();
+        return std::move(findings_);
+    }
+
+  private:
+    void add(Severity severity, const char* check, std::string what, std::string remedy = {}) {
+        findings_.push_back({severity, check, std::move(what), std::move(remedy)});
+    }
+
+    void check_device(const VerbsDevice& device) {
+        if (device.driver.empty()) {
+            return add(
+                Severity::error, "device", device.name + " has no driver",
+                device.efa
+                    ? "load the kernel module: `modprobe efa`; where there is none, run the EFA installer"
+                    : "load the kernel module of this device");
+        }
+        if (device.node.empty()) {
+            return add(
+                Severity::error, "device",
+                device.name + " is driven by " + device.driver + ", and the kernel has made no verbs device",
+                "load the kernel module ib_uverbs: `modprobe ib_uverbs`");
+        }
+        if (!device.present) {
+            return add(Severity::error, "device", device.name + ": " + device.node + " is not here",
+                       missing_node());
+        }
+        if (!device.usable) {
+            return add(Severity::error, "device",
+                       device.name + ": this user may not read and write " + device.node,
+                       "give the user rights to it, by a udev rule or the group of the file");
+        }
+        add(Severity::ok, "device", device.name + ", driver " + device.driver + ", " + device.node);
+    }
+
+    [[nodiscard]] std::string missing_node() const {
+        if (facts_.container == "Kubernetes")
+            return "ask for the devices in the pod's resource limits, for EFA vpc.amazonaws.com/efa, with "
+                   "their device "
+                   "plugin installed";
+        if (!facts_.container.empty()) return "start the container with --device /dev/infiniband";
+        return "udev makes it: see that udev runs, and `ls /sys/class/infiniband_verbs`; in a container, "
+               "pass "
+               "/dev/infiniband in";
+    }
+
+    [[nodiscard]] bool offers_efa() const {
+        const auto is_efa = [](const std::string& line) { return line.starts_with("efa"); };
+        return survey_.family.starts_with("efa") ||
+               std::any_of(survey_.others.begin(), survey_.others.end(), is_efa);
+    }
+
+    static std::string version_text(std::uint32_t version) {
+        return std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version));
+    }
+
+    void check_libfabric() {
+        const std::string versions =
+            version_text(facts_.library) + ", built with the headers of " + version_text(facts_.headers);
+        const char* const rebuild =
+            "build Railyard against the libfabric that it runs on: -Dlibfabric_path=DIRECTORY";
+        if (facts_.library < facts_.headers) {
+            add(Severity::warning, "libfabric", versions + ": it is older than these", rebuild);
+        } else if (has_efa_ && facts_.headers < efa_rdma_version) {
+            add(Severity::warning, "libfabric",
+                versions + ": EFA leaves device RDMA off for clients of headers before 1.18", rebuild);
+        } else {
+            add(Severity::ok, "libfabric", versions);
+        }
+        const auto usable = [](const VerbsDevice& device) { return device.efa && device.usable; };
+        if (std::any_of(facts_.devices.begin(), facts_.devices.end(), usable) && !offers_efa()) {
+            add(Severity::error, "libfabric", "it does not offer the EFAs that are here",
+                "see `fi_info -p efa`; the EFA installer has a libfabric with the provider: "
+                "-Dlibfabric_path=/opt/amazon/efa");
+        }
+    }
+
+    void check_rails() {
+        if (survey_.rails.empty()) {
+            return add(
+                Severity::error, "rails", survey_.trouble.empty() ? "there are none" : survey_.trouble,
+                "see which providers there are: `fi_info -l`, `fi_info -p NAME`; package libfabric-bin");
+        }
+        const auto is_down = [](const RailRow& rail) { return rail.state == "down"; };
+        for (const RailRow& rail : survey_.rails) {
+            if (is_down(rail)) {
+                add(Severity::warning, "rails", rail.name + ": its link is down",
+                    "see the cable or the virtual function, or leave it out: devices=^" + rail.name);
+            }
+        }
+        const std::size_t count = survey_.rails.size();
+        add(Severity::ok, "rails",
+            std::to_string(count) + (count == 1 ? " rail" : " rails") + " over " + survey_.family);
+    }
+
+    void check_memlock() {
+        if (facts_.may_lock_memory || !facts_.memlock)
+            return add(Severity::ok, "memlock", "any amount of memory may be locked");
+        add(Severity::warning, "memlock",
+            "only " + std::to_string(*facts_.memlock >> 10) +
+                " KiB may be locked: registering more memory fails",
+            "`ulimit -l unlimited`; for good in /etc/security/limits.conf, LimitMEMLOCK=infinity (systemd), "
+            "--ulimit "
+            "memlock=-1 (containers)");
+    }
+
+    void check_fork() {
+        const std::string kernel =
+            "kernel " + std::to_string(facts_.kernel.major) + "." + std::to_string(facts_.kernel.minor);
+        const std::string library =
+            facts_.rdma_core == 0 ? "rdma-core not found" : "rdma-core " + std::to_string(facts_.rdma_core);
+        if (facts_.kernel >= copies_pages_on_fork && facts_.rdma_core >= rdma_core_that_asks)
+            return add(Severity::ok, "fork",
+                       kernel + " and " + library + ": registered memory outlasts fork()");
+        const bool kernel_copies = facts_.kernel >= copies_pages_on_fork;
+        add(kernel_copies ? Severity::note : Severity::warning, "fork",
+            kernel + ", " + library + ": after fork() registered memory may not be what the device writes to",
+            "a kernel from 5.13 on with rdma-core from 35 on; else FI_EFA_FORK_SAFE=1 (EFA, not with huge "
+            "pages) or "
+            "RDMAV_FORK_SAFE=1, where the process forks");
+    }
+
+    void check_huge_pages() {
+        if (facts_.free_huge_pages > 0) {
+            return add(Severity::ok, "huge-pages",
+                       std::to_string(facts_.free_huge_pages) + " huge pages are free");
+        }
+        add(Severity::note, "huge-pages", "none is free: EFA's buffers take ordinary pages",
+            "`sysctl vm.nr_hugepages=1024`, or more where memory is registered in huge pages");
+    }
+
+    void check_gpus() {
+        const bool driver_has_some = survey_.cuda && !survey_.cuda->gpus.empty();
+        if (!survey_.machine.gpus.empty() && !driver_has_some) {
+            const std::string why = survey_.cuda ? survey_.cuda->absent_because : std::string();
+            return add(Severity::warning, "gpu",
+                       std::to_string(survey_.machine.gpus.size()) + " GPUs on the bus, and none to be used" +
+                           (why.empty() ? "" : ": " + why),
+                       "`nvidia-smi` must list them: install the driver, or pass them into the container "
+                       "(--gpus all)");
+        }
+        if (!driver_has_some) return;
+        const auto reaches = [](const RailRow& rail) { return rail.gpu_memory; };
+        const auto direct = std::count_if(survey_.rails.begin(), survey_.rails.end(), reaches);
+        const std::string counts = std::to_string(direct) + " of " + std::to_string(survey_.rails.size()) +
+                                   " rails reach GPU memory (FI_HMEM)";
+        if (direct != 0 || facts_.devices.empty()) return add(Severity::ok, "gpu", counts);
+        add(Severity::warning, "gpu", counts + ": it goes by way of host memory",
+            "a libfabric built with CUDA, and nvidia-peermem or a kernel with dma-buf: docs/gpu.md");
+    }
+
+    /// What shm needs.
+    void check_same_host() {
+        if (!facts_.reads_memory) {
+            add(Severity::warning, "ptrace",
+                "a filter (seccomp) forbids process_vm_readv: shm copies everything twice",
+                "a container runtime with a current profile, or --cap-add SYS_PTRACE");
+        } else if (facts_.ptrace_scope > 0 && !facts_.may_trace) {
+            add(Severity::note, "ptrace",
+                "kernel.yama.ptrace_scope is " + std::to_string(facts_.ptrace_scope) +
+                    ": shm copies everything twice between processes that are not each other's children",
+                "`sysctl kernel.yama.ptrace_scope=0`, or CAP_SYS_PTRACE");
+        } else {
+            add(Severity::ok, "ptrace", "processes of one user may reach each other's memory");
+        }
+        if (facts_.free_shm && *facts_.free_shm >= least_shm)
+            return add(Severity::ok, "shm",
+                       std::to_string(*facts_.free_shm >> 20) + " MiB are free in /dev/shm");
+        add(Severity::warning, "shm",
+            (facts_.free_shm ? "only " + std::to_string(*facts_.free_shm >> 20) + " MiB are free in /dev/shm"
+                             : std::string("there is no /dev/shm")) +
+                ": an endpoint of shm takes 16",
+            facts_.container.empty()
+                ? "`mount -t tmpfs tmpfs /dev/shm`, or make it larger"
+                : "start the container with --shm-size=1g, or an emptyDir of medium Memory there");
+    }
+
+    void check_tcp() {
+        const auto used = [&](const fabric::NetworkInterface& interface) {
+            const auto carries = [&](const RailRow& rail) { return rail.name == interface.name; };
+            return std::any_of(survey_.rails.begin(), survey_.rails.end(), carries);
+        };
+        bool good = true;
+        for (const fabric::NetworkInterface& interface : facts_.interfaces) {
+            if (!used(interface)) continue;
+            const char* wrong = nullptr;
+            if (interface.loopback) wrong = " reaches this machine alone";
+            if (fabric::is_container_bridge(interface.name)) wrong = " is a bridge for containers";
+            if (!wrong) continue;
+            good = false;
+            add(Severity::warning, "tcp-interface", interface.name + wrong,
+                "name another one: devices=NAME" + candidates());
+        }
+        if (!good) return;
+        if (facts_.routed.empty() && candidates().find(',') != std::string::npos)
+            return add(Severity::note, "tcp-interface",
+                       "there is no default route, so the first interface was taken",
+                       "name the one that leads to the peers: devices=NAME" + candidates());
+        add(Severity::ok, "tcp-interface",
+            facts_.routed.empty() ? "the only one that is up" : "the default route's is " + facts_.routed);
+    }
+
+    /// " (eth0, eth1)", of those that are up and lead somewhere; empty where there is none.
+    [[nodiscard]] std::string candidates() const {
+        std::string names;
+        for (const fabric::NetworkInterface& interface : facts_.interfaces) {
+            if (!interface.up || interface.loopback || fabric::is_container_bridge(interface.name)) continue;
+            names += (names.empty() ? " (" : ", ") + interface.name;
+        }
+        return names.empty() ? names : names + ")";
+    }
+
+    const HostFacts& facts_;
+    const Survey& survey_;
+    bool has_efa_ = false;
+    std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::vector<Finding> diagnose(const HostFacts& facts, const Survey& survey) {
+    return Diagnosis(facts, survey).make();
+}
+
+Severity worst_of(const std::vector<Finding>& findings) noexcept {
+    Severity worst = Severity::ok;
+    for (const Finding& finding : findings)
+        worst = std::max(worst, finding.severity);
+    return worst;
+}
+
+}  // namespace railyard::tools

@@ -1,0 +1,134 @@
+#include "tools/doctor/host_facts.h"
+
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+
+#include "fabric/info.h"
+
+namespace railyard::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr unsigned cap_ipc_lock = 14, cap_sys_ptrace = 19;  // bits of CapEff, see capabilities(7)
+
+std::string text_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What follows `key` in the line that begins with it; empty where there is none.
+std::string value_of(const std::string& text, std::string_view key) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with(key)) continue;
+        const std::size_t begin = line.find_first_not_of(" \t", key.size());
+        return begin == std::string::npos ? std::string() : line.substr(begin);
+    }
+    return {};
+}
+
+std::uint64_t number_in(const std::string& text, int base = 10) {
+    return std::strtoull(text.c_str(), nullptr, base);
+}
+
+void read_process(const std::string& root, HostFacts& facts) {
+    const std::string limit = value_of(text_of(root + "/proc/self/limits"), "Max locked memory");
+    if (!limit.empty() && !limit.starts_with("unlimited")) facts.memlock = number_in(limit);
+    const std::uint64_t capabilities =
+        number_in(value_of(text_of(root + "/proc/self/status"), "CapEff:"), 16);
+    facts.may_lock_memory = (capabilities >> cap_ipc_lock & 1) != 0;
+    facts.may_trace = (capabilities >> cap_sys_ptrace & 1) != 0;
+}
+
+void read_kernel(const std::string& root, HostFacts& facts) {
+    const std::string release = text_of(root + "/proc/sys/kernel/osrelease");
+    if (std::sscanf(release.c_str(), "%u.%u", &facts.kernel.major, &facts.kernel.minor) != 2)
+        facts.kernel = {};
+    facts.free_huge_pages = number_in(value_of(text_of(root + "/proc/meminfo"), "HugePages_Free:"));
+    facts.ptrace_scope = static_cast<int>(number_in(text_of(root + "/proc/sys/kernel/yama/ptrace_scope")));
+}
+
+/// rdma-core names its library libibverbs.so.1.ABI.VERSION.MINOR.
+unsigned rdma_core_version(const std::string& root) {
+    unsigned newest = 0;
+    for (const char* directory :
+         {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}) {
+        std::error_code error;
+        for (const fs::directory_entry& entry : fs::directory_iterator(root + directory, error)) {
+            unsigned abi = 0, version = 0;
+            const std::string name = entry.path().filename();
+            if (std::sscanf(name.c_str(), "libibverbs.so.1.%u.%u", &abi, &version) == 2)
+                newest = std::max(newest, version);
+        }
+    }
+    return newest;
+}
+
+std::string container_under(const std::string& root) {
+    std::error_code error;
+    if (fs::exists(root + "/var/run/secrets/kubernetes.io", error)) return "Kubernetes";
+    if (fs::exists(root + "/.dockerenv", error)) return "Docker";
+    if (fs::exists(root + "/run/.containerenv", error)) return "Podman";
+    return {};
+}
+
+std::optional<std::uint64_t> free_shared_memory(const std::string& root) {
+    struct statvfs system {};
+    if (statvfs((root + "/dev/shm").c_str(), &system) != 0) return std::nullopt;
+    return std::uint64_t{system.f_bavail} * system.f_frsize;
+}
+
+/// Of ourselves, which every rule of the kernel allows but a filter of system calls.
+bool may_read_memory() noexcept {
+    char from = 1, to = 0;
+    const iovec here{&to, 1}, there{&from, 1};
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+}
+
+VerbsDevice look_at(const std::string& root, const topology::NicDesc& nic) {
+    const std::string address = to_string(nic.pci), directory = root + "/sys/bus/pci/devices/" + address;
+    VerbsDevice device;
+    device.name = nic.name.empty() ? address : nic.name;
+    device.efa = nic.efa;
+    std::error_code error;
+    device.driver = fs::read_symlink(directory + "/driver", error).filename();
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory + "/infiniband_verbs", error))
+        device.node = "/dev/infiniband/" + entry.path().filename().string();
+    if (device.node.empty()) return device;
+    device.present = access((root + device.node).c_str(), F_OK) == 0;
+    device.usable = access((root + device.node).c_str(), R_OK | W_OK) == 0;
+    return device;
+}
+
+}  // namespace
+
+HostFacts gather_facts(const std::string& root, const topology::Machine& machine) {
+    HostFacts facts;
+    read_process(root, facts);
+    read_kernel(root, facts);
+    facts.rdma_core = rdma_core_version(root);
+    facts.container = container_under(root);
+    facts.free_shm = free_shared_memory(root);
+    facts.reads_memory = may_read_memory();
+    for (const topology::NicDesc& nic : machine.nics) {
+        VerbsDevice device = look_at(root, nic);
+        if (device.efa || !device.node.empty()) facts.devices.push_back(std::move(device));
+    }
+    facts.interfaces = fabric::network_interfaces();
+    facts.routed = fabric::default_route_interface(text_of(root + "/proc/net/route"));
+    facts.headers = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+    facts.library = fi_version();
+    return facts;
+}
+
+}  // namespace railyard::tools

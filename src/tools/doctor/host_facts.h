@@ -1,0 +1,51 @@
+// What the kernel, the container and the C library say of a machine that a survey does not hold: as plain
+// values, for the diagnosis.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fabric/interfaces.h"
+#include "topology/machine.h"
+
+namespace railyard::tools {
+
+/// An RDMA device, EFA or another, on the PCI bus.
+struct VerbsDevice {
+    std::string name;      ///< as the topology calls it, else its PCI address
+    bool efa = false;      ///< else one for which the kernel has a verbs device
+    std::string driver;    ///< of the kernel; empty: none is bound
+    std::string node;      ///< "/dev/infiniband/uverbs0"; empty: the kernel has made none
+    bool present = false;  ///< `node` is there
+    bool usable = false;   ///< and this user may read and write it
+};
+
+struct KernelVersion {
+    unsigned major = 0, minor = 0;  ///< both 0: unknown
+    auto operator<=>(const KernelVersion&) const = default;
+};
+
+struct HostFacts {
+    KernelVersion kernel;
+    unsigned rdma_core = 0;                 ///< major version; 0: not installed, or unknown
+    std::optional<std::uint64_t> memlock;   ///< bytes that may be locked; nothing: any number
+    bool may_lock_memory = false;           ///< CAP_IPC_LOCK, whatever the limit says
+    std::uint64_t free_huge_pages = 0;      ///< of the default size
+    int ptrace_scope = 0;                   ///< of Yama; 0 where there is none
+    bool may_trace = false;                 ///< CAP_SYS_PTRACE
+    bool reads_memory = true;               ///< process_vm_readv is allowed (seccomp)
+    std::string container;                  ///< "Docker", "Podman", "Kubernetes"; empty: none is known
+    std::optional<std::uint64_t> free_shm;  ///< bytes free in /dev/shm; nothing: there is no such directory
+    std::vector<VerbsDevice> devices;       ///< of the topology's NICs
+    std::vector<fabric::NetworkInterface> interfaces;
+    std::string routed;                      ///< interface of the default route; empty: none
+    std::uint32_t headers = 0, library = 0;  ///< libfabric's versions, as FI_VERSION makes them
+};
+
+/// Reads files below `root` ("" for this machine), asks libfabric for its version, tries one system call.
+/// `machine`: whose NICs. What cannot be read is as if it were not there. Throws std::bad_alloc.
+[[nodiscard]] HostFacts gather_facts(const std::string& root, const topology::Machine& machine);
+
+}  // namespace railyard::tools

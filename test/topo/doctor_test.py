@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""railyard-info doctor as a user runs it.  doctor_test.py PROGRAM CASE [PROVIDER_DIRECTORY]"""
+import json
+import pathlib
+import sys
+import tempfile
+
+from info_test import HERE, address, efa_name, efas_of, run
+from instances import INSTANCES
+
+P5 = next(instance for instance in INSTANCES if instance.name == "p5.48xl")
+P5_XML = str(HERE / "p5.48xl.xml")
+
+
+def examined(program, *arguments, status, **environment):
+    """The findings of each check."""
+    report = json.loads(run(program, "doctor", "--json", *arguments, status=status, **environment).stdout)
+    assert report["version"] == 1, report
+    findings = {}
+    for finding in report["findings"]:
+        assert (finding["remedy"] is None) == (finding["severity"] == "ok"), finding
+        findings.setdefault(finding["check"], []).append(finding)
+    assert report["worst"] == {0: "ok", 1: "warning", 2: "error"}[status] or (status == 0 and report["worst"] == "note"), report
+    return findings
+
+
+def severities(findings, check):
+    return [finding["severity"] for finding in findings[check]]
+
+
+def put(root, path, text=""):
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+
+
+def healthy_p5(root):
+    """What a p5 shows below /proc, /sys and /dev when its EFAs are ready."""
+    put(root, "proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n")
+    put(root, "proc/sys/kernel/osrelease", "6.8.0-1021-aws\n")
+    put(root, "proc/meminfo", "HugePages_Free:     5128\n")
+    put(root, "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.52.0")
+    (root / "dev/shm").mkdir(parents=True)
+    put(root, "sys/bus/pci/drivers/efa/bind")
+    for index, (bus, slot, _, _) in enumerate(efas_of(P5)):
+        device = f"sys/bus/pci/devices/{address(bus, slot)}"
+        put(root, f"{device}/infiniband_verbs/uverbs{index}/dev")
+        (root / device / "driver").symlink_to("../../drivers/efa")
+        put(root, f"dev/infiniband/uverbs{index}")
+
+
+def case_here(program):
+    """Over loopback one thing could be better, and it is the last line but one that says what to do."""
+    done = run(program, "doctor", "--provider", "tcp", "--devices", "lo", status=1)
+    lines = done.stdout.splitlines()
+    warned = [line for line in lines if line.startswith("warning")]
+    assert any(line.startswith("warning  tcp-interface: lo reaches this machine alone") for line in warned), done.stdout
+    assert any(line.startswith("         -> ") and "devices=NAME" in line for line in lines), done.stdout
+    assert lines[-1].startswith(f"0 errors, {len(warned)} warning"), done.stdout
+    findings = examined(program, "--provider", "tcp", "--devices", "lo", status=1)
+    assert severities(findings, "tcp-interface") == ["warning"], findings
+    assert severities(findings, "rails") == ["ok"] and "1 rail over tcp" in findings["rails"][0]["what"], findings
+
+
+def case_errors(program):
+    done = run(program, "doctor", "--xml", "/missing.xml", status=3)
+    assert "/missing.xml" in done.stderr and not done.stdout, done
+    assert "--nonsense" in run(program, "doctor", "--nonsense", status=109).stderr
+    done = run(program, "doctor", "--provider", "nonsense", "--json", status=2)
+    assert any("nonsense" in finding["what"] for finding in json.loads(done.stdout)["findings"]), done.stdout
+    with tempfile.TemporaryDirectory() as folder:
+        findings = examined(program, "--xml", P5_XML, "--root", folder, status=2)
+        names = {efa_name(bus, slot) for bus, slot, _, _ in efas_of(P5)}
+        assert {finding["what"].split()[0] for finding in findings["device"]} == names and len(names) == 32, findings
+        assert all("modprobe efa" in finding["remedy"] for finding in findings["device"]), findings
+
+
+def case_simulated(program):
+    """The driver's GPUs are missing, and headers before 1.18 leave device RDMA off; else a p5 is well."""
+    provider = {"FI_PROVIDER_PATH": sys.argv[3], "FI_PROVIDER": "efa", "HWLOC_XMLFILE": P5_XML}
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        healthy_p5(root)
+        findings = examined(program, "--root", folder, status=1, **provider)
+        for check, found in findings.items():
+            if check not in ("gpu", "libfabric", "ptrace"):
+                assert severities(findings, check) == ["ok"] * len(found), found
+        assert len(findings["device"]) == 32 and "32 rails over efa-direct" in findings["rails"][0]["what"], findings
+        assert severities(findings, "gpu") == ["warning"] and "8 GPUs" in findings["gpu"][0]["what"], findings
+        assert "error" not in severities(findings, "libfabric"), findings
+        (root / "dev/infiniband/uverbs5").unlink()
+        put(root, ".dockerenv")
+        findings = examined(program, "--root", folder, status=2, **provider)
+        assert sorted(severities(findings, "device")) == ["error"] + ["ok"] * 31, findings
+        (missing,) = [finding for finding in findings["device"] if finding["severity"] == "error"]
+        assert "/dev/infiniband/uverbs5" in missing["what"] and "--device /dev/infiniband" in missing["remedy"], missing
+
+
+if __name__ == "__main__":
+    globals()["case_" + sys.argv[2]](sys.argv[1])

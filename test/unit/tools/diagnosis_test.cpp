@@ -1,0 +1,205 @@
+// What is said of machines that are not here.
+#include "tools/doctor/diagnosis.h"
+
+#include <gtest/gtest.h>
+#include <rdma/fabric.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace railyard::tools {
+namespace {
+
+const VerbsDevice good_efa{"rdmap79s0", true, "efa", "/dev/infiniband/uverbs0", true, true};
+
+/// A machine with one EFA, on which all is well.
+struct Case {
+    Case() {
+        facts.kernel = {6, 8};
+        facts.rdma_core = 52;
+        facts.free_huge_pages = 512;
+        facts.free_shm = std::uint64_t{1} << 30;
+        facts.devices = {good_efa};
+        facts.interfaces = {{"lo", true, true}, {"eth0", true, false}};
+        facts.routed = "eth0";
+        facts.headers = facts.library = FI_VERSION(2, 1);
+        survey.family = "efa-direct";
+        RailRow rail;
+        rail.name = "rdmap79s0";
+        rail.state = "up";
+        rail.gpu_memory = true;
+        survey.rails = {rail};
+    }
+    /// The same over tcp, without an EFA.
+    static Case over_tcp(const std::string& interface) {
+        Case made;
+        made.facts.devices.clear();
+        made.survey.family = "tcp";
+        made.survey.rails.front().name = interface;
+        return made;
+    }
+    /// All findings of a check that are worse than ok.
+    [[nodiscard]] std::vector<Finding> troubles(const std::string& check) const {
+        std::vector<Finding> found = diagnose(facts, survey);
+        std::erase_if(found, [&](const Finding& finding) {
+            return finding.check != check || finding.severity == Severity::ok;
+        });
+        return found;
+    }
+    HostFacts facts;
+    Survey survey;
+};
+
+/// One finding of that check, as bad as that; its words and its remedy name these.
+void expect_one(const Case& machine, const std::string& check, Severity severity, const std::string& what,
+                const std::string& remedy) {
+    const std::vector<Finding> found = machine.troubles(check);
+    ASSERT_EQ(found.size(), 1u) << diagnosis_text(diagnose(machine.facts, machine.survey));
+    EXPECT_EQ(found[0].severity, severity) << found[0].what;
+    EXPECT_NE(found[0].what.find(what), std::string::npos) << found[0].what;
+    EXPECT_NE(found[0].remedy.find(remedy), std::string::npos) << found[0].remedy;
+    EXPECT_EQ(worst_of(diagnose(machine.facts, machine.survey)), severity);
+}
+
+TEST(Diagnosis, FindsNothingWhereAllIsWell) {
+    const Case machine;
+    const std::vector<Finding> findings = diagnose(machine.facts, machine.survey);
+    EXPECT_EQ(worst_of(findings), Severity::ok) << diagnosis_text(findings);
+    for (const char* check :
+         {"device", "libfabric", "rails", "memlock", "fork", "huge-pages", "ptrace", "shm"}) {
+        EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+            return finding.check == check;
+        })) << check;
+    }
+    EXPECT_EQ(worst_of({}), Severity::ok);
+}
+
+TEST(Diagnosis, Devices) {
+    Case machine;
+    VerbsDevice& device = machine.facts.devices.front();
+    device.usable = false;
+    expect_one(machine, "device", Severity::error, "may not read and write /dev/infiniband/uverbs0",
+               "rights");
+    device.present = false;
+    expect_one(machine, "device", Severity::error, "/dev/infiniband/uverbs0 is not here", "udev");
+    machine.facts.container = "Docker";
+    expect_one(machine, "device", Severity::error, "not here", "--device /dev/infiniband");
+    machine.facts.container = "Kubernetes";
+    expect_one(machine, "device", Severity::error, "not here", "vpc.amazonaws.com/efa");
+    device.node.clear();
+    expect_one(machine, "device", Severity::error, "no verbs device", "ib_uverbs");
+    device.driver.clear();
+    expect_one(machine, "device", Severity::error, "rdmap79s0 has no driver", "modprobe efa");
+}
+
+TEST(Diagnosis, Libfabric) {
+    Case machine;
+    machine.survey.family = "tcp";
+    machine.survey.rails.front().name = "eth0";
+    expect_one(machine, "libfabric", Severity::error, "does not offer the EFAs", "/opt/amazon/efa");
+    machine.survey.others = {"efa (efa): rdmap79s0"};
+    EXPECT_TRUE(machine.troubles("libfabric").empty()) << "it does, and another family was asked for";
+    machine.facts.headers = FI_VERSION(1, 17);
+    expect_one(machine, "libfabric", Severity::warning, "2.1, built with the headers of 1.17",
+               "-Dlibfabric_path");
+    machine.facts.devices.clear();
+    EXPECT_TRUE(machine.troubles("libfabric").empty()) << "that concerns EFA alone";
+    machine.facts.library = FI_VERSION(1, 15);
+    expect_one(machine, "libfabric", Severity::warning, "older", "-Dlibfabric_path");
+}
+
+TEST(Diagnosis, Rails) {
+    Case machine;
+    machine.survey.rails.front().state = "down";
+    expect_one(machine, "rails", Severity::warning, "link is down", "devices=^rdmap79s0");
+    machine.survey.rails.clear();
+    machine.survey.trouble = "no usable device for provider \"efa\"";
+    expect_one(machine, "rails", Severity::error, "no usable device", "fi_info -l");
+}
+
+TEST(Diagnosis, Memory) {
+    Case machine;
+    machine.facts.memlock = 8 << 20;
+    expect_one(machine, "memlock", Severity::warning, "only 8192 KiB", "ulimit -l unlimited");
+    machine.facts.may_lock_memory = true;
+    EXPECT_TRUE(machine.troubles("memlock").empty());
+    machine.facts.free_huge_pages = 0;
+    expect_one(machine, "huge-pages", Severity::note, "none is free", "vm.nr_hugepages");
+}
+
+TEST(Diagnosis, Forks) {
+    Case machine;
+    machine.facts.kernel = {5, 13};
+    machine.facts.rdma_core = 35;
+    EXPECT_TRUE(machine.troubles("fork").empty());
+    machine.facts.rdma_core = 34;
+    expect_one(machine, "fork", Severity::note, "rdma-core 34", "FI_EFA_FORK_SAFE=1");
+    machine.facts.rdma_core = 0;
+    expect_one(machine, "fork", Severity::note, "rdma-core not found", "rdma-core from 35 on");
+    machine.facts.kernel = {5, 12};
+    expect_one(machine, "fork", Severity::warning, "kernel 5.12", "5.13");
+}
+
+TEST(Diagnosis, Gpus) {
+    Case machine;
+    machine.survey.machine.gpus.resize(2);
+    expect_one(machine, "gpu", Severity::warning, "2 GPUs on the bus", "nvidia-smi");
+    machine.survey.cuda.emplace();
+    machine.survey.cuda->absent_because = "libcuda.so.1 is not there";
+    expect_one(machine, "gpu", Severity::warning, "libcuda.so.1 is not there", "--gpus all");
+    machine.survey.cuda->gpus.resize(2);
+    EXPECT_TRUE(machine.troubles("gpu").empty());
+    machine.survey.rails.front().gpu_memory = false;
+    expect_one(machine, "gpu", Severity::warning, "0 of 1 rails", "nvidia-peermem");
+}
+
+TEST(Diagnosis, ProcessesOfOneHost) {
+    Case machine;
+    machine.facts.ptrace_scope = 1;
+    expect_one(machine, "ptrace", Severity::note, "ptrace_scope is 1", "sysctl");
+    machine.facts.may_trace = true;
+    EXPECT_TRUE(machine.troubles("ptrace").empty());
+    machine.facts.reads_memory = false;
+    expect_one(machine, "ptrace", Severity::warning, "seccomp", "SYS_PTRACE");
+    machine.facts.reads_memory = true;
+    machine.facts.free_shm = 64 << 20;
+    EXPECT_TRUE(machine.troubles("shm").empty());
+    machine.facts.free_shm = 63 << 20;
+    expect_one(machine, "shm", Severity::warning, "only 63 MiB", "mount");
+    machine.facts.free_shm.reset();
+    machine.facts.container = "Podman";
+    expect_one(machine, "shm", Severity::warning, "no /dev/shm", "--shm-size");
+}
+
+TEST(Diagnosis, Interfaces) {
+    Case routed = Case::over_tcp("eth0");
+    EXPECT_TRUE(routed.troubles("tcp-interface").empty());
+    routed.facts.routed.clear();
+    EXPECT_TRUE(routed.troubles("tcp-interface").empty()) << "there is no other";
+    routed.facts.interfaces.push_back({"eth1", true, false});
+    routed.facts.interfaces.push_back({"eth2", false, false});
+    expect_one(routed, "tcp-interface", Severity::note, "no default route", "devices=NAME (eth0, eth1)");
+    expect_one(Case::over_tcp("lo"), "tcp-interface", Severity::warning, "lo reaches this machine alone",
+               "devices=NAME (eth0)");
+    Case bridge = Case::over_tcp("docker0");
+    bridge.facts.interfaces.push_back({"docker0", true, false});
+    expect_one(bridge, "tcp-interface", Severity::warning, "docker0 is a bridge", "devices=NAME (eth0)");
+}
+
+TEST(Diagnosis, Reports) {
+    const std::vector<Finding> findings{{Severity::ok, "rails", "2 rails", ""},
+                                        {Severity::warning, "shm", "few\xff", "more"}};
+    EXPECT_EQ(
+        diagnosis_text(findings),
+        "ok       rails: 2 rails\nwarning  shm: few\xff\n         -> more\n0 errors, 1 warning, 0 notes\n");
+    const auto json = nlohmann::json::parse(diagnosis_json(findings));
+    EXPECT_EQ(json.at("version"), 1);
+    EXPECT_EQ(json.at("worst"), "warning");
+    EXPECT_EQ(
+        json.at("findings").at(0),
+        (nlohmann::json{{"check", "rails"}, {"severity", "ok"}, {"what", "2 rails"}, {"remedy", nullptr}}));
+    EXPECT_EQ(json.at("findings").at(1).at("remedy"), "more");
+}
+
+}  // namespace
+}  // namespace railyard::tools

@@ -1,0 +1,124 @@
+// Facts read from a file tree that the test makes.
+#include "tools/doctor/host_facts.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace railyard::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+class HostFactsTest : public testing::Test {
+  protected:
+    HostFactsTest() {
+        std::string name = fs::temp_directory_path() / "railyard-facts-XXXXXX";
+        if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
+        root_ = name;
+    }
+    ~HostFactsTest() override { fs::remove_all(root_); }
+    void put(const std::string& path, const std::string& text = "") {
+        fs::create_directories(fs::path(root_ + path).parent_path());
+        std::ofstream(root_ + path) << text;
+    }
+    [[nodiscard]] HostFacts gather() const { return gather_facts(root_, machine_); }
+
+    std::string root_;
+    topology::Machine machine_;
+};
+
+TEST_F(HostFactsTest, OfAnEmptyTreeNothingIsKnown) {
+    machine_.nics = {{"rdmap79s0", {0, 0x4f, 0, 0}, 100, 0, true}, {"eth0", {0, 0x50, 0, 0}, 10, 0, false}};
+    const HostFacts facts = gather();
+    EXPECT_EQ(facts.kernel, KernelVersion{});
+    EXPECT_EQ(facts.rdma_core, 0u);
+    EXPECT_FALSE(facts.memlock);
+    EXPECT_FALSE(facts.may_lock_memory || facts.may_trace);
+    EXPECT_EQ(facts.container, "");
+    EXPECT_FALSE(facts.free_shm);
+    ASSERT_EQ(facts.devices.size(), 1u) << "a network card without a verbs device is no concern";
+    EXPECT_EQ(facts.devices[0].driver, "");
+    EXPECT_GE(facts.library, facts.headers);
+}
+
+TEST_F(HostFactsTest, Process) {
+    put("/proc/self/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max processes             31000                31000                processes \n"
+        "Max locked memory         8388608              unlimited            bytes     \n");
+    put("/proc/self/status", "Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t0000000000004000\n");
+    HostFacts facts = gather();
+    EXPECT_EQ(facts.memlock, 8388608u);
+    EXPECT_TRUE(facts.may_lock_memory);
+    EXPECT_FALSE(facts.may_trace);
+    put("/proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n");
+    put("/proc/self/status", "CapEff:\t0000000000080000\n");
+    facts = gather();
+    EXPECT_FALSE(facts.memlock);
+    EXPECT_FALSE(facts.may_lock_memory);
+    EXPECT_TRUE(facts.may_trace);
+}
+
+TEST_F(HostFactsTest, Kernel) {
+    put("/proc/sys/kernel/osrelease", "5.10.223-211.872.amzn2.x86_64\n");
+    put("/proc/sys/kernel/yama/ptrace_scope", "2\n");
+    put("/proc/meminfo", "MemTotal: 1 kB\nHugePages_Total:      64\nHugePages_Free:       40\n");
+    put("/usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0");
+    put("/usr/lib64/libibverbs.so.1.14.52.0");
+    put("/usr/lib64/libibverbs.so.1");
+    put("/usr/lib/libibverbs.so.1.11.32.0");
+    put("/proc/net/route", "Iface\tDestination\tGateway\tFlags\nens5\t00000000\t0100000A\t0003\t0\t0\t100\n");
+    const HostFacts facts = gather();
+    EXPECT_EQ(facts.kernel, (KernelVersion{5, 10}));
+    EXPECT_EQ(facts.ptrace_scope, 2);
+    EXPECT_EQ(facts.free_huge_pages, 40u);
+    EXPECT_EQ(facts.rdma_core, 52u);
+    EXPECT_EQ(facts.routed, "ens5");
+}
+
+TEST_F(HostFactsTest, Containers) {
+    put("/run/.containerenv");
+    EXPECT_EQ(gather().container, "Podman");
+    put("/.dockerenv");
+    EXPECT_EQ(gather().container, "Docker");
+    put("/var/run/secrets/kubernetes.io/serviceaccount/token");
+    EXPECT_EQ(gather().container, "Kubernetes");
+    fs::create_directories(root_ + "/dev/shm");
+    EXPECT_TRUE(gather().free_shm);
+}
+
+TEST_F(HostFactsTest, Devices) {
+    machine_.nics = {{"", {0, 0x4f, 0, 0}, 100, 0, true}, {"mlx5_0", {0, 0x50, 0, 1}, 100, 0, false}};
+    const std::string pci = "/sys/bus/pci/devices/";
+    put(pci + "0000:4f:00.0/infiniband_verbs/uverbs7/dev");
+    put(pci + "0000:50:00.1/infiniband_verbs/uverbs1/dev");
+    put("/sys/bus/pci/drivers/efa/bind");
+    fs::create_symlink("../../drivers/efa", root_ + pci + "0000:4f:00.0/driver");
+    put("/dev/infiniband/uverbs7");
+    const HostFacts facts = gather();
+    ASSERT_EQ(facts.devices.size(), 2u);
+    EXPECT_EQ(facts.devices[0].name, "0000:4f:00.0");
+    EXPECT_EQ(facts.devices[0].driver, "efa");
+    EXPECT_EQ(facts.devices[0].node, "/dev/infiniband/uverbs7");
+    EXPECT_TRUE(facts.devices[0].efa && facts.devices[0].present && facts.devices[0].usable);
+    EXPECT_EQ(facts.devices[1].name, "mlx5_0");
+    EXPECT_EQ(facts.devices[1].driver, "");
+    EXPECT_EQ(facts.devices[1].node, "/dev/infiniband/uverbs1");
+    EXPECT_FALSE(facts.devices[1].present || facts.devices[1].usable);
+}
+
+/// Of this machine, for what holds on every one.
+TEST_F(HostFactsTest, Here) {
+    const HostFacts facts = gather_facts("", machine_);
+    EXPECT_GE(facts.kernel.major, 3u);
+    EXPECT_TRUE(std::any_of(facts.interfaces.begin(), facts.interfaces.end(),
+                            [](const fabric::NetworkInterface& interface) { return interface.loopback; }));
+}
+
+}  // namespace
+}  // namespace railyard::tools
