@@ -139,6 +139,9 @@ def groups(python, here, libraries, arguments):
                    "off" if provider == "shm" else "on"]
         return
     agents = [str(python), str(here / "stock_host_agents.py")]
+    example = [str(python), str(here.parents[1] / "examples" / "two_agents.py")]
+    for provider in arguments.providers.split(","):
+        yield example + ["--provider", provider] + (["--devices", "lo"] if provider == "tcp" else [])
     for provider in arguments.providers.split(","):
         for progress_thread in ("on", "off"):
             yield agents + ["--provider", provider, "--progress-thread", progress_thread]
