@@ -131,8 +131,13 @@ bool RawSide::transfer(unsigned index) {
 std::size_t RawSide::transfer_to_all() {
     const auto owed = [](const Peer& peer) { return peer.owed; };
     if (std::none_of(peers_.begin(), peers_.end(), owed)) {
-        const auto busy = [](const Peer& peer) { return peer.slots[peer.next].busy; };
-        if (std::any_of(peers_.begin(), peers_.end(), busy)) return 0;
+        bool busy = false;
+        for (Peer& peer : peers_) {
+            if (!peer.slots[peer.next].busy) continue;
+            busy = true;
+            if (peer.sending != peer.receiving) read(peer, *peer.sending);
+        }
+        if (busy) return 0;
         for (Peer& peer : peers_)
             peer.owed = true;
     }
