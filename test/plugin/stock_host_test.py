@@ -16,9 +16,9 @@ import subprocess
 import sys
 import tempfile
 
-HOST_PACKAGE = "nixl-cu12==1.5.1"
-HELPER_PACKAGE = "numpy"
-INSTALL_LIMIT_S = 300
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmark/side_by_side"))
+import stock_host  # noqa: E402
+
 LOG_LINES = 60
 SKIPPED = 77
 
@@ -26,56 +26,6 @@ SKIPPED = 77
 def skip(reason):
     print(f"skipped: {reason}")
     sys.exit(SKIPPED)
-
-
-def cache_directory(argument):
-    if argument:
-        return pathlib.Path(argument)
-    if os.environ.get("RAILYARD_CACHE"):
-        return pathlib.Path(os.environ["RAILYARD_CACHE"]) / "stock-host"
-    return pathlib.Path(__file__).resolve().parents[2] / "build" / "stock-host"
-
-
-def run_quietly(command, limit_s):
-    """Returns None when the command succeeds, else why it did not."""
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return f"no end after {limit_s} s"
-    except OSError as error:
-        return str(error)
-    if done.returncode == 0:
-        return None
-    lines = [line for line in done.stdout.splitlines() if line.strip()]
-    return lines[-1] if lines else f"exit status {done.returncode}"
-
-
-def host_python(cache):
-    """The interpreter of a virtual environment that holds the stock host; installs it once."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    root = cache / f"{HOST_PACKAGE.replace('==', '-')}-python{version}"
-    python = root / "bin" / "python"
-    complete = root / "complete"
-    if complete.exists() and python.exists():
-        return python, root
-    shutil.rmtree(root, ignore_errors=True)
-    cache.mkdir(parents=True, exist_ok=True)
-    why = run_quietly([sys.executable, "-m", "venv", str(root)], INSTALL_LIMIT_S)
-    if why:
-        skip(f"python3 -m venv does not work here ({why}); install python3-venv")
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps"]
-    for package in (HELPER_PACKAGE, HOST_PACKAGE):
-        print(f"installing {package} into {root}", flush=True)
-        why = run_quietly(pip + ["--only-binary", ":all:", package], INSTALL_LIMIT_S)
-        if why:
-            skip(f"pip cannot install {package} for Python {version}: {why}")
-    complete.touch()
-    return python, root
-
-
-def library_directory(root):
-    found = list(root.glob("lib/python*/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so"))
-    return found[0].parent if found else None
 
 
 def dump_stacks(pid):
@@ -169,7 +119,10 @@ def main():
     if not plugin.is_file():
         print(f"FAILED: no plugin at {plugin}")
         return 1
-    python, root = host_python(cache_directory(arguments.cache))
+    try:
+        python, root = stock_host.host_python(stock_host.cache_directory(arguments.cache))
+    except stock_host.Missing as why:
+        skip(why)
     here = pathlib.Path(__file__).resolve().parent
     passed, failed = 0, 0
     namespace = f"stock-host-{os.getpid()}"
@@ -179,7 +132,7 @@ def main():
         environment["NIXL_PLUGIN_DIR"] = str(plugin_directory(plugin, pathlib.Path(directory)))
         environment["SIMEFA_NAMESPACE"] = namespace  # where meson.build names the simulated EFA provider
         environment["NIXL_LOG_LEVEL"] = os.environ.get("NIXL_LOG_LEVEL", "ERROR")
-        for command in groups(python, here, library_directory(root), arguments):
+        for command in groups(python, here, stock_host.library_directory(root), arguments):
             if arguments.only not in " ".join(command):
                 continue
             good, bad = run_group(command, environment, arguments.limit)

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Railyard beside the stock UCX plugin, in the same stock host, in turns: time of a transfer, and the ratio (above 1: ours is faster).
+
+    benchmark/compare                       5 rounds of every cell: half an hour
+    benchmark/compare --only 'tcp.*4 KiB'   cells by name
+    benchmark/compare --quick               2 rounds of a few cells, to see that it works
+    benchmark/compare --json FILE --svg FILE --write
+
+A round is a pass of ours and one of theirs over all cells, each in processes of its own; the order changes with every round. Ratios are
+of the two passes of a round; shown is their median, and between which they were: with 5 rounds that is a 94 % confidence interval.
+Every cell's bytes are compared, and every notification is counted. Needs the package index once, and a quiet machine.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import report
+import stock_host
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PASS = pathlib.Path(__file__).resolve().parent / "one_pass.py"
+PASS_LIMIT_S = 600
+SIZES = {"8 B": 8, "4 KiB": 4 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20}
+BATCHES = (1, 64, 512)
+TRANSPORTS = {
+    # ours, and the environment that theirs needs
+    "tcp": ({"provider": "tcp", "devices": "lo"}, {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}),
+    "same host": ({"provider": "shm"}, {}),
+}
+
+
+def cell(op, words, batch, notify, window=1):
+    return {"op": op, "size": SIZES[words], "batch": batch, "notify": notify, "window": window,
+            "name": f"{op}{', notification' if notify else ''}, {words} x {batch}" + (f", {window} outstanding" if window > 1 else "")}
+
+
+def all_cells():
+    cells = [cell(op, words, batch, notify) for op in ("WRITE", "READ") for notify in (False, True) for words in SIZES
+             for batch in BATCHES]
+    return cells + [cell("WRITE", "8 B", 1, False, 64)]
+
+
+def groups(options):
+    """(transport, progress thread, cells), of which each is two passes a round."""
+    for transport in TRANSPORTS:
+        for thread in (False, True):
+            where = f"{transport}, thread {'on' if thread else 'off'}"
+            cells = [cell for cell in all_cells() if re.search(options.only, f"{where}, {cell['name']}")]
+            if options.quick:
+                cells = [cell for cell in cells if cell["size"] in (8, 1 << 20) and cell["batch"] < 512]
+            if cells:
+                yield transport, thread, where, cells
+
+
+def run_pass(python, plugins, backend, group, seconds):
+    """Microseconds by cell; what has failed is missing, and said on standard error."""
+    transport, thread, where, cells = group
+    params, environment = TRANSPORTS[transport]
+    plan = {"backend": backend, "params": params if backend == "RAILYARD" else {}, "progress_thread": thread,
+            "seconds": seconds, "cells": cells}
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIXL_", "RAILYARD_", "UCX_"))}
+    clean |= {"NIXL_PLUGIN_DIR": str(plugins), "NIXL_LOG_LEVEL": "ERROR"} | (environment if backend == "UCX" else {})
+    command = [str(python), "-B", str(PASS), json.dumps(plan)]
+    try:
+        output = subprocess.run(command, env=clean, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=PASS_LIMIT_S,
+                                text=True, check=False).stdout
+    except subprocess.TimeoutExpired as late:
+        output = (late.stdout or b"").decode()
+        print(f"{backend}, {where}: no end after {PASS_LIMIT_S} s", file=sys.stderr)
+    times = {}
+    for line in output.splitlines():
+        result = json.loads(line)
+        if "error" in result:
+            print(f"{backend}, {where}, {result['name']}: {result['error']}", file=sys.stderr)
+        else:
+            times[result["name"]] = result["us"]
+    return times
+
+
+def plugin_directory(root, plugin):
+    """Beside the wheel's own, so that theirs finds its libraries."""
+    libraries = stock_host.library_directory(root)
+    if libraries is None or not (libraries / "plugins/libplugin_UCX.so").exists():
+        raise stock_host.Missing("the wheel holds no UCX plugin where it used to")
+    made = libraries / f"railyard-compare-{os.getpid()}"
+    made.mkdir()
+    (made / "libplugin_UCX.so").symlink_to("../plugins/libplugin_UCX.so")
+    shutil.copy2(plugin, made / "libplugin_RAILYARD.so")
+    return made
+
+
+def measure(options, python, plugins):
+    results = {}
+    for round_number in range(options.rounds):
+        for group in groups(options):
+            order = ["RAILYARD", options.against]
+            if round_number % 2:
+                order.reverse()
+            times = {}
+            for turn, backend in enumerate(order):
+                side = "ours" if (backend == "RAILYARD") and "ours" not in times else "theirs"
+                print(f"round {round_number + 1} of {options.rounds}, {group[2]}: {backend}", file=sys.stderr, flush=True)
+                times[side] = run_pass(python, plugins, backend, group, options.seconds)
+            for one in group[3]:
+                result = results.setdefault((group[0], group[1], one["name"]), {"cell": one, "ours": [], "theirs": []})
+                for side in ("ours", "theirs"):
+                    result[side].append(times[side].get(one["name"]))
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.15, help="a cell, pass and side")
+    parser.add_argument("--only", default="", help="cells whose name matches this regular expression")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--against", default="UCX", choices=("UCX", "RAILYARD"), help="RAILYARD: ours against itself")
+    parser.add_argument("--plugin", type=pathlib.Path, help="libplugin_RAILYARD.so; built where none is named")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--svg", type=pathlib.Path)
+    parser.add_argument("--write", action="store_true", help="put table and picture into docs")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 2, 0.05
+    if not options.plugin:
+        subprocess.run([str(ROOT / "benchmark/run"), "--build-only"], stdin=subprocess.DEVNULL, check=True, stdout=sys.stderr)
+        options.plugin = ROOT / "build/release/plugins/libplugin_RAILYARD.so"
+    try:
+        python, root = stock_host.host_python(stock_host.cache_directory())
+        plugins = plugin_directory(root, options.plugin.resolve())
+    except stock_host.Missing as why:
+        print(f"skipped: {why}")
+        return 77
+    try:
+        found = report.Report(measure(options, python, plugins), options)
+    finally:
+        shutil.rmtree(plugins)
+    print(found.table())
+    if options.json:
+        options.json.write_text(found.json())
+    if options.svg:
+        options.svg.write_text(found.svg())
+    if options.write:
+        found.write(ROOT / "docs")
+    return 0 if found.complete() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""One pass of benchmark/compare: its cells over one backend, between two processes of the stock host.  one_pass.py PLAN
+
+PLAN is a JSON object: backend, params, progress_thread, seconds (a cell), cells. A line of JSON a cell: name, and us (a transfer) or
+error. Every cell's bytes are compared before it is timed, and every notification is counted.
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+import zlib
+
+import numpy
+from nixl_cu12 import nixl_agent, nixl_agent_config
+
+LIMIT_S = 30
+BUFFER = 64 << 20
+WARM_UP = 3
+STRIDE = 64  # between blocks that are smaller
+
+
+def make_agent(name, plan):
+    agent = nixl_agent(name, nixl_agent_config(enable_prog_thread=plan["progress_thread"], backends=[]))
+    agent.create_backend(plan["backend"], plan["params"])
+    buffer = numpy.ones(BUFFER, dtype=numpy.uint8)
+    agent.register_memory([(buffer.ctypes.data, BUFFER, 0, "")], "DRAM", backends=[plan["backend"]])
+    return agent, buffer
+
+
+def blocks(size, batch):
+    """Offsets; those that do not fit begin again at the front."""
+    stride = max(size, STRIDE)
+    room = BUFFER // stride
+    return [(i % room) * stride for i in range(batch)]
+
+
+def checksum(buffer, size, batch):
+    return zlib.crc32(buffer[:max(blocks(size, batch)) + size])
+
+
+class Target:
+    """The second process."""
+
+    def __init__(self, plan):
+        self.agent, self.buffer = make_agent("target", plan)
+        self.notifications = 0
+
+    def look(self):
+        self.notifications += sum(len(messages) for messages in self.agent.get_new_notifs().values())
+
+    def describe(self):
+        return self.agent.get_agent_metadata(), self.buffer.ctypes.data
+
+    def load(self, metadata):
+        self.agent.add_remote_agent(metadata)
+
+    def fill(self, seed, size, batch):
+        self.buffer[:max(blocks(size, batch)) + size] = seed
+        return checksum(self.buffer, size, batch)
+
+    def checksum(self, size, batch):
+        return checksum(self.buffer, size, batch)
+
+    def count(self):
+        return self.notifications
+
+
+def serve(connection, plan):
+    target = Target(plan)
+    # With its own thread the backend has to work while nobody calls it.
+    pause, looks = (0.001, 1) if plan["progress_thread"] else (0, 16)
+    while True:
+        while not connection.poll(pause):
+            for _ in range(looks):
+                target.look()
+        method, arguments = connection.recv()
+        if method == "end":
+            os._exit(0)  # the stock UCX plugin may crash at exit
+        connection.send(getattr(target, method)(*arguments))
+
+
+class Initiator:
+    def __init__(self, plan):
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs, plan), daemon=True)
+        self.process.start()
+        self.plan = plan
+        self.agent, self.buffer = make_agent("initiator", plan)
+        metadata, self.remote = self.ask("describe")
+        self.agent.add_remote_agent(metadata)
+        self.ask("load", self.agent.get_agent_metadata())
+        self.announced = 0
+
+    def ask(self, method, *arguments):
+        self.connection.send((method, arguments))
+        limit = time.monotonic() + LIMIT_S
+        while not self.connection.poll(0.0005):
+            if time.monotonic() > limit:
+                raise TimeoutError(f"the target does not answer {method}")
+            self.agent.get_new_notifs()  # without a progress thread somebody has to move what the target waits for
+        return self.connection.recv()
+
+    def prepare(self, cell):
+        offsets, size = blocks(cell["size"], cell["batch"]), cell["size"]
+        make = self.agent.get_xfer_descs
+        local = make([(self.buffer.ctypes.data + offset, size, 0) for offset in offsets], "DRAM")
+        remote = make([(self.remote + offset, size, 0) for offset in offsets], "DRAM")
+        message = b"x" * 16 if cell["notify"] else b""
+        return [self.agent.initialize_xfer(cell["op"], local, remote, "target", message, backends=[self.plan["backend"]])
+                for _ in range(cell["window"])]
+
+    def round(self, handles):
+        """Posts all, waits for all."""
+        transfer, check = self.agent.transfer, self.agent.check_xfer_state
+        states = [transfer(handle) for handle in handles]
+        limit = None
+        for handle, state in zip(handles, states):
+            while state == "PROC":
+                state = check(handle)
+                if state == "PROC":
+                    now = time.monotonic()
+                    limit = limit or now + LIMIT_S
+                    if now > limit:
+                        raise TimeoutError(f"no end after {LIMIT_S} s")
+            if state != "DONE":
+                raise RuntimeError(f"ended as {state}")
+
+    def check(self, cell, handles):
+        size, batch = cell["size"], cell["batch"]
+        end = max(blocks(size, batch)) + size
+        if cell["op"] == "WRITE":
+            self.ask("fill", 0, size, batch)
+            for offset in blocks(size, batch):
+                self.buffer[offset:offset + size] = numpy.random.randint(0, 256, size, dtype=numpy.uint8)
+            if size < STRIDE:  # what lies between the blocks stays as it was
+                mask = numpy.zeros(end, dtype=bool)
+                for offset in blocks(size, batch):
+                    mask[offset:offset + size] = True
+                self.buffer[:end][~mask] = 0
+            self.round(handles)
+            wanted, got = checksum(self.buffer, size, batch), self.ask("checksum", size, batch)
+        else:
+            wanted = self.ask("fill", 77, size, batch)
+            self.buffer[:end] = 77 if size < STRIDE else 0
+            for offset in blocks(size, batch):
+                self.buffer[offset:offset + size] = 0
+            self.round(handles)
+            got = checksum(self.buffer, size, batch)
+        if wanted != got:
+            raise RuntimeError("the wrong bytes have arrived")
+
+    def measure(self, cell):
+        """Microseconds a transfer."""
+        handles = self.prepare(cell)
+        self.check(cell, handles)
+        rounds = 1
+        for _ in range(WARM_UP if cell["size"] * cell["batch"] < BUFFER else 0):
+            self.round(handles)
+            rounds += 1
+        begun = time.perf_counter_ns()
+        end = begun + int(self.plan["seconds"] * 1e9)
+        timed, now = 0, begun
+        while now < end:
+            self.round(handles)
+            timed += 1
+            now = time.perf_counter_ns()
+        for handle in handles:
+            self.agent.release_xfer_handle(handle)
+        if cell["notify"]:
+            self.count_notifications((rounds + timed) * cell["window"])
+        return (now - begun) / 1000 / (timed * cell["window"])
+
+    def count_notifications(self, sent):
+        self.announced += sent
+        limit = time.monotonic() + LIMIT_S
+        while (count := self.ask("count")) != self.announced:
+            if count > self.announced or time.monotonic() > limit:
+                raise RuntimeError(f"{self.announced} notifications sent, {count} seen")
+
+
+def main():
+    plan = json.loads(sys.argv[1])
+    initiator = Initiator(plan)
+    for cell in plan["cells"]:
+        try:
+            print(json.dumps({"name": cell["name"], "us": initiator.measure(cell)}), flush=True)
+        except Exception as error:  # the pair is out of step from here on
+            print(json.dumps({"name": cell["name"], "error": repr(error)}), flush=True)
+            break
+    initiator.connection.send(("end", ()))
+    initiator.process.join(5)
+    initiator.process.kill()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

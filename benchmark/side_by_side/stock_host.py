@@ -1,0 +1,66 @@
+"""The stock NIXL host from the package index, in a cached virtual environment: for its tests and for benchmark/compare."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HOST_PACKAGE = "nixl-cu12==1.5.1"
+HELPER_PACKAGE = "numpy"
+INSTALL_LIMIT_S = 300
+
+
+class Missing(Exception):
+    """It cannot be had here; the text says why."""
+
+
+def cache_directory(argument=None):
+    if argument:
+        return pathlib.Path(argument)
+    if os.environ.get("RAILYARD_CACHE"):
+        return pathlib.Path(os.environ["RAILYARD_CACHE"]) / "stock-host"
+    return pathlib.Path(__file__).resolve().parents[2] / "build" / "stock-host"
+
+
+def run_quietly(command, limit_s):
+    """Returns None when the command succeeds, else why it did not."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return f"no end after {limit_s} s"
+    except OSError as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    lines = [line for line in done.stdout.splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit status {done.returncode}"
+
+
+def host_python(cache):
+    """The interpreter of a virtual environment that holds the stock host, and its folder; installs it once."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    root = cache / f"{HOST_PACKAGE.replace('==', '-')}-python{version}"
+    python = root / "bin" / "python"
+    complete = root / "complete"
+    if complete.exists() and python.exists():
+        return python, root
+    shutil.rmtree(root, ignore_errors=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    why = run_quietly([sys.executable, "-m", "venv", str(root)], INSTALL_LIMIT_S)
+    if why:
+        raise Missing(f"python3 -m venv does not work here ({why}); install python3-venv")
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps"]
+    for package in (HELPER_PACKAGE, HOST_PACKAGE):
+        print(f"installing {package} into {root}", file=sys.stderr, flush=True)
+        why = run_quietly(pip + ["--only-binary", ":all:", package], INSTALL_LIMIT_S)
+        if why:
+            raise Missing(f"pip cannot install {package} for Python {version}: {why}")
+    complete.touch()
+    return python, root
+
+
+def library_directory(root):
+    """Of the host's libraries, its plugins in `plugins` below; None where the wheel has another shape."""
+    found = list(root.glob("lib/python*/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so"))
+    return found[0].parent if found else None
