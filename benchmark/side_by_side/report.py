@@ -9,7 +9,7 @@ import statistics
 import time
 
 BEGIN, END = "<!-- compare: begin -->", "<!-- compare: end -->"
-WIDTH, HEIGHT, LEFT, TOP = 62, 22, 290, 60  # of the picture's cells, and where they begin
+WIDTH, HEIGHT, LEFT, TOP = 62, 22, 300, 60  # of the picture's cells, and where they begin
 
 
 def machine():
