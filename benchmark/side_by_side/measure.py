@@ -76,11 +76,20 @@ def run_pass(python, plugins, backend, group, seconds):
     times = {}
     for line in output.splitlines():
         result = json.loads(line)
-        if "error" in result:
+        if "processes" in result:
+            remove_shared_memory(result["processes"])
+        elif "error" in result:
             print(f"{backend}, {where}, {result['name']}: {result['error']}", file=sys.stderr)
         else:
             times[result["name"]] = result["us"]
     return times
+
+
+def remove_shared_memory(processes):
+    """What libfabric's shm leaves of processes that were killed."""
+    for process in processes:
+        for left in pathlib.Path("/dev/shm").glob(f"{process}:*"):
+            left.unlink()
 
 
 def plugin_directory(root, plugin):

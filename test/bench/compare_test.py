@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -65,6 +66,7 @@ def case_cells():
 
 def case_itself(plugin):
     """WRITE and READ, blocks with gaps and blocks that begin again at the front of the buffer, with notifications."""
+    begun = time.time() - 1
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "cells.json"
         done = subprocess.run([str(ROOT / "benchmark/compare"), "--plugin", plugin, "--against", "RAILYARD", "--rounds", "1", "--seconds",
@@ -75,6 +77,8 @@ def case_itself(plugin):
             sys.exit(77)
         assert done.returncode == 0, (done.stdout, done.stderr)
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        left = [path.name for path in pathlib.Path("/dev/shm").glob("*:*") if path.stat().st_mtime >= begun]
+        assert not left, left
         assert len(cells) == 8 and all(cell["ours_us"] > 0 and cell["theirs_us"] > 0 for cell in cells), cells
 
 
