@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Railyard beside the stock UCX plugin, in the same stock host, in turns: time of a transfer, and the ratio (above 1: ours is faster).
 
-    benchmark/compare                       5 rounds of every cell: half an hour
-    benchmark/compare --only 'tcp.*4 KiB'   cells by name
-    benchmark/compare --quick               2 rounds of a few cells, to see that it works
-    benchmark/compare --json FILE --svg FILE --write
+    benchmark/compare.py                       5 rounds of every cell: half an hour
+    benchmark/compare.py --only 'tcp.*4 KiB'   cells by name
+    benchmark/compare.py --quick               2 rounds of a few cells, to see that it works
+    benchmark/compare.py --json FILE --svg FILE --write
 
 A round is a pass of ours and one of theirs over all cells, each in processes of its own; the order changes with every round. Ratios are
 of the two passes of a round; shown is their median, and between which they were: with 5 rounds that is a 94 % confidence interval.

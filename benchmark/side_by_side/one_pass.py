@@ -1,4 +1,4 @@
-"""One pass of benchmark/compare: its cells over one backend, between two processes of the stock host.  one_pass.py PLAN
+"""One pass of benchmark/compare.py: its cells over one backend, between two processes of the stock host.  one_pass.py PLAN
 
 PLAN is a JSON object: backend, params, progress_thread, seconds (a cell), cells. A line of JSON a cell: name, and us (a transfer) or
 error; the first names the processes. Every cell's bytes are compared before it is timed, and every notification is counted.

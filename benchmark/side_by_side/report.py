@@ -1,4 +1,4 @@
-"""What benchmark/compare has measured: as a table of ratios, as JSON, as a picture."""
+"""What benchmark/compare.py has measured: as a table of ratios, as JSON, as a picture."""
 
 import html
 import json

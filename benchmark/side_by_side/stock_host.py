@@ -1,4 +1,4 @@
-"""The stock NIXL host from the package index, in a cached virtual environment: for its tests and for benchmark/compare."""
+"""The stock NIXL host from the package index, in a cached virtual environment: for its tests and for benchmark/compare.py."""
 
 import os
 import pathlib

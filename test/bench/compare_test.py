@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""benchmark/compare: what it makes of what it has measured, and a run of ours against itself.  compare_test.py CASE [PLUGIN]"""
+"""benchmark/compare.py: what it makes of what it has measured, and a run of ours against itself.  compare_test.py CASE [PLUGIN]"""
 import argparse
 import json
 import pathlib
@@ -69,7 +69,7 @@ def case_itself(plugin):
     begun = time.time() - 1
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "cells.json"
-        done = subprocess.run([str(ROOT / "benchmark/compare"), "--plugin", plugin, "--against", "RAILYARD", "--rounds", "1", "--seconds",
+        done = subprocess.run([str(ROOT / "benchmark/compare.py"), "--plugin", plugin, "--against", "RAILYARD", "--rounds", "1", "--seconds",
                                "0.02", "--only", "off, (WRITE|READ), notification, (8 B x 64|16 MiB x 64)$", "--json", str(path)],
                               capture_output=True, text=True, timeout=200, check=False)
         if done.returncode == 77:
