@@ -108,18 +108,17 @@ def measure(options, python, plugins):
     results = {}
     for round_number in range(options.rounds):
         for group in groups(options):
-            order = ["RAILYARD", options.against]
+            order = [("ours", "RAILYARD"), ("theirs", options.against)]
             if round_number % 2:
                 order.reverse()
             times = {}
-            for turn, backend in enumerate(order):
-                side = "ours" if (backend == "RAILYARD") and "ours" not in times else "theirs"
+            for side, backend in order:
                 print(f"round {round_number + 1} of {options.rounds}, {group[2]}: {backend}", file=sys.stderr, flush=True)
                 times[side] = run_pass(python, plugins, backend, group, options.seconds)
             for one in group[3]:
                 result = results.setdefault((group[0], group[1], one["name"]), {"cell": one, "ours": [], "theirs": []})
-                for side in ("ours", "theirs"):
-                    result[side].append(times[side].get(one["name"]))
+                for side, found in times.items():
+                    result[side].append(found.get(one["name"]))
     return results
 
 

@@ -120,13 +120,12 @@ int run(const Command& command) {
 
 int main(int argc, char** argv) {
     using namespace railyard;
-    bool doctor = false;
+    tools::Command command;
     CLI::App app("What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom.");
     try {
         const Params params =
             Params::parse({});  // the environment's settings, for what the command line leaves out
         apply_log_level(params);
-        tools::Command command;
         command.survey.provider = params.provider;
         command.survey.devices = params.devices;
         command.survey.xml = params.topology_file;
@@ -134,10 +133,9 @@ int main(int argc, char** argv) {
         command.survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
         tools::declare(app, command);
         CLI11_PARSE(app, argc, argv);
-        doctor = command.doctor;
         return tools::run(command);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "railyard-info: %s\n", error.what());
-        return doctor ? tools::unknown_health : 1;
+        return command.doctor ? tools::unknown_health : 1;
     }
 }
