@@ -72,8 +72,6 @@ InfoPtr make_hints(fi_ep_type kind, bool gpu_memory) {
 
 /// The newest interface that these headers know: a newer library keeps their layout for it.
 constexpr std::uint32_t api_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
-/// From this one on EFA uses the device's RDMA; asked for less, it emulates READ and WRITE with messages.
-constexpr std::uint32_t efa_rdma_version = FI_VERSION(1, 18);
 
 void warn_of_old_headers(std::string_view family) {
     if (!family.starts_with("efa") || api_version >= efa_rdma_version || fi_version() < efa_rdma_version)

@@ -38,6 +38,10 @@ struct Device {
     NicPlace nic;
 };
 
+/// From this interface version on EFA uses the device's RDMA; asked for less, it emulates READ and WRITE with
+/// messages.
+inline constexpr std::uint32_t efa_rdma_version = FI_VERSION(1, 18);
+
 /// Of the names of families and providers with a connection a peer.
 inline constexpr std::string_view connected_suffix = "-msg";
 

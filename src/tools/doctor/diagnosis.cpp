@@ -10,7 +10,6 @@ namespace {
 
 constexpr KernelVersion copies_pages_on_fork{5, 13};  // and says so to rdma-core, from version 35 on
 constexpr unsigned rdma_core_that_asks = 35;
-constexpr std::uint32_t efa_rdma_version = FI_VERSION(1, 18);
 /// An endpoint of libfabric's shm takes 16 MiB of /dev/shm.
 constexpr std::uint64_t least_shm = std::uint64_t{64} << 20;
 
@@ -70,12 +69,10 @@ class Diagnosis {
     [[nodiscard]] std::string missing_node() const {
         if (facts_.container == "Kubernetes")
             return "ask for the devices in the pod's resource limits, for EFA vpc.amazonaws.com/efa, with "
-                   "their device "
-                   "plugin installed";
+                   "their device plugin installed";
         if (!facts_.container.empty()) return "start the container with --device /dev/infiniband";
         return "udev makes it: see that udev runs, and `ls /sys/class/infiniband_verbs`; in a container, "
-               "pass "
-               "/dev/infiniband in";
+               "pass /dev/infiniband in";
     }
 
     [[nodiscard]] bool offers_efa() const {
@@ -95,7 +92,7 @@ class Diagnosis {
             "build Railyard against the libfabric that it runs on: -Dlibfabric_path=DIRECTORY";
         if (facts_.library < facts_.headers) {
             add(Severity::warning, "libfabric", versions + ": it is older than these", rebuild);
-        } else if (has_efa_ && facts_.headers < efa_rdma_version) {
+        } else if (has_efa_ && facts_.headers < fabric::efa_rdma_version) {
             add(Severity::warning, "libfabric",
                 versions + ": EFA leaves device RDMA off for clients of headers before 1.18", rebuild);
         } else {
@@ -115,9 +112,8 @@ class Diagnosis {
                 Severity::error, "rails", survey_.trouble.empty() ? "there are none" : survey_.trouble,
                 "see which providers there are: `fi_info -l`, `fi_info -p NAME`; package libfabric-bin");
         }
-        const auto is_down = [](const RailRow& rail) { return rail.state == "down"; };
         for (const RailRow& rail : survey_.rails) {
-            if (is_down(rail)) {
+            if (rail.state == "down") {
                 add(Severity::warning, "rails", rail.name + ": its link is down",
                     "see the cable or the virtual function, or leave it out: devices=^" + rail.name);
             }
@@ -134,8 +130,7 @@ class Diagnosis {
             "only " + std::to_string(*facts_.memlock >> 10) +
                 " KiB may be locked: registering more memory fails",
             "`ulimit -l unlimited`; for good in /etc/security/limits.conf, LimitMEMLOCK=infinity (systemd), "
-            "--ulimit "
-            "memlock=-1 (containers)");
+            "--ulimit memlock=-1 (containers)");
     }
 
     void check_fork() {
@@ -150,8 +145,7 @@ class Diagnosis {
         add(kernel_copies ? Severity::note : Severity::warning, "fork",
             kernel + ", " + library + ": after fork() registered memory may not be what the device writes to",
             "a kernel from 5.13 on with rdma-core from 35 on; else FI_EFA_FORK_SAFE=1 (EFA, not with huge "
-            "pages) or "
-            "RDMAV_FORK_SAFE=1, where the process forks");
+            "pages) or RDMAV_FORK_SAFE=1, where the process forks");
     }
 
     void check_huge_pages() {
