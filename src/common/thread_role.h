@@ -2,30 +2,63 @@
 #pragma once
 
 #include <absl/base/thread_annotations.h>
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <cstdint>
 #include <thread>
 
-#include "common/spin_lock.h"
+#include "common/process_barrier.h"
 
 namespace railyard {
+
+/// Between two attempts, the first of which is 0: lets others run, and later sleeps, so that a holder of
+/// lower priority gets its turn.
+inline void wait_a_moment(int attempt) noexcept {
+    if (attempt < 64) {
+        sched_yield();
+    } else {
+        const timespec pause{0, 20'000};
+        nanosleep(&pause, nullptr);
+    }
+}
 
 /// Guards single-owner state (an endpoint and its completion queue, say) without blocking the hot path:
 /// callers try_acquire and hand their work over when somebody else holds the role. All operations are
 /// sequentially consistent, so that "push work, then try the role" against "release the role, then look for
 /// work" cannot both miss (Dekker's pattern; see Rail::submit).
+///
+/// A thread that comes again and again while no other does is given a lease: it then takes and releases the
+/// role without a locked instruction. Who else wants it ends the lease by process_barrier().
 class ABSL_LOCKABLE ThreadRole {
   public:
+    /// Releases in a row, by one thread, that a lease takes at first. Each lease that was ended before it was
+    /// worth its end doubles that, up to the second.
+    static constexpr std::uint32_t releases_for_lease = 512, most_releases_for_lease = 1 << 16;
+    static constexpr std::uint32_t worthwhile_lease = 4096;  ///< times that it is used
+
     ThreadRole() = default;
     ThreadRole(const ThreadRole&) = delete;
     ThreadRole& operator=(const ThreadRole&) = delete;
 
     [[nodiscard]] bool try_acquire() noexcept ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
-        if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_seq_cst))
-            return false;
-        set_owner(std::this_thread::get_id());
-        return true;
+        const Tag me = this_thread();
+        bool got = false;
+        if (lessee_.load(std::memory_order_relaxed) == me) {
+            got = !inside_.load(std::memory_order_relaxed) &&
+                  enter(me);  // it may be ourselves, from further up
+        } else if (!held_.load(std::memory_order_seq_cst) &&
+                   !held_.exchange(true, std::memory_order_seq_cst)) {
+            got = true;
+        } else {
+            got = lessee_.load(std::memory_order_seq_cst) != nobody && recall();
+        }
+        if (got) set_owner(std::this_thread::get_id());
+        return got;
     }
 
     /// Waits for the role: for the control path. Holders keep it for a bounded batch of work only.
@@ -36,11 +69,27 @@ class ABSL_LOCKABLE ThreadRole {
 
     void release() noexcept ABSL_UNLOCK_FUNCTION() {
         set_owner({});
+        const Tag me = this_thread();
+        if (leave(me)) return;
+        if (last_ != me) last_ = nobody;
+        held_.store(false, std::memory_order_seq_cst);
+    }
+
+    /// The same, by a thread that will come again soon if all goes on as it does.
+    void release_or_lease() noexcept ABSL_UNLOCK_FUNCTION() {
+        set_owner({});
+        const Tag me = this_thread();
+        if (leave(me) || grant(me)) return;
         held_.store(false, std::memory_order_seq_cst);
     }
 
     /// Somebody has it, or had it a moment ago. Any thread.
-    [[nodiscard]] bool held() const noexcept { return held_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool held() const noexcept {
+        return held_.load(std::memory_order_relaxed) &&
+               (!leased() || inside_.load(std::memory_order_relaxed));
+    }
+    /// Some thread has a lease. Any thread.
+    [[nodiscard]] bool leased() const noexcept { return lessee_.load(std::memory_order_relaxed) != nobody; }
 
     /// Debug builds only: the calling thread must hold the role.
     void assert_held() const noexcept ABSL_ASSERT_EXCLUSIVE_LOCK() {
@@ -50,16 +99,107 @@ class ABSL_LOCKABLE ThreadRole {
     }
 
   private:
+    using Tag = std::uintptr_t;
+    static constexpr Tag nobody = 0;
+
+    static Tag this_thread() noexcept {
+#if defined(__has_builtin) && __has_builtin(__builtin_thread_pointer)
+        return reinterpret_cast<Tag>(__builtin_thread_pointer());
+#else
+        return static_cast<Tag>(pthread_self());
+#endif
+    }
     void set_owner([[maybe_unused]] std::thread::id id) noexcept {
 #ifndef NDEBUG
         owner_.store(id, std::memory_order_relaxed);
 #endif
     }
 
+    // The lease. While there is one, held_ and ending_ are true. Whoever ends it takes lessee_ away, and then
+    // the lessee sees that or is seen inside. Either of them may come to have the role by that: the one that
+    // gets ending_. Nobody is left without: who ends the lease leaves it to a lessee that was seen inside,
+    // who finds lessee_ gone on its way out (or, if it had just come in, at the door).
+
+    /// The lessee's. Pairs with recall().
+    bool enter(Tag me) noexcept {
+        inside_.store(true, std::memory_order_relaxed);
+        light_barrier();
+        if (lessee_.load(std::memory_order_relaxed) == me) [[likely]] {
+            ++uses_;
+            return true;
+        }
+        inside_.store(false, std::memory_order_release);
+        return end_lease();
+    }
+
+    /// The holder's; true: it has the role no more. Pairs with recall().
+    bool leave(Tag me) noexcept {
+        if (!by_lease_) return false;
+        inside_.store(false, std::memory_order_release);
+        light_barrier();
+        return lessee_.load(std::memory_order_relaxed) == me || !end_lease();
+    }
+
+    /// Anybody else's; true: the caller has the role.
+    bool recall() noexcept {
+        Tag lessee = lessee_.load(std::memory_order_seq_cst);
+        if (lessee == nobody || !lessee_.compare_exchange_strong(lessee, nobody, std::memory_order_seq_cst))
+            return false;
+        process_barrier();
+        return !inside_.load(std::memory_order_acquire) && end_lease();
+    }
+
+    bool end_lease() noexcept {
+        if (!ending_.exchange(false, std::memory_order_acq_rel)) return false;
+        by_lease_ = false;
+        needed_ =
+            uses_ < worthwhile_lease ? std::min(2 * needed_, most_releases_for_lease) : releases_for_lease;
+        return true;
+    }
+
+    /// The holder's, who has no lease.
+    bool grant(Tag me) noexcept {
+        if (last_ != me) {
+            last_ = me;
+            streak_ = 0;
+        }
+        if (++streak_ < needed_) return false;
+        streak_ = 0;
+        if (!has_process_barrier()) return false;
+        uses_ = 0;
+        by_lease_ = true;
+        ending_.store(true, std::memory_order_relaxed);
+        lessee_.store(me, std::memory_order_seq_cst);
+        return true;
+    }
+
     std::atomic<bool> held_{false};
+    std::atomic<bool> inside_{false};  ///< written by the lessee
+    std::atomic<bool> ending_{false};
+    std::atomic<Tag> lessee_{nobody};
+    // The holder's.
+    bool by_lease_ = false;
+    Tag last_ = nobody;  ///< who has released it `streak_` times in a row
+    std::uint32_t streak_ = 0;
+    std::uint32_t needed_ = releases_for_lease;
+    std::uint32_t uses_ = 0;  ///< of this lease
 #ifndef NDEBUG
     std::atomic<std::thread::id> owner_{};
 #endif
+};
+
+/// Holds a role for a scope: callers that come again and again.
+class ABSL_SCOPED_LOCKABLE LeaseGuard {
+  public:
+    explicit LeaseGuard(ThreadRole& role) noexcept ABSL_EXCLUSIVE_LOCK_FUNCTION(role) : role_(role) {
+        role_.acquire();
+    }
+    ~LeaseGuard() ABSL_UNLOCK_FUNCTION() { role_.release_or_lease(); }
+    LeaseGuard(const LeaseGuard&) = delete;
+    LeaseGuard& operator=(const LeaseGuard&) = delete;
+
+  private:
+    ThreadRole& role_;
 };
 
 /// Holds a role for a scope on the control path.

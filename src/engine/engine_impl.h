@@ -15,6 +15,7 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "common/process_barrier.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/message_auth.h"
@@ -84,6 +85,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
                       std::span<const RemoteDescriptor> remote, const std::string& agent,
                       std::optional<std::string_view> notification);
     Status post(Transfer& transfer, const std::string* notification) noexcept;
+    std::uint64_t epoch_of_post() noexcept;
     void start(Transfer& transfer) noexcept;
     bool carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept;
     Status poll(Transfer& transfer) noexcept;
@@ -231,6 +233,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::atomic<std::uint32_t> chore_users_{0};
     /// Grows with every deregistration; a transfer that has seen the current value need not look again.
     std::atomic<std::uint64_t> registration_epoch_{0};
+    const bool process_barriers_ = has_process_barrier();
     RateModel rates_;
     const MessageAuth auth_{config_.params.cluster_secret};
     NotificationInbox inbox_{{}, nonce_, &auth_};

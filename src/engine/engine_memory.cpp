@@ -32,11 +32,11 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
 }
 
 void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region) {
-    // New posts arm and then touch the epoch; we mark the region, touch the epoch and then look for armed
-    // transfers. Both touches are read-modify-writes of one atomic: a post either sees the mark or is seen
-    // here.
+    // New posts arm and then read the epoch; we mark the region, raise the epoch and then look for armed
+    // transfers: a post either sees the mark or is seen here (see epoch_of_post).
     region->revoked.store(true, std::memory_order_seq_cst);
     registration_epoch_.fetch_add(1, std::memory_order_acq_rel);
+    if (process_barriers_) process_barrier();
     const std::uint64_t limit = now_ns() + config_.params.connect_timeout_ms * 1'000'000;
     while (transfers_.in_flight_on(*region)) {
         if (now_ns() > limit) {

@@ -207,6 +207,14 @@ Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
     return Status::ok;
 }
 
+/// Of deregister_memory and this, the one that comes second sees what the other did before its own: there is
+/// a barrier in between on either side, or both are read-modify-writes of one atomic.
+std::uint64_t Engine::Impl::epoch_of_post() noexcept {
+    if (!process_barriers_) return registration_epoch_.fetch_add(0, std::memory_order_acq_rel);
+    light_barrier();
+    return registration_epoch_.load(std::memory_order_acquire);
+}
+
 Status Engine::Impl::post(Transfer& transfer, const std::string* notification) noexcept {
     const Status refused = check_postable(transfer);
     if (refused != Status::ok) return refused;
@@ -227,9 +235,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     // Whoever starts a held transfer has a part of its own, so that the round outlasts the hand-overs.
     const std::uint32_t starter = transfer.start_control ? 1 : 0;
     transfer.arm(std::max(count, 1u) + starter, transfer.has_tail() ? Transfer::finish_round : nullptr);
-    // A read-modify-write, so that this and deregister_memory's come one after the other: whichever is second
-    // sees what the other did before its own.
-    const std::uint64_t epoch = registration_epoch_.fetch_add(0, std::memory_order_acq_rel);
+    const std::uint64_t epoch = epoch_of_post();
     if (epoch != transfer.checked_epoch && transfer.revoked()) {
         transfer.abandon(Status::invalid_param);
         return Status::invalid_param;
@@ -250,7 +256,9 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     const bool exact = transfer.total_bytes > RateModel::small_bytes || config_.params.xfer_timeout_ms != 0 ||
                        transfer.round() % rounds_per_measurement == 1;
     transfer.measured = !exact;
-    transfer.posted_at.store(exact ? now_ns() : coarse_now_ns(), std::memory_order_relaxed);
+    // Of the others the watch wants to know only that it is another round.
+    const std::uint64_t posted_before = transfer.posted_at.load(std::memory_order_relaxed);
+    transfer.posted_at.store(exact ? now_ns() : posted_before + 1, std::memory_order_relaxed);
     transfer.started.store(true, std::memory_order_release);
     if (transfer.submissions.size() == 1) {
         offer(transfer, 0);

@@ -110,7 +110,7 @@ void ProgressThread::signal() noexcept {
 bool ProgressThread::pass() noexcept {
     bool worked = false;
     for (Rail* rail : rails_)
-        worked = rail->progress() == Rail::Progress::worked || worked;
+        worked = rail->progress(Rail::Looker::background) == Rail::Progress::worked || worked;
     return chore_() || worked;
 }
 

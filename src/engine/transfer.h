@@ -67,7 +67,7 @@ class Transfer : public Work {
     std::uint64_t moved_at = 0;            ///< ns; when the watch last saw it get on
     bool posted = false;
     bool measured = false;                    ///< this round is in the rate model already, or left out of it
-    std::atomic<std::uint64_t> posted_at{0};  ///< ns; of a round that is left out, coarse
+    std::atomic<std::uint64_t> posted_at{0};  ///< ns; of a round that is left out, any other than before
     std::uint64_t checked_epoch = 0;  ///< of the engine's registrations, when `locals` were last looked at
     std::uint32_t polls = 0;
     bool retired = false;          ///< released in flight; guarded by the list's lock

@@ -8,7 +8,7 @@
 namespace railyard::flow {
 
 GrainBoard::GrainBoard() {
-    const SpinGuard guard(lock_);
+    const LeaseGuard turn(turn_);
     list_.previous = list_.next = &list_;
 }
 
@@ -16,8 +16,11 @@ void GrainBoard::wake(Side* side) noexcept {
     side_.store(side, std::memory_order_release);
 }
 
-void GrainBoard::ring() noexcept {
-    if (Side* const side = side_.load(std::memory_order_acquire)) side->ring();
+/// Who goes to sleep says so, and then takes a turn to look at the list: either we see that here, or what was
+/// put there before is seen.
+Side* GrainBoard::sleepers() const noexcept {
+    Side* const side = side_.load(std::memory_order_acquire);
+    return side && side->has_sleepers() ? side : nullptr;
 }
 
 void GrainBoard::open(std::uint32_t source, const GrainGeometry& geometry) {
@@ -25,7 +28,7 @@ void GrainBoard::open(std::uint32_t source, const GrainGeometry& geometry) {
     std::vector<Entry> entries(geometry.grains());
     for (std::uint32_t i = 0; i < geometry.grains(); ++i)
         entries[i].grain = {i, source, 0};
-    const SpinGuard guard(lock_);
+    const LeaseGuard turn(turn_);
     Source& kept = sources_[source];
     for (Entry& entry : kept.entries) {
         if (entry.next) remove(entry);
@@ -36,25 +39,29 @@ void GrainBoard::open(std::uint32_t source, const GrainGeometry& geometry) {
 }
 
 void GrainBoard::on_immediate(std::uint32_t data) noexcept {
+    Side* asleep = nullptr;
     {
-        const SpinGuard guard(lock_);
+        const LeaseGuard turn(turn_);
         Source& source = sources_[NameBits::source_of(data)];
         if (!source.ledger || !take_one(source, source.ledger->geometry().bits().unpack(data))) return;
+        asleep = sleepers();
     }
-    ring();
+    if (asleep) asleep->ring();
 }
 
 void GrainBoard::take(std::uint32_t source, const UnitName& first, std::uint32_t count) noexcept {
-    bool whole = false;
+    Side* asleep = nullptr;
     {
-        const SpinGuard guard(lock_);
+        const LeaseGuard turn(turn_);
         Source& from = sources_[source];
         if (!from.ledger) return;
         const std::uint32_t end = first.unit + std::min(count, most_units);
+        bool whole = false;
         for (UnitName name = first; name.unit < end; ++name.unit)
             whole = take_one(from, name) || whole;
+        if (whole) asleep = sleepers();
     }
-    if (whole) ring();
+    if (asleep) asleep->ring();
 }
 
 bool GrainBoard::take_one(Source& source, const UnitName& name) noexcept {
@@ -86,8 +93,7 @@ void GrainBoard::remove(Entry& entry) noexcept {
 }
 
 std::optional<GrainBoard::Arrived> GrainBoard::pop() noexcept {
-    if (empty()) return std::nullopt;
-    const SpinGuard guard(lock_);
+    const LeaseGuard turn(turn_);
     if (list_.next == &list_) return std::nullopt;
     Entry& entry = *list_.next;
     remove(entry);
@@ -95,7 +101,7 @@ std::optional<GrainBoard::Arrived> GrainBoard::pop() noexcept {
 }
 
 GrainBoard::Counters GrainBoard::counters(std::uint32_t source) const noexcept {
-    const SpinGuard guard(lock_);
+    const LeaseGuard turn(turn_);
     const Source& asked = sources_[source];
     Counters counters = asked.counters;
     if (asked.ledger) counters.lost = asked.ledger->lost();

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/spin_lock.h"
+#include "common/thread_role.h"
 #include "fabric/op_context.h"
 #include "flow/grain_ledger.h"
 
@@ -41,7 +41,8 @@ class GrainBoard final : public fabric::ImmediateSink {
     /// The same for units that were told of by a message.
     void take(std::uint32_t source, const UnitName& first, std::uint32_t count) noexcept;
 
-    /// The one that has been whole for longest; nothing where there is none.
+    /// The one that has been whole for longest; nothing where there is none. Who has said before that it
+    /// sleeps misses none: what comes later rings.
     [[nodiscard]] std::optional<Arrived> pop() noexcept;
     [[nodiscard]] bool empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
     [[nodiscard]] Counters counters(std::uint32_t source) const noexcept;
@@ -59,15 +60,17 @@ class GrainBoard final : public fabric::ImmediateSink {
         Counters counters;
     };
 
-    bool take_one(Source& source, const UnitName& name) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-    void put(Source& source, Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-    void remove(Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-    void ring() noexcept;
+    bool take_one(Source& source, const UnitName& name) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    void put(Source& source, Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    void remove(Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    /// Somebody is to be woken once the turn is over.
+    [[nodiscard]] Side* sleepers() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
-    mutable SpinLock lock_;
-    std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(lock_);
-    Entry list_ ABSL_GUARDED_BY(lock_);    ///< a ring, with this as its head
-    std::atomic<std::size_t> waiting_{0};  ///< written under lock_ only
+    /// Nearly always of the one thread that looks, which then needs no locked instruction for it.
+    mutable ThreadRole turn_;
+    std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(turn_);
+    Entry list_ ABSL_GUARDED_BY(turn_);    ///< a ring, with this as its head
+    std::atomic<std::size_t> waiting_{0};  ///< written with turn_ only
     std::atomic<Side*> side_{nullptr};
 };
 

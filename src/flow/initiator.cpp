@@ -16,7 +16,7 @@ constexpr std::uint32_t nap_ms = 1;
 Initiator::Initiator(const SideConfig& config) : side_("initiator", config) {}
 
 Initiator::~Initiator() {
-    const MutexLock lock(mutex_);
+    const LeaseGuard turn(turn_);
     if (!side_.engine().own_process()) return;
     side_.engine().progress();
     try {
@@ -28,7 +28,7 @@ Initiator::~Initiator() {
 }
 
 void Initiator::add_target(const TargetInfo& info) {
-    const MutexLock lock(mutex_);
+    const LeaseGuard turn(turn_);
     for (const auto& link : links_) {
         if (link->id() == info.id())
             throw Error(Status::repost_active, "target " + info.id() + " has been added already");
@@ -37,7 +37,7 @@ void Initiator::add_target(const TargetInfo& info) {
 }
 
 bool Initiator::remove_target(const TargetInfo& info) {
-    const MutexLock lock(mutex_);
+    const LeaseGuard turn(turn_);
     return std::erase_if(links_, [&](const auto& link) { return link->id() == info.id(); }) != 0;
 }
 
@@ -49,7 +49,7 @@ void Initiator::require_grain(std::uint32_t index) const {
 
 Outcome Initiator::grain_ready(std::uint32_t index) {
     require_grain(index);
-    const MutexLock lock(mutex_);
+    const LeaseGuard turn(turn_);
     drive();
     const bool busy = std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
         return link->busy(index, link->resolve(whole_grain));
@@ -59,7 +59,7 @@ Outcome Initiator::grain_ready(std::uint32_t index) {
 
 Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
     require_grain(index);
-    const MutexLock lock(mutex_);
+    const LeaseGuard turn(turn_);
     if (links_.empty()) throw Error(Status::not_found, "there is no target: add one");
     for (const auto& link : links_) {
         if (link->busy(index, link->resolve(slices))) return Outcome::not_ready;
@@ -115,7 +115,7 @@ Outcome Initiator::step(std::string& what) {
 }
 
 Outcome Initiator::make_progress(std::string& what) {
-    const MutexLock lock(mutex_);
+    const LeaseGuard turn(turn_);
     return step(what);
 }
 

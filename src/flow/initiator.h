@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/mutex.h"
+#include "common/thread_role.h"
 #include "flow/side.h"
 #include "flow/target_info.h"
 #include "flow/target_link.h"
@@ -41,17 +41,17 @@ class Initiator {
   private:
     void require_grain(std::uint32_t index) const;
     /// Looks what has ended; true while something is left.
-    bool drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    Outcome step(std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void read_letters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void remove_the_lost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    Outcome step(std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    void read_letters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    void remove_the_lost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
     Side side_;
-    Mutex mutex_;
-    std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(mutex_);
-    std::uint32_t openings_ ABSL_GUARDED_BY(mutex_) = 0;
-    std::deque<std::string> lost_ ABSL_GUARDED_BY(mutex_);  ///< targets, with the reason; to be told of
-    std::vector<Notification> letters_ ABSL_GUARDED_BY(mutex_);
+    ThreadRole turn_;  ///< nearly always of one thread, which then needs no locked instruction for it
+    std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(turn_);
+    std::uint32_t openings_ ABSL_GUARDED_BY(turn_) = 0;
+    std::deque<std::string> lost_ ABSL_GUARDED_BY(turn_);  ///< targets, with the reason; to be told of
+    std::vector<Notification> letters_ ABSL_GUARDED_BY(turn_);
 };
 
 }  // namespace railyard::flow

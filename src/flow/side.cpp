@@ -69,8 +69,6 @@ Side::~Side() {
 }
 
 void Side::ring() noexcept {
-    // A read-modify-write, as that of who goes to sleep: the later of the two sees what the other did before.
-    if (sleepers_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(bell_, &one, sizeof(one));
 }

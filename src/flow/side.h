@@ -68,8 +68,12 @@ class Side {
     template <class Take>
     void read_letters(std::vector<Notification>& room, Take take);
 
-    /// Wakes sleepers, if there are any. Any thread.
+    /// Wakes a sleeper. Any thread.
     void ring() noexcept;
+    /// Any thread.
+    [[nodiscard]] bool has_sleepers() const noexcept {
+        return sleepers_.load(std::memory_order_relaxed) != 0;
+    }
     /// Until over() is true, for at most `timeout_ms`; asks it again after each ring(), and at least every
     /// `nap_ms`. ok, timeout, or interrupted, when a signal was handled while it slept. Several threads may
     /// wait.

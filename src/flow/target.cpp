@@ -56,6 +56,7 @@ void Target::look_for_grains() noexcept {
 
 Outcome Target::try_new_grain(GrainBoard::Arrived& grain) {
     if (board_.empty()) look_for_grains();
+    if (board_.empty()) return Outcome::not_ready;
     const auto arrived = board_.pop();
     if (!arrived) return Outcome::not_ready;
     grain = *arrived;

@@ -115,15 +115,20 @@ bool FabricRail::is_calm() const noexcept {
 bool FabricRail::post_at_once(Submission& submission) noexcept {
     Lane& lane = *submission.lane;
     const Route& route = *submission.route;
-    if (!lane.is_single() || !submission.run.empty() || !is_calm()) return false;
+    if (!lane.is_single() || lane.striped || !submission.run.empty() || !is_calm()) return false;
     if (!free_operations_ || !may_take(lane) || lane.work->status() != Status::ok) return false;
     if (route.path && route.path->failed()) return false;
     if (route.gated && !route.path->admits(sender_generation())) return false;
-    submission.run = lane.take_run(1);
+    submission.run = lane.take_alone();
     if (!submission.run.empty()) {
-        if (post_chunk(submission, submission.run.begin, false) != fabric::PostResult::ok) return false;
+        const bool ended = lane.work->end_hand_over_early();
+        if (post_chunk(submission, submission.run.begin, false) != fabric::PostResult::ok) {
+            if (ended) lane.work->resume_hand_over();
+            return false;
+        }
         submission.run = {};
         publish_load();
+        if (ended) return true;
     }
     lane.work->part_done(Status::ok);
     return true;

@@ -63,7 +63,7 @@ void Rail::submit(Submission& submission) noexcept {
             inbox_.push(submission);
             serve(false);
         }
-        role_.release();
+        role_.release_or_lease();
         if (inbox_.empty() && outbox_.empty()) return;
     } else {
         inbox_.push(submission);
@@ -80,10 +80,14 @@ void Rail::serve_pushed() noexcept {
     if (!inbox_.empty() || !outbox_.empty()) hand_over(true);
 }
 
-Rail::Progress Rail::progress() noexcept {
+Rail::Progress Rail::progress(Looker looker) noexcept {
     if (!role_.try_acquire()) return Progress::busy;
     const bool worked = serve(true);
-    role_.release();
+    if (looker == Looker::caller) {
+        role_.release_or_lease();
+    } else {
+        role_.release();
+    }
     serve_pushed();
     return worked ? Progress::worked : Progress::idle;
 }

@@ -43,6 +43,9 @@ class ControlSink : public fabric::ImmediateSink {
 class Rail {
   public:
     enum class Progress { busy, idle, worked };
+    /// Who makes progress: a thread of the application, which keeps the role from one look to the next when
+    /// it looks all the time, or one of ours, which is there for what others do not get to.
+    enum class Looker { caller, background };
 
     explicit Rail(std::string name) : name_(std::move(name)) {}
     virtual ~Rail() = default;
@@ -56,7 +59,7 @@ class Rail {
     /// Sends a control message; its done() comes exactly once.
     void send(OutMessage& message) noexcept;
     /// Ends what has completed and posts what waits. busy: somebody else holds the role and does so.
-    Progress progress() noexcept;
+    Progress progress(Looker looker = Looker::caller) noexcept;
 
     /// Somebody is at work on it now. Any thread.
     [[nodiscard]] bool in_use() const noexcept { return role_.held(); }

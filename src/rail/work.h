@@ -84,6 +84,12 @@ class Lane {
         if (begin >= end_) return {};
         return {begin, end_ - begin < limit ? end_ : begin + limit};
     }
+    /// The same for all that is left of a lane that no other rail has been offered.
+    Run take_alone() noexcept {
+        const Run run{cursor_.load(std::memory_order_relaxed), end_};
+        cursor_.store(end_, std::memory_order_relaxed);
+        return run.begin < end_ ? run : Run{};
+    }
     /// One chunk in all.
     [[nodiscard]] bool is_single() const noexcept { return end_ - begin_ == 1; }
     /// Only while the work is done.
@@ -133,6 +139,16 @@ class Work {
         const std::uint32_t before = remaining_.fetch_sub(1, std::memory_order_acq_rel);
         if (tail && before == 2) tail(*this);
     }
+
+    /// Ends the part of a hand-over whose one chunk is about to be posted, if those two are all that is left
+    /// of the data: nobody else can end a part then, so it takes no read-modify-write. False: there is more.
+    bool end_hand_over_early() noexcept {
+        if (remaining_.load(std::memory_order_relaxed) != hand_over_and_chunk()) return false;
+        remaining_.store(hand_over_and_chunk() - 1, std::memory_order_relaxed);
+        return true;
+    }
+    /// The chunk was not posted after all.
+    void resume_hand_over() noexcept { remaining_.store(hand_over_and_chunk(), std::memory_order_relaxed); }
 
     /// Makes the round end with `status` unless it has failed already: rails post no more of it. Any thread.
     void stop(Status status) noexcept { stop(status, round()); }
@@ -184,6 +200,7 @@ class Work {
 
   private:
     void drop_reruns() noexcept;
+    [[nodiscard]] std::uint32_t hand_over_and_chunk() const noexcept { return tail_ ? 3 : 2; }
     /// A round and its first error.
     static constexpr std::uint64_t outcome_of(std::uint32_t round, Status status) noexcept {
         static_assert(Status::ok == Status{0});

@@ -2,6 +2,8 @@
 // headers.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -29,17 +31,56 @@ TEST(MpscList, TakesOldestFirst) {
     EXPECT_TRUE(list.empty());
 }
 
-TEST(ThreadRole, OneHolderAtATime) {
+/// One that comes all the time, others now and then: every pass is alone, and what is pushed is taken though
+/// the lessee may have gone to sleep.
+TEST(HandOver, StrandsNothingWithLeases) {
+    constexpr int others = 3;
+    constexpr int pushes = 300;
     ThreadRole role;
-    ASSERT_TRUE(role.try_acquire());
-    std::thread([&] {
-        if (role.try_acquire()) {
-            ADD_FAILURE() << "two holders";
-            role.release();
+    MpscList<Node> list;
+    long taken = 0;  // guarded by the role
+    std::atomic<bool> over{false};
+    std::atomic<long> leases{0};
+    const auto look = [&] {
+        do {
+            if (!role.try_acquire()) return;
+            for (Node* got = list.take_all(); got; got = got->next)
+                taken += got->value;
+            role.release_or_lease();
+        } while (!list.empty());
+    };
+    std::thread lessee([&] {
+        bool had = false;
+        for (std::uint64_t i = 0; !over.load(std::memory_order_relaxed); ++i) {
+            look();
+            const bool has = role.leased();
+            if (has && !had) ++leases;
+            had = has;
+            if (i % 100'000 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
-    }).join();
-    role.release();
-    const RoleGuard guard(role);
+    });
+    std::vector<std::vector<Node>> nodes(others, std::vector<Node>(pushes));
+    std::vector<std::thread> workers;
+    for (auto& own : nodes) {
+        workers.emplace_back([&] {
+            for (Node& node : own) {
+                node.value = 1;
+                list.push(node);
+                look();
+                std::this_thread::sleep_for(std::chrono::microseconds(200));
+            }
+        });
+    }
+    for (std::thread& worker : workers)
+        worker.join();
+    // The last push is somebody's by now; who has it may not be through.
+    over = true;
+    lessee.join();
+    EXPECT_EQ(taken, others * pushes);
+    EXPECT_TRUE(list.empty());
+    if (has_process_barrier()) {
+        EXPECT_GT(leases.load(), 0);
+    }
 }
 
 /// Pushers and holders as in Rail::submit: whatever is pushed is taken, without anybody coming by later.

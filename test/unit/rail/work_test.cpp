@@ -90,6 +90,39 @@ TEST(Work, AStopOfARoundThatIsOverLeavesTheNextOneAlone) {
     EXPECT_TRUE(work.done());
 }
 
+TEST(Work, AHandOverEndsEarlyOnlyWithItsChunkLeft) {
+    for (const Work::Tail tail : {Work::Tail{}, Work::Tail{[](Work&) noexcept {}}}) {
+        const std::uint32_t tails = tail ? 1 : 0;
+        Work work;
+        work.chunks.resize(2);
+        work.arm(1, tail);
+        EXPECT_FALSE(work.end_hand_over_early()) << "another chunk is left";
+        EXPECT_EQ(work.parts_left(), 3 + tails);
+        work.part_done(Status::ok);
+        EXPECT_TRUE(work.end_hand_over_early());
+        EXPECT_EQ(work.parts_left(), 1 + tails);
+        work.resume_hand_over();
+        EXPECT_EQ(work.parts_left(), 2 + tails);
+        EXPECT_TRUE(work.end_hand_over_early());
+        EXPECT_FALSE(work.end_hand_over_early()) << "twice";
+        work.part_done(Status::ok);
+        EXPECT_EQ(work.done(), !tail);
+    }
+}
+
+TEST(Work, WhatOneRailTakesAloneIsTheRestOfTheLane) {
+    Work work;
+    work.chunks.resize(5);
+    Lane& lane = work.lanes.emplace_back(work, 0, 5);
+    work.arm(1, nullptr);
+    EXPECT_EQ(lane.take_run(2).end, 2u);
+    const railyard::Run rest = lane.take_alone();
+    EXPECT_EQ(rest.begin, 2u);
+    EXPECT_EQ(rest.end, 5u);
+    EXPECT_TRUE(lane.take_alone().empty());
+    EXPECT_TRUE(lane.take_run(1).empty());
+}
+
 int tails = 0;
 
 TEST(Work, TheTailRunsOnceAfterTheDataAndHoldsTheRoundOpen) {
