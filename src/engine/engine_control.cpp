@@ -57,10 +57,13 @@ Engine::Impl::Impl(EngineConfig config)
         watched_peers_.reserve(most_spare_pings);
         to_probe_.reserve(most_spare_pings);
     }
-    if (!config_.params.stats_file.empty()) {
-        stats_file_ = std::make_unique<StatsFile>(config_.params.stats_file, agent(), nonce_);
-        write_stats(now_ns());
+    {
+        const MutexLock lock(registrations_mutex_);
+        registered_bytes_.resize(rails_->size());
     }
+    if (!config_.params.stats_file.empty())
+        stats_file_ = std::make_unique<StatsFile>(config_.params.stats_file, agent(), nonce_);
+    tell(now_ns());
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};
         for (std::size_t i = 0; i < rails_->size(); ++i)
@@ -182,7 +185,9 @@ void Engine::Impl::send_notification(const std::string& agent, std::string_view 
         inbox_.put(agent, std::string(text));
         return;
     }
-    send_own(require_peer(agent), MessageKind::notify, std::string(text));
+    const std::shared_ptr<Peer> peer = require_peer(agent);
+    peer->traffic();
+    send_own(peer, MessageKind::notify, std::string(text));
 }
 
 void Engine::Impl::send_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text) {
@@ -225,7 +230,9 @@ void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
         news = (status != Status::ok) != message->path->failed();
     } else if (status == Status::remote_disconnect && message->engine->undelivered(*message)) {
         return;
-    } else if (status != Status::ok) {
+    } else if (status == Status::ok) {
+        if (message->kind == MessageKind::notify) PeerTraffic::count(message->peer->counted()->notifications);
+    } else {
         RAILYARD_LOG(warn, message->peer->agent().c_str(), "a %s of %zu bytes was not delivered: %s",
                      message->kind == MessageKind::notify ? "notification" : "control message",
                      message->message.size(), to_string(status));

@@ -115,6 +115,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
     Status finished(Transfer& transfer) noexcept;
+    [[gnu::noinline]] void measure(const Transfer& transfer) noexcept;
     void cancel(Transfer& transfer) noexcept;
     void progress_for(Transfer& transfer) noexcept;
     /// Roughly: two at once may count as one, which is less than a locked instruction in each.
@@ -205,7 +206,10 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void end_transfers_to(Peer& peer, bool interrupt);
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);
     void look_at_rails(std::uint64_t now);
-    void write_stats(std::uint64_t now);
+
+    // engine_statistics.cpp
+    LiveReport live_report();
+    std::uint64_t tell(std::uint64_t now);
 
     const EngineConfig config_;
     const std::uint64_t nonce_;
@@ -244,6 +248,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     TransferList transfers_;
     Mutex registrations_mutex_;
     std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);
+    std::vector<std::uint64_t> registered_bytes_ ABSL_GUARDED_BY(registrations_mutex_);  // by rail
     /// GPU memory, by what peers call it.
     std::map<std::uint64_t, std::shared_ptr<Registration>> tokens_ ABSL_GUARDED_BY(registrations_mutex_);
     PeerTable peers_;

@@ -1,13 +1,9 @@
 // Whether peers are still there: paths that fail and come back, transfers that do not get on.
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
-#include "railyard_version.h"
 
 namespace railyard {
 namespace {
@@ -122,7 +118,7 @@ void Engine::Impl::watch() noexcept {
             next = std::min(next, look_after(peer, now));
             if (peer->state() == PeerState::gone && !peer->gone()) renew_stranger(*peer);
         }
-        if (stats_file_ && stats_file_->due(now)) write_stats(now);
+        next = std::min(next, tell(now));
     } catch (const std::exception& error) {
         RAILYARD_LOG(warn, agent().c_str(), "peers could not be looked after: %s", error.what());
     }
@@ -154,26 +150,6 @@ void Engine::Impl::look_at_rails(std::uint64_t now) {
                 : "keeps up again: %.0f MB/s, the others %.0f MB/s",
             change.rate * mega, change.others * mega);
     }
-}
-
-/// Of the peers in watched_peers_.
-void Engine::Impl::write_stats(std::uint64_t now) {
-    const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-    LiveReport report{RAILYARD_VERSION,
-                      agent(),
-                      nonce_,
-                      rails_->provider(),
-                      static_cast<std::uint64_t>(getpid()),
-                      static_cast<std::uint64_t>(
-                          std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count())};
-    for (std::size_t i = 0; i < rails_->size(); ++i) {
-        const Rail& rail = rails_->rail(i);
-        report.rails.push_back({rail.name(), rail.load(), rail.bytes_carried(), pace_.crawls(i) ? 1u : 0u,
-                                rail.sender_generation() - 1});
-    }
-    for (const std::shared_ptr<Peer>& peer : watched_peers_)
-        report.peers.push_back(peer->report());
-    stats_file_->write(report, now);
 }
 
 /// True while any is in flight. Adds to unlisted_peers_.

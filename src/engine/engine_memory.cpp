@@ -22,6 +22,8 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
         const MutexLock lock(registrations_mutex_);
         if (region->token) tokens_.emplace(region->token, region);
         registrations_.insert(region);
+        for (const std::uint16_t rail : region->rails)
+            registered_bytes_[rail] += region->length;
     } catch (...) {
         rails_->deregister_memory(*region);
         const MutexLock lock(registrations_mutex_);
@@ -49,7 +51,10 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
     }
     rails_->deregister_memory(*region);
     const MutexLock lock(registrations_mutex_);
-    registrations_.erase(region);
+    if (registrations_.erase(region) != 0) {
+        for (const std::uint16_t rail : region->rails)
+            registered_bytes_[rail] -= region->length;
+    }
     tokens_.erase(region->token);
 }
 

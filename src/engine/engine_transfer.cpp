@@ -217,7 +217,10 @@ std::uint64_t Engine::Impl::epoch_of_post() noexcept {
 
 Status Engine::Impl::post(Transfer& transfer, const std::string* notification) noexcept {
     const Status refused = check_postable(transfer);
-    if (refused != Status::ok) return refused;
+    if (refused != Status::ok) {
+        if (refused != Status::repost_active && transfer.traffic) transfer.traffic->count_error(refused);
+        return refused;
+    }
     if (notification) {
         if (notification->size() > max_notification) return Status::invalid_param;
         try {
@@ -227,7 +230,9 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
         }
         transfer.has_notification = true;
     }
-    transfer.posted = true;
+    if (transfer.uncounted) [[unlikely]]
+        transfer.count_end(transfer.status());  // nobody has asked how it ended
+    transfer.posted = transfer.uncounted = true;
     transfer.started.store(false, std::memory_order_relaxed);
     transfer.polls = 0;
     const std::uint32_t count = count_submissions(transfer);
@@ -238,11 +243,14 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     const std::uint64_t epoch = epoch_of_post();
     if (epoch != transfer.checked_epoch && transfer.revoked()) {
         transfer.abandon(Status::invalid_param);
-        return Status::invalid_param;
+        return finished(transfer);
     }
     if (transfer.start_control) {
         const Status held = transfer.start_control->hold(transfer);
-        if (held != Status::in_progress) transfer.abandon(held);
+        if (held != Status::in_progress) {
+            transfer.abandon(held);
+            static_cast<void>(finished(transfer));
+        }
         wake();
         return held;
     }
@@ -255,7 +263,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
 void Engine::Impl::start(Transfer& transfer) noexcept {
     const bool exact = transfer.total_bytes > RateModel::small_bytes || config_.params.xfer_timeout_ms != 0 ||
                        transfer.round() % rounds_per_measurement == 1;
-    transfer.measured = !exact;
+    transfer.exact = exact;
     // Of the others the watch wants to know only that it is another round.
     const std::uint64_t posted_before = transfer.posted_at.load(std::memory_order_relaxed);
     transfer.posted_at.store(exact ? now_ns() : posted_before + 1, std::memory_order_relaxed);
@@ -272,15 +280,22 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
 
 Status Engine::Impl::finished(Transfer& transfer) noexcept {
     const Status status = transfer.status();
+    if (!transfer.uncounted) return status;
+    transfer.count_end(status);
     if (status != Status::ok) return status;
     // Read first: rounds of many transfers end at once, on any thread.
     if (transfer.peer && !transfer.peer->reached.load(std::memory_order_relaxed))
         transfer.peer->reached.store(true, std::memory_order_relaxed);
-    if (!transfer.measured) {
-        transfer.measured = true;
-        rates_.record(transfer.total_bytes, now_ns() - transfer.posted_at);
-    }
+    if (transfer.exact) measure(transfer);
     return status;
+}
+
+/// By itself, so that the others need no room for a clock's answer.
+void Engine::Impl::measure(const Transfer& transfer) noexcept {
+    const std::uint64_t taken = now_ns() - transfer.posted_at.load(std::memory_order_relaxed);
+    rates_.record(transfer.total_bytes, taken);
+    if (transfer.traffic)
+        transfer.traffic->directions[static_cast<std::size_t>(transfer.kind)].latency.add(taken);
 }
 
 void Engine::Impl::progress_for(Transfer& transfer) noexcept {

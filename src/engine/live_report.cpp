@@ -1,49 +1,15 @@
+// The writing side; live_report_reader.cpp is the other one.
 #include "engine/live_report.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <initializer_list>
-#include <map>
 #include <utility>
 
-#include "common/status.h"
+#include "engine/live_metrics.h"
 
 namespace railyard {
 namespace {
-
-template <class Row>
-struct Figure {
-    const char* name;
-    const char* type;
-    const char* help;
-    std::uint64_t Row::*value;
-};
-
-constexpr Figure<RailReport> rail_figures[] = {
-    {"railyard_rail_load", "gauge", "Operations and submissions on the rail, roughly.", &RailReport::load},
-    {"railyard_rail_bytes_total", "counter", "Bytes that the rail has read and written.",
-     &RailReport::bytes_carried},
-    {"railyard_rail_crawls", "gauge", "1: it carries far less than the others with as much to do.",
-     &RailReport::crawls},
-    {"railyard_rail_senders_replaced_total", "counter", "Times that the rail's sender was replaced.",
-     &RailReport::senders_replaced},
-};
-constexpr Figure<PeerReport> peer_figures[] = {
-    {"railyard_peer_paths", "gauge", "Pairs of rails that have been used towards the peer.",
-     &PeerReport::paths},
-    {"railyard_peer_paths_failed", "gauge", "Of these, pairs that are left alone because they failed.",
-     &PeerReport::failed},
-};
-constexpr const char* build_info = "railyard_build_info";
-constexpr const char* written = "railyard_written_timestamp_seconds";
-constexpr const char* peer_state = "railyard_peer_state";
-constexpr PeerState states[] = {PeerState::unknown, PeerState::connecting, PeerState::ready,
-                                PeerState::suspect, PeerState::gone};
-constexpr std::string_view end_mark = "# EOF";
-
-// Writing
 
 /// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.
 std::size_t character_length(std::string_view text) {
@@ -65,14 +31,11 @@ std::size_t character_length(std::string_view text) {
     return overlong || outside ? 0 : length;
 }
 
-struct Label {
-    const char* name;
-    std::string_view value;
-};
-
-void append(std::string& text, const Label& label) {
-    text.append(label.name).append("=\"");
-    for (std::string_view rest = label.value; !rest.empty();) {
+/// After a comma where it is not the first.
+void append_label(std::string& text, const char* name, std::string_view value) {
+    if (!text.empty()) text += ',';
+    text.append(name).append("=\"");
+    for (std::string_view rest = value; !rest.empty();) {
         std::size_t length = 1;
         if (rest[0] == '\n') {
             text += "\\n";
@@ -89,159 +52,103 @@ void append(std::string& text, const Label& label) {
     text += '"';
 }
 
+std::string labels(std::initializer_list<std::pair<const char*, std::string_view>> all) {
+    std::string text;
+    for (const auto& [name, value] : all)
+        append_label(text, name, value);
+    return text;
+}
+
 void append_head(std::string& text, const char* name, const char* type, const char* help) {
     text.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name).append(" ");
     text.append(type).append("\n");
 }
 
-void append_sample(std::string& text, const char* name, std::initializer_list<Label> labels,
+/// `more`: a label besides, whose value needs no care.
+void append_sample(std::string& text, std::string_view name, std::string_view labels, metrics::Label more,
                    std::string_view value) {
-    text += name;
-    char before = '{';
-    for (const Label& label : labels) {
-        text += before;
-        append(text, label);
-        before = ',';
-    }
+    text.append(name).append("{").append(labels);
+    if (more.name) text.append(",").append(more.name).append("=\"").append(more.value).append("\"");
     text.append("} ").append(value).append("\n");
 }
 
-// Reading
-
-[[noreturn]] void refuse(std::size_t line, const std::string& reason) {
-    throw Error(Status::mismatch, "line " + std::to_string(line) + ": " + reason);
-}
-
-struct Sample {
-    std::size_t line = 0;
-    std::string_view name;
-    std::map<std::string_view, std::string> labels;
-    std::string_view value;
-
-    [[nodiscard]] const std::string& label(const char* wanted) const {
-        const auto found = labels.find(wanted);
-        if (found == labels.end()) refuse(line, std::string(name) + " without a label \"" + wanted + "\"");
-        return found->second;
-    }
-    template <class Number, class... Base>
-    [[nodiscard]] Number number(std::string_view text, Base... base) const {
-        Number result{};
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), result, base...);
-        if (error != std::errc{} || end != text.data() + text.size())
-            refuse(line, "\"" + std::string(text) + "\" is not a number for " + std::string(name));
-        return result;
-    }
-    [[nodiscard]] std::uint64_t instance() const { return number<std::uint64_t>(label("instance"), 16); }
+/// A rail or a peer, and what all its samples are labelled with.
+template <class Row>
+struct Labelled {
+    const Row* row;
+    std::string_view labels;
 };
 
-/// What stands between the quotation marks that `rest` begins behind; takes it and the last one away.
-std::string take_quoted(std::string_view& rest, std::size_t line) {
-    std::string value;
-    for (std::size_t i = 0; i < rest.size(); ++i) {
-        if (rest[i] == '"') {
-            rest.remove_prefix(i + 1);
-            return value;
-        }
-        if (rest[i] == '\\' && ++i < rest.size() && rest[i] == 'n') {
-            value += '\n';
-        } else if (i < rest.size()) {
-            value += rest[i];
+template <class Row, std::size_t count>
+void append_all(std::string& text, const metrics::Metric<Row> (&table)[count],
+                const std::vector<Labelled<Row>>& rows) {
+    if (rows.empty()) return;
+    for (std::size_t first = 0, next; first < count; first = next) {
+        const std::string_view name = table[first].name;
+        append_head(text, table[first].name, table[first].type, table[first].help);
+        for (next = first; next < count && name == table[next].name;)
+            ++next;
+        for (const Labelled<Row>& each : rows) {
+            for (std::size_t i = first; i < next; ++i)
+                append_sample(text, name, each.labels, table[i].label,
+                              std::to_string(each.row->*table[i].value));
         }
     }
-    refuse(line, "a label's value has no end");
 }
 
-Sample parse_sample(std::string_view text, std::size_t line) {
-    Sample sample;
-    sample.line = line;
-    const std::size_t name_end = text.find_first_of("{ ");
-    if (name_end == 0 || name_end == std::string_view::npos) refuse(line, "no name and value");
-    sample.name = text.substr(0, name_end);
-    text.remove_prefix(name_end);
-    if (text.front() == '{') {
-        text.remove_prefix(1);
-        while (!text.starts_with('}')) {
-            const std::size_t equals = text.find("=\"");
-            if (equals == std::string_view::npos) refuse(line, "its labels have no end");
-            const std::string_view name = text.substr(0, equals);
-            text.remove_prefix(equals + 2);
-            sample.labels[name] = take_quoted(text, line);
-            if (text.starts_with(',')) text.remove_prefix(1);
-        }
-        text.remove_prefix(1);
+void append_latency(std::string& text, std::string_view labels, const metrics::Label& of,
+                    const LatencyCounts& latency) {
+    const std::string name = metrics::latency;
+    const std::string all = std::string(labels) + "," + of.name + "=\"" + of.value + "\"";
+    std::uint64_t up_to_here = 0;
+    for (std::size_t i = 0; i < LatencyCounts::buckets; ++i) {
+        up_to_here += latency.counts[i];
+        append_sample(text, name + "_bucket", all, {"le", bucket_text(i).c_str()},
+                      std::to_string(up_to_here));
     }
-    if (!text.starts_with(' ') || text.size() == 1) refuse(line, "no value");
-    sample.value = text.substr(1);
-    return sample;
+    append_sample(text, name + "_sum", all, {}, seconds_text(latency.sum_ns));
+    append_sample(text, name + "_count", all, {}, std::to_string(up_to_here));
 }
 
-class Reader {
-  public:
-    LiveReport read(std::string_view text) {
-        std::size_t number = 0;
-        bool ended = false;
-        while (!text.empty() && !ended) {
-            const std::size_t end = std::min(text.find('\n'), text.size());
-            const std::string_view line = text.substr(0, end);
-            text.remove_prefix(std::min(end + 1, text.size()));
-            ++number;
-            ended = line == end_mark;
-            if (!line.empty() && line.front() != '#') take(parse_sample(line, number));
-        }
-        if (report_.version.empty())
-            throw Error(Status::mismatch,
-                        std::string("no ") + build_info + " in it: no engine has written this");
-        if (!ended) throw Error(Status::mismatch, "its end is missing after line " + std::to_string(number));
-        return std::move(report_);
+void append_rails(const LiveReport& report, std::string& text) {
+    std::vector<std::string> names;
+    for (const RailReport& rail : report.rails)
+        names.push_back(labels({{"agent", report.agent}, {"rail", rail.name}}));
+    std::vector<Labelled<RailReport>> rails;
+    std::vector<Labelled<RailTrafficReport>> traffic;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        rails.push_back({&report.rails[i], names[i]});
+        if (report.rails[i].traffic) traffic.push_back({&*report.rails[i].traffic, names[i]});
     }
+    append_all(text, metrics::of_rails, rails);
+    append_all(text, metrics::of_rail_traffic, traffic);
+}
 
-  private:
-    void take(const Sample& sample) {
-        if (sample.name == build_info) {
-            report_.version = sample.label("version");
-            report_.agent = sample.label("agent");
-            report_.nonce = sample.instance();
-            report_.provider = sample.label("provider");
-            report_.pid = sample.number<std::uint64_t>(sample.label("pid"));
-        } else if (sample.name == written) {
-            const auto seconds = sample.number<double>(sample.value);
-            if (!(seconds >= 0 && seconds < 1e12)) refuse(sample.line, "no time of day");
-            report_.written_ms = static_cast<std::uint64_t>(seconds * 1000 + 0.5);
-        } else if (sample.name == peer_state) {
-            peer(sample).state = state(sample);
-        }
-        for (const auto& figure : rail_figures) {
-            if (sample.name == figure.name)
-                rail(sample).*figure.value = sample.number<std::uint64_t>(sample.value);
-        }
-        for (const auto& figure : peer_figures) {
-            if (sample.name == figure.name)
-                peer(sample).*figure.value = sample.number<std::uint64_t>(sample.value);
+void append_peers(const LiveReport& report, std::string& text) {
+    std::vector<std::string> names;
+    for (const PeerReport& peer : report.peers) {
+        names.push_back(
+            labels({{"agent", report.agent}, {"peer", peer.agent}, {"instance", instance_text(peer.nonce)}}));
+    }
+    std::vector<Labelled<PeerReport>> peers;
+    std::vector<Labelled<PeerTrafficReport>> traffic;
+    append_head(text, metrics::peer_state, "gauge", metrics::peer_state_help);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const PeerReport& peer = report.peers[i];
+        append_sample(text, metrics::peer_state, names[i], {"state", to_string(peer.state)}, "1");
+        peers.push_back({&peer, names[i]});
+        if (peer.traffic) traffic.push_back({&*peer.traffic, names[i]});
+    }
+    append_all(text, metrics::of_peers, peers);
+    append_all(text, metrics::of_peer_traffic, traffic);
+    if (!traffic.empty()) append_head(text, metrics::latency, "histogram", metrics::latency_help);
+    for (const auto& each : traffic) {
+        for (const metrics::Latency& latency : metrics::latencies) {
+            const LatencyCounts& counts = each.row->*latency.value;
+            if (counts.count() != 0) append_latency(text, each.labels, latency.label, counts);
         }
     }
-    static PeerState state(const Sample& sample) {
-        const std::string& text = sample.label("state");
-        for (const PeerState state : states) {
-            if (text == to_string(state)) return state;
-        }
-        refuse(sample.line, "\"" + text + "\" is no state of a peer");
-    }
-    PeerReport& peer(const Sample& sample) {
-        const auto [known, added] =
-            peers_.try_emplace({sample.label("peer"), sample.instance()}, report_.peers.size());
-        if (added) report_.peers.push_back({known->first.first, known->first.second});
-        return report_.peers[known->second];
-    }
-    RailReport& rail(const Sample& sample) {
-        const auto [known, added] = rails_.try_emplace(sample.label("rail"), report_.rails.size());
-        if (added) report_.rails.push_back({known->first});
-        return report_.rails[known->second];
-    }
-
-    LiveReport report_;
-    std::map<std::pair<std::string, std::uint64_t>, std::size_t> peers_;
-    std::map<std::string, std::size_t> rails_;
-};
+}
 
 }  // namespace
 
@@ -251,49 +158,33 @@ std::string instance_text(std::uint64_t nonce) {
     return text;
 }
 
+std::string seconds_text(std::uint64_t ns) {
+    char text[40];
+    std::snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64, ns / 1'000'000'000, ns % 1'000'000'000);
+    return text;
+}
+
+std::string bucket_text(std::size_t bucket) {
+    return bucket + 1 < LatencyCounts::buckets ? seconds_text(LatencyCounts::limit_ns(bucket)) : "+Inf";
+}
+
 void to_prometheus(const LiveReport& report, std::string& text) {
-    const Label agent{"agent", report.agent};
-    append_head(text, build_info, "gauge", "Which Railyard writes this, where, and for which agent.");
-    append_sample(text, build_info,
-                  {{"version", report.version},
-                   agent,
-                   {"instance", instance_text(report.nonce)},
-                   {"provider", report.provider},
-                   {"pid", std::to_string(report.pid)}},
-                  "1");
-    append_head(text, written, "gauge", "When this was written, in seconds since 1970.");
+    append_head(text, metrics::build_info, "gauge", metrics::build_info_help);
+    append_sample(text, metrics::build_info,
+                  labels({{"version", report.version},
+                          {"agent", report.agent},
+                          {"instance", instance_text(report.nonce)},
+                          {"provider", report.provider},
+                          {"pid", std::to_string(report.pid)}}),
+                  {}, "1");
+    append_head(text, metrics::written, "gauge", metrics::written_help);
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%" PRIu64 ".%03u", report.written_ms / 1000,
                   static_cast<unsigned>(report.written_ms % 1000));
-    append_sample(text, written, {agent}, seconds);
-    for (const auto& figure : rail_figures) {
-        append_head(text, figure.name, figure.type, figure.help);
-        for (const RailReport& rail : report.rails)
-            append_sample(text, figure.name, {agent, {"rail", rail.name}},
-                          std::to_string(rail.*figure.value));
-    }
-    append_head(text, peer_state, "gauge", "The state that a peer is in: one line each, whose value is 1.");
-    for (const PeerReport& peer : report.peers) {
-        append_sample(text, peer_state,
-                      {agent,
-                       {"peer", peer.agent},
-                       {"instance", instance_text(peer.nonce)},
-                       {"state", to_string(peer.state)}},
-                      "1");
-    }
-    for (const auto& figure : peer_figures) {
-        append_head(text, figure.name, figure.type, figure.help);
-        for (const PeerReport& peer : report.peers) {
-            append_sample(text, figure.name,
-                          {agent, {"peer", peer.agent}, {"instance", instance_text(peer.nonce)}},
-                          std::to_string(peer.*figure.value));
-        }
-    }
-    text.append(end_mark).append("\n");
-}
-
-LiveReport parse_live_report(std::string_view text) {
-    return Reader().read(text);
+    append_sample(text, metrics::written, labels({{"agent", report.agent}}), {}, seconds);
+    append_rails(report, text);
+    append_peers(report, text);
+    text.append(end_of_report).append("\n");
 }
 
 }  // namespace railyard

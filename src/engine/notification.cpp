@@ -252,7 +252,7 @@ bool NotificationInbox::deliver(const Fragment& fragment, std::string agent, std
     const std::size_t bytes = cost(agent, message);
     if (fragment.kind == MessageKind::notify) {
         if (held_.notifications + bytes > limits_.notifications) return false;
-        delivered_.add(fragment.key.first, fragment.key.second);
+        delivered_.add(fragment.key.first, fragment.key.second, true);
         push(std::move(agent), std::move(message));
         return true;
     }
@@ -270,6 +270,11 @@ void NotificationInbox::take_letters(std::vector<Letter>& out) {
     letters_.clear();
     held_.letters = 0;
     letter_count_.store(0, std::memory_order_release);
+}
+
+std::uint64_t NotificationInbox::notifications_from(std::uint64_t nonce) const {
+    const MutexLock lock(mutex_);
+    return delivered_.notifications(nonce);
 }
 
 InboxLimits NotificationInbox::held() const {

@@ -129,6 +129,8 @@ class NotificationInbox final : public ControlSink {
         return letter_count_.load(std::memory_order_acquire) != 0;
     }
     [[nodiscard]] bool empty() const noexcept { return ready_count_.load(std::memory_order_acquire) == 0; }
+    /// That have come from that instance, and were new.
+    [[nodiscard]] std::uint64_t notifications_from(std::uint64_t nonce) const;
     /// What it holds now, as the limits count it.
     [[nodiscard]] InboxLimits held() const;
 

@@ -16,11 +16,6 @@ constexpr std::uint64_t longest_probe_ns = 1'000'000'000;
 
 }  // namespace
 
-const char* to_string(PeerState state) noexcept {
-    static constexpr const char* names[] = {"unknown", "connecting", "ready", "suspect", "gone"};
-    return names[static_cast<std::size_t>(state)];
-}
-
 Peer::Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails,
            std::shared_ptr<MessageIds> ids)
     : agent_(info.agent),
@@ -224,16 +219,6 @@ PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_n
         return nullptr;
     pinged_at_ = now_ns;
     return &ask(*control, now_ns);
-}
-
-PeerReport Peer::report() const {
-    PeerReport report{agent(), nonce(), state()};
-    const MutexLock lock(mutex_);
-    for (const auto& endpoint : resolved_) {
-        ++report.paths;
-        report.failed += endpoint->path.failed() ? 1 : 0;
-    }
-    return report;
 }
 
 std::size_t Peer::weight() const {

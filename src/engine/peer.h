@@ -17,6 +17,7 @@
 #include "engine/message_ids.h"
 #include "engine/metadata.h"
 #include "engine/peer_report.h"
+#include "engine/peer_traffic.h"
 #include "fabric/peer_process.h"
 #include "manager/lane_plan.h"
 #include "manager/rail_manager.h"
@@ -124,7 +125,15 @@ class Peer {
     /// Logs the change; false where there is none.
     bool move_to(PeerState state) noexcept;
 
+    /// Without traffic.
     [[nodiscard]] PeerReport report() const;
+    /// What is counted of it, made at the first call; stays where it is for the peer's life. Throws
+    /// std::bad_alloc.
+    PeerTraffic& traffic();
+    /// nullptr: nobody has called traffic() yet.
+    [[nodiscard]] PeerTraffic* counted() const noexcept { return traffic_.load(std::memory_order_acquire); }
+    /// Adds what its paths have counted.
+    void report_paths(PeerTrafficReport& report) const;
     /// What it takes, in rails and pairs of rails: some 100 to 250 bytes each.
     [[nodiscard]] std::size_t weight() const;
 
@@ -176,6 +185,8 @@ class Peer {
         bool in_flight = false;
         bool was_in_flight = false;
         bool moves_for_us = false;  ///< what we asked it for
+        /// Of all transfers there have been, by Work::Kind; while a report is made.
+        std::uint64_t transfers[2] = {0, 0}, bytes[2] = {0, 0};
     } watched;
 
   private:
@@ -209,6 +220,8 @@ class Peer {
     std::atomic<PeerEndpoint*> control_{nullptr};             // written under the mutex
     std::atomic<bool> gone_{false};
     std::atomic<PeerState> state_{PeerState::unknown};
+    std::unique_ptr<PeerTraffic> owned_traffic_ ABSL_GUARDED_BY(mutex_);
+    std::atomic<PeerTraffic*> traffic_{nullptr};           // written under the mutex
     bool failed_probe_ ABSL_GUARDED_BY(mutex_) = false;    // since the last look
     std::uint64_t pinged_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
 };

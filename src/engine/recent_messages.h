@@ -70,7 +70,7 @@ class NumberRuns {
     Runs runs_;  // growing, and never one right behind another
 };
 
-/// Remembers every message of every sender, as runs of its numbers: one run, and about 120 bytes, for a
+/// Remembers every message of every sender, as runs of its numbers: one run, and about 140 bytes, for a
 /// sender whose messages all arrive. One thread at a time.
 class RecentMessages {
   public:
@@ -87,13 +87,15 @@ class RecentMessages {
 
     /// Counts as hearing of the sender.
     [[nodiscard]] bool contains(std::uint64_t nonce, std::uint64_t id) noexcept {
-        const NumberRuns* const runs = find(nonce);
-        return runs && runs->contains(id);
+        const Sender* const sender = find(nonce);
+        return sender && sender->runs.contains(id);
     }
     /// A message that is not there. Allocates for a new sender, and where gaps become more than ever before.
-    void add(std::uint64_t nonce, std::uint64_t id) {
-        NumberRuns* runs = find(nonce);
-        if (!runs) runs = &add_sender(nonce);
+    void add(std::uint64_t nonce, std::uint64_t id, bool notification = false) {
+        Sender* sender = find(nonce);
+        if (!sender) sender = &add_sender(nonce);
+        sender->notifications += notification ? 1 : 0;
+        NumberRuns* const runs = &sender->runs;
         while (!runs->add(id)) {
             if (grow(*runs)) continue;
             runs->close_lowest_gap();
@@ -103,6 +105,11 @@ class RecentMessages {
             resize(*runs, runs->capacity() / 2);
     }
 
+    /// Of the sender; 0 for one that is not remembered.
+    [[nodiscard]] std::uint64_t notifications(std::uint64_t nonce) const {
+        const Sender* const sender = senders_.look(nonce);
+        return sender ? sender->notifications : 0;
+    }
     [[nodiscard]] std::size_t senders() const noexcept { return senders_.size(); }
     /// Runs that there is room for, with those who have more than is granted to everybody.
     [[nodiscard]] std::size_t shared() const noexcept { return shared_; }
@@ -110,19 +117,24 @@ class RecentMessages {
   private:
     static constexpr std::size_t first_capacity = 2;
 
-    NumberRuns* find(std::uint64_t nonce) noexcept {
+    struct Sender {
+        NumberRuns runs;
+        std::uint64_t notifications = 0;
+    };
+
+    Sender* find(std::uint64_t nonce) noexcept {
         if (!last_ || last_nonce_ != nonce) {
             last_ = senders_.find(nonce);
             last_nonce_ = nonce;
         }
         return last_;
     }
-    NumberRuns& add_sender(std::uint64_t nonce) {
-        NumberRuns fresh;
-        fresh.set_capacity(first_capacity);
+    Sender& add_sender(std::uint64_t nonce) {
+        Sender fresh;
+        fresh.runs.set_capacity(first_capacity);
         last_ = nullptr;
-        for (const NumberRuns& gone : senders_.add(nonce, std::move(fresh)))
-            shared_ -= share_of(gone.capacity());
+        for (const Sender& gone : senders_.add(nonce, std::move(fresh)))
+            shared_ -= share_of(gone.runs.capacity());
         return *find(nonce);
     }
     [[nodiscard]] std::size_t share_of(std::size_t capacity) const noexcept {
@@ -142,10 +154,10 @@ class RecentMessages {
     }
 
     const Limits limits_;
-    RecentTable<NumberRuns> senders_;
+    RecentTable<Sender> senders_;
     std::size_t shared_ = 0;
     std::uint64_t last_nonce_ = 0;
-    NumberRuns* last_ = nullptr;  ///< of last_nonce_
+    Sender* last_ = nullptr;  ///< of last_nonce_
 };
 
 }  // namespace railyard

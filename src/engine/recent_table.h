@@ -24,6 +24,11 @@ class RecentTable {
         Entry* const entry = use(number);
         return entry ? &entry->value : nullptr;
     }
+    /// The same without counting as use.
+    [[nodiscard]] const Value* look(std::uint64_t number) const {
+        const auto found = index_.find(number);
+        return found == index_.end() ? nullptr : &found->second->value;
+    }
     /// Adds a number that is not there; returns what had to go for it.
     [[nodiscard]] std::vector<Value> add(std::uint64_t number, Value value, std::size_t weight = 1) {
         Entries added;  // either may throw

@@ -66,7 +66,18 @@ void Transfer::on_notified(OutMessage& message, Status status) noexcept {
     if (status == Status::remote_disconnect && notification.wanted() == Status::ok &&
         notification.retry->undelivered(notification))
         return;
+    if (status == Status::ok)
+        PeerTraffic::count(static_cast<Transfer*>(notification.owner)->traffic->notifications);
     notification.owner->part_done(status);
+}
+
+void Transfer::leave_counts() noexcept {
+    if (uncounted) count_end(status());
+    if (!traffic) return;
+    PeerTraffic::Direction& direction = traffic->directions[static_cast<std::size_t>(kind)];
+    const std::uint64_t rounds = ended_well.load(std::memory_order_relaxed);
+    PeerTraffic::count(direction.transfers, rounds);
+    PeerTraffic::count(direction.bytes, rounds * total_bytes);
 }
 
 void Transfer::interrupt() noexcept {

@@ -66,8 +66,11 @@ class Transfer : public Work {
     std::uint64_t renewed_post = 0;        ///< `posted_at` of what was carried out again for silence
     std::uint64_t moved_at = 0;            ///< ns; when the watch last saw it get on
     bool posted = false;
-    bool measured = false;                    ///< this round is in the rate model already, or left out of it
-    std::atomic<std::uint64_t> posted_at{0};  ///< ns; of a round that is left out, any other than before
+    bool uncounted = false;                    ///< the end of this round has not been seen, or there is none
+    bool exact = false;                        ///< posted_at is, so that this round is measured
+    std::atomic<std::uint64_t> posted_at{0};   ///< ns; else any other than before
+    PeerTraffic* traffic = nullptr;            ///< the peer's
+    std::atomic<std::uint64_t> ended_well{0};  ///< rounds, whose ends have been seen; the caller's to write
     std::uint64_t checked_epoch = 0;  ///< of the engine's registrations, when `locals` were last looked at
     std::uint32_t polls = 0;
     bool retired = false;          ///< released in flight; guarded by the list's lock
@@ -79,11 +82,23 @@ class Transfer : public Work {
         if (peer) peer->handles.fetch_sub(1, std::memory_order_relaxed);
     }
 
-    /// At most once; without it, it is a transfer to ourselves.
-    void aim_at(std::shared_ptr<Peer> target) noexcept {
+    /// At most once; without it, it is a transfer to ourselves. Throws std::bad_alloc.
+    void aim_at(std::shared_ptr<Peer> target) {
+        traffic = &target->traffic();
         peer = std::move(target);
         peer->handles.fetch_add(1, std::memory_order_relaxed);
     }
+    /// Of a round that has ended, once. Whoever the transfer belongs to then.
+    void count_end(Status status) noexcept {
+        uncounted = false;
+        if (status == Status::ok) {
+            ended_well.store(ended_well.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        } else if (traffic) {
+            traffic->count_error(status);
+        }
+    }
+    /// Leaves its counts to its peer: it is about to be freed.
+    void leave_counts() noexcept;
     /// Has every rail that may have operations of it under way give them up: they end soon, and touch no
     /// memory from then on.
     void interrupt() noexcept;

@@ -19,6 +19,7 @@ Transfer* TransferList::add(std::unique_ptr<Transfer> transfer) noexcept {
 }
 
 void TransferList::unlink(Transfer& transfer) noexcept {
+    transfer.leave_counts();  // with the lock, so that add_up() finds them in one place
     (transfer.previous ? transfer.previous->next : head_) = transfer.next;
     if (transfer.next) transfer.next->previous = transfer.previous;
 }
@@ -56,6 +57,27 @@ void TransferList::sweep() noexcept {
         Transfer* next = over->next;
         delete over;
         over = next;
+    }
+}
+
+void TransferList::add_up(std::span<const std::shared_ptr<Peer>> peers) {
+    const MutexLock lock(mutex_);
+    for (const std::shared_ptr<Peer>& peer : peers) {
+        const PeerTraffic* const traffic = peer->counted();
+        for (std::size_t kind = 0; kind < 2; ++kind) {
+            const auto now = [](const PeerTraffic::Counter& counter) {
+                return counter.load(std::memory_order_relaxed);
+            };
+            peer->watched.transfers[kind] = traffic ? now(traffic->directions[kind].transfers) : 0;
+            peer->watched.bytes[kind] = traffic ? now(traffic->directions[kind].bytes) : 0;
+        }
+    }
+    for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {
+        if (!transfer->peer) continue;
+        const std::uint64_t rounds = transfer->ended_well.load(std::memory_order_relaxed);
+        const auto kind = static_cast<std::size_t>(transfer->kind);
+        transfer->peer->watched.transfers[kind] += rounds;
+        transfer->peer->watched.bytes[kind] += rounds * transfer->total_bytes;
     }
 }
 

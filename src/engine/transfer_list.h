@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 
 #include <absl/base/thread_annotations.h>
 
@@ -42,6 +43,9 @@ class TransferList {
             look(*transfer, !transfer->done() && transfer->started.load(std::memory_order_acquire), round);
         }
     }
+    /// Into `watched.transfers` and `watched.bytes` of the peers: what all transfers to them have come to,
+    /// with those that have been freed. Of the engine's watch.
+    void add_up(std::span<const std::shared_ptr<Peer>> peers);
     /// Ends the unposted rest of every transfer towards `peer` with `status`.
     void stop_transfers_to(const Peer& peer, Status status);
 

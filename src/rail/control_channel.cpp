@@ -103,10 +103,13 @@ bool ControlChannel::lost(const OutMessage& message) const noexcept {
 
 fabric::PostResult ControlChannel::post(const OutMessage& message, Slot& slot, std::size_t length) noexcept {
     if (!sender_) return fabric::PostResult::again;
-    if (connects_)
-        return sender_->post_confirmed_send(slot, slot.buffer, length, region_.descriptor(),
-                                            message.destination);
-    return sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination);
+    const auto result =
+        connects_ ? sender_->post_confirmed_send(slot, slot.buffer, length, region_.descriptor(),
+                                                 message.destination)
+                  : sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination);
+    if (result == fabric::PostResult::again) ++counters_.refusals;
+    if (result == fabric::PostResult::failed) ++counters_.errors;
+    return result;
 }
 
 /// What the sender that was replaced had, but for peers that take nothing; true if anything went out or
@@ -133,6 +136,7 @@ bool ControlChannel::post_interrupted() noexcept {
         worked = true;
         slot.interrupted = false;
         if (result == fabric::PostResult::ok) {
+            ++counters_.repeats;
             message.stalled.reset();
             continue;
         }
@@ -199,12 +203,18 @@ void ControlChannel::post_missing_receives() noexcept {
 void ControlChannel::on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Slot& slot = static_cast<Slot&>(op);
     if (completion.status == Status::ok) {
-        if (!completion.immediate) slot.channel->sink_.on_control({slot.buffer, completion.length});
+        if (!completion.immediate) slot.channel->received(slot, completion.length);
     } else if (completion.error == FI_ECANCELED) {
         // The endpoint is closing, or a connection broke in the middle of a message.
         return slot.channel->miss_receive(slot);
     }
     slot.channel->post_receive(slot);
+}
+
+void ControlChannel::received(const Slot& slot, std::size_t length) noexcept {
+    ++counters_.fragments_received;
+    counters_.bytes_received += length;
+    sink_.on_control({slot.buffer, length});
 }
 
 void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
@@ -220,6 +230,7 @@ void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& co
     channel.count(message, -1);
     if (completion.receiver_not_ready && channel.keep_refused(slot)) return;
     slot.refused.reset();
+    channel.count_end(slot, completion.status);
     if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && channel.sender_)
         channel.sender_->broke(message.destination);
     channel.end_fragment(message,
@@ -357,6 +368,7 @@ ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragmen
             message.status = fabric::classify_failure(false, sender_->last_error(), 0);
             return Resent::over;
     }
+    ++counters_.repeats;
     free_sends_ = slot.next;
     slot.message = &message;
     slot.length = fragment->length;

@@ -9,6 +9,7 @@
 #include "fabric/endpoint.h"
 #include "fabric/memory_region.h"
 #include "rail/pending_list.h"
+#include "rail/rail_counters.h"
 #include "rail/refused_fragments.h"
 #include "rail/work.h"
 
@@ -64,6 +65,7 @@ class ControlChannel {
     [[nodiscard]] bool wants_room() const noexcept { return wants_room_; }
     /// Receive buffers that the provider has not taken; they are offered again in post_pending.
     [[nodiscard]] std::size_t receives_missing() const noexcept { return receives_missing_; }
+    [[nodiscard]] const ControlCounters& counters() const noexcept { return counters_; }
 
   private:
     struct Slot : fabric::OpContext {
@@ -78,6 +80,11 @@ class ControlChannel {
     using Slots = std::vector<Slot>;
 
     void post_receive(Slot& slot) noexcept;
+    void received(const Slot& slot, std::size_t length) noexcept;
+    void count_end(const Slot& slot, Status status) noexcept {
+        ++(status == Status::ok ? counters_.fragments_sent : counters_.errors);
+        if (status == Status::ok) counters_.bytes_sent += slot.length;
+    }
     fabric::PostResult post(const OutMessage& message, Slot& slot, std::size_t length) noexcept;
     bool post_interrupted() noexcept;
     [[nodiscard]] bool blocks(const OutMessage& message) noexcept;
@@ -123,6 +130,7 @@ class ControlChannel {
     bool wants_room_ = false;
     BlockedSet blocked_;   // take nothing in this pass
     BlockedSet given_up_;  // peers that took nothing for too long, seen since the last pass
+    ControlCounters counters_;
     std::uint32_t in_flight_ = 0;
     std::uint32_t impatient_ = 0;  // of them, of messages with a patience of their own
     Slot* missing_receives_ = nullptr;

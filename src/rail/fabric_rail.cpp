@@ -98,11 +98,17 @@ bool FabricRail::may_wait() noexcept {
            !control_->has_pending() && fabric_->wait.may_wait();
 }
 
+RailCounters FabricRail::do_count() const noexcept {
+    RailCounters counters = counters_;
+    counters.control = control_->counters();
+    return counters;
+}
+
 void FabricRail::publish_load() noexcept {
-    load_.store(outstanding_ + waiting_ + static_cast<std::uint32_t>(returned_.size()) +
+    load_.store(outstanding() + waiting_ + static_cast<std::uint32_t>(returned_.size()) +
                     control_->outstanding() + (control_->has_pending() ? 1 : 0),
                 std::memory_order_relaxed);
-    bytes_carried_.store(ended_bytes_ - failed_bytes_, std::memory_order_relaxed);
+    bytes_carried_.store(carried_bytes(), std::memory_order_relaxed);
     bytes_under_way_.store(outstanding_bytes(), std::memory_order_relaxed);
 }
 
@@ -225,8 +231,8 @@ bool FabricRail::has_turn(Submission& submission, bool alone) noexcept {
 }
 
 bool FabricRail::may_take(const Lane& lane) const noexcept {
-    if (lane.striped) return outstanding_ < striped_operations && outstanding_bytes() < striped_bytes;
-    return outstanding_bytes() < most_bytes || outstanding_ < least_operations;
+    if (lane.striped) return outstanding() < striped_operations && outstanding_bytes() < striped_bytes;
+    return outstanding_bytes() < most_bytes || outstanding() < least_operations;
 }
 
 FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) noexcept {
@@ -252,7 +258,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     if (submission.run.empty()) {
         if (!free_operations_ || !may_take(lane)) return Served::full;
         if (submission.outstanding >= lane.share) return Served::waits;
-        const auto room = static_cast<std::uint32_t>(depth_) - outstanding_;
+        const auto room = static_cast<std::uint32_t>(depth_) - outstanding();
         submission.run =
             lane.take_run(std::min({lane.run_length, room, lane.share - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
@@ -333,8 +339,10 @@ fabric::PostResult FabricRail::post_chunk(Submission& submission, std::uint32_t 
         operation.length = chunk.length;
         operation.chunk = index;
         ++submission.outstanding;
-        ++outstanding_;
+        ++posted_;
         posted_bytes_ += chunk.length;
+    } else {
+        count_refused(result);
     }
     return result;
 }
@@ -346,10 +354,13 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     rail.free_operation(operation);
     Submission& submission = *operation.submission;
     if (completion.status == Status::ok) [[likely]] {
-        submission.lane->work->part_done(Status::ok);
+        Work& work = *submission.lane->work;
+        const auto kind = static_cast<std::size_t>(work.kind);
+        ++rail.counters_.operations[kind];
+        rail.counters_.bytes[kind] += operation.length;
+        work.part_done(Status::ok);
     } else {
-        rail.failed_bytes_ += operation.length;
-        rail.operation_failed(submission, operation.chunk, completion);
+        rail.operation_failed(operation, completion);
     }
 }
 

@@ -93,6 +93,7 @@ class FabricRail final : public Rail {
     void do_abandon_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_look_for_unanswered(std::uint8_t often) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] RailCounters do_count() const noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     bool post_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     /// `rests`: its peer is not asked again yet.
@@ -102,8 +103,16 @@ class FabricRail final : public Rail {
     Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     fabric::PostResult post_chunk(Submission& submission, std::uint32_t chunk, bool more) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[gnu::cold, gnu::noinline]] void count_refused(fabric::PostResult result) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] std::uint64_t carried_bytes() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return counters_.bytes[0] + counters_.bytes[1];
+    }
     [[nodiscard]] std::uint64_t outstanding_bytes() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
-        return posted_bytes_ - ended_bytes_;
+        return posted_bytes_ - carried_bytes();
+    }
+    [[nodiscard]] std::uint32_t outstanding() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return posted_ - static_cast<std::uint32_t>(counters_.operations[0] + counters_.operations[1]);
     }
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -113,14 +122,17 @@ class FabricRail final : public Rail {
     void free_operation(Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         operation.next = free_operations_;
         free_operations_ = &operation;
-        --outstanding_;
-        ended_bytes_ += operation.length;
         --operation.submission->outstanding;
+    }
+    /// It has ended, and is not among those that ended well.
+    void take_from_posted(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        --posted_;
+        posted_bytes_ -= operation.length;
     }
     using Operations = std::vector<Operation>;
     void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_back(Submission& submission, std::uint32_t chunk) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[gnu::cold]] void operation_failed(Submission& submission, std::uint32_t chunk,
+    [[gnu::cold]] void operation_failed(const Operation& operation,
                                         const fabric::Completion& completion) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::cold]] void chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept
@@ -166,11 +178,12 @@ class FabricRail final : public Rail {
     ControlChannel* control_ ABSL_PT_GUARDED_BY(role_);
     std::uint32_t rounds_ ABSL_GUARDED_BY(role_) = 0;
     Operation* free_operations_ ABSL_GUARDED_BY(role_) = nullptr;
-    std::uint32_t outstanding_ ABSL_GUARDED_BY(role_) = 0;
-    std::uint64_t posted_bytes_ ABSL_GUARDED_BY(role_) = 0;  ///< ever
-    std::uint64_t ended_bytes_ ABSL_GUARDED_BY(role_) = 0;   ///< of them
-    std::uint64_t failed_bytes_ ABSL_GUARDED_BY(role_) = 0;  ///< of these
+    /// Ever, but for those that have failed; not beside each other, where g++ 12 adds to both at once in five
+    /// instructions more.
+    std::uint32_t posted_ ABSL_GUARDED_BY(role_) = 0;  ///< wraps
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
+    std::uint64_t posted_bytes_ ABSL_GUARDED_BY(role_) = 0;
+    RailCounters counters_ ABSL_GUARDED_BY(role_);  ///< without those of control messages
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     bool wants_room_ ABSL_GUARDED_BY(role_) = false;         ///< some submission, in the last pass
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass

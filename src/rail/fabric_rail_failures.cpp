@@ -28,8 +28,19 @@ void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
     fabric_->operations.push_back(std::move(operations));
 }
 
-void FabricRail::operation_failed(Submission& submission, std::uint32_t chunk,
-                                  const fabric::Completion& completion) noexcept {
+void FabricRail::count_refused(fabric::PostResult result) noexcept {
+    if (result == fabric::PostResult::again) {
+        ++counters_.refusals;
+    } else {
+        counters_.count_error(fabric::classify_failure(false, sending_->last_error(), 0));
+    }
+}
+
+void FabricRail::operation_failed(const Operation& operation, const fabric::Completion& completion) noexcept {
+    Submission& submission = *operation.submission;
+    const std::uint32_t chunk = operation.chunk;
+    take_from_posted(operation);
+    if (!closing_) counters_.count_error(completion.status);
     if (completion.unknown_at_target && submission.route->gated) {
         // The peer was disconnected from us, or knows too many: it will be told of us again.
         submission.route->path->forget();
@@ -163,7 +174,7 @@ void FabricRail::do_abandon_peer(PeerAddress peer) noexcept {
 
 /// What has ended and has not been read yet does not count.
 void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
-    if (!fabric_->domain.caps().loses_answers || (outstanding_ == 0 && control_->outstanding() == 0)) return;
+    if (!fabric_->domain.caps().loses_answers || (outstanding() == 0 && control_->outstanding() == 0)) return;
     drain_all();
     std::size_t unanswered = control_->unanswered(often);
     for (Operation& operation : *fabric_->operations.back())
@@ -206,7 +217,7 @@ void FabricRail::take_back() noexcept {
         if (!operation.posted) continue;
         operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
         free_operation(operation);
-        failed_bytes_ += operation.length;
+        take_from_posted(operation);
         give_back(*operation.submission, operation.chunk);
     }
 }
@@ -251,9 +262,11 @@ Rail::Sender FabricRail::sender() const {
 /// only hand their chunks back.
 bool FabricRail::go_elsewhere(const Submission& submission, Run chunks) noexcept {
     Path& path = *submission.route->path;
-    if (sending_) return path.failed() && hand_on(submission, chunks);
-    if (!hand_on(submission, chunks, this)) return false;
-    note_failure(path);
+    if (sending_ && !path.failed()) return false;
+    if (!hand_on(submission, chunks, sending_ ? nullptr : this)) return false;
+    if (!sending_) note_failure(path);
+    ++counters_.failovers;
+    path.count_failover();
     return true;
 }
 
@@ -294,6 +307,8 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
         return false;
     switch (post_chunk(submission, returned.chunk, false)) {
         case fabric::PostResult::ok:
+            ++counters_.repeats;
+            route.path->count_repeat();
             return true;
         case fabric::PostResult::again:
             return false;

@@ -37,10 +37,25 @@ class Path {
     bool heal() noexcept { return failed_.exchange(false, std::memory_order_acq_rel); }
     [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
 
+    /// A chunk, or the rest of a lane, went another way. The holder of our rail's role alone, as of the next
+    /// one.
+    void count_failover() noexcept { count(failovers_); }
+    /// An operation was carried out again over it.
+    void count_repeat() noexcept { count(repeats_); }
+    [[nodiscard]] std::uint32_t failovers() const noexcept {
+        return failovers_.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint32_t repeats() const noexcept { return repeats_.load(std::memory_order_relaxed); }
+
   private:
+    static void count(std::atomic<std::uint32_t>& counter) noexcept {
+        counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+
     std::atomic<std::uint32_t> admitted_{0};  ///< 0: no endpoint of ours
     std::atomic<bool> failed_{false};
     std::atomic<std::uint32_t> failures_{0};
+    std::atomic<std::uint32_t> failovers_{0}, repeats_{0};
 };
 
 }  // namespace railyard

@@ -134,6 +134,16 @@ void Rail::look_for_unanswered(std::uint8_t often) noexcept {
     serve_pushed();
 }
 
+RailCounters Rail::counters() noexcept {
+    RailCounters counters;
+    {
+        RoleGuard guard(role_);
+        counters = do_count();
+    }
+    serve_pushed();
+    return counters;
+}
+
 bool Rail::prepare_wait() noexcept {
     if (!role_.try_acquire()) return false;
     const bool may = may_wait();

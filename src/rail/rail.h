@@ -13,6 +13,7 @@
 #include "common/thread_role.h"
 #include "fabric/op_context.h"
 #include "rail/pending_list.h"
+#include "rail/rail_counters.h"
 #include "rail/work.h"
 
 namespace railyard {
@@ -79,6 +80,9 @@ class Rail {
         return bytes_under_way_.load(std::memory_order_relaxed);
     }
 
+    /// What it has done so far. Waits for the role: for reports. Any thread.
+    [[nodiscard]] RailCounters counters() noexcept;
+
     /// Registers memory; any thread. Throws Error.
     virtual RegisteredMemory register_memory(const MemoryRange& range) = 0;
     /// True when the rail moves GPU memory without a copy by the CPU: its ranges may name a GPU.
@@ -135,6 +139,9 @@ class Rail {
     virtual void do_abandon_peer(PeerAddress) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {}
     virtual void do_look_for_unanswered(std::uint8_t) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {}
     virtual bool may_wait() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return false; }
+    [[nodiscard]] virtual RailCounters do_count() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return {};
+    }
 
     /// Moves what was submitted behind `pending`; returns how many.
     std::uint32_t take_submissions(PendingList<Submission>& pending) noexcept

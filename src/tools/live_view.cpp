@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -33,6 +36,117 @@ std::string seconds_text(std::uint64_t milliseconds) {
 std::string cell(std::string text) {
     std::replace(text.begin(), text.end(), '\n', ' ');
     return text;
+}
+
+/// In the largest unit that it has one of.
+std::string bytes_text(std::uint64_t bytes) {
+    static constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    auto value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
+        value /= 1000;
+    char text[32];
+    std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return text;
+}
+
+/// Of both directions together, half of the transfers and 99 of a hundred.
+std::string latency_text(const PeerTrafficReport& traffic) {
+    LatencyCounts all = traffic.write_latency;
+    for (std::size_t i = 0; i < LatencyCounts::buckets; ++i)
+        all.counts[i] += traffic.read_latency.counts[i];
+    if (all.count() == 0) return "-";
+    char text[64];
+    std::snprintf(text, sizeof(text), "%.3g, %.3g us", all.percentile_ns(0.5) / 1000,
+                  all.percentile_ns(0.99) / 1000);
+    return text;
+}
+
+void add_cells(std::vector<std::string>& row, std::initializer_list<std::uint64_t> numbers) {
+    for (const std::uint64_t number : numbers)
+        row.push_back(std::to_string(number));
+}
+
+std::vector<std::string> rail_row(const std::string& agent, const RailReport& rail) {
+    std::vector<std::string> row{agent, cell(rail.name), std::to_string(rail.load),
+                                 std::to_string(rail.senders_replaced)};
+    if (!rail.traffic) return row.insert(row.end(), 7, "-"), row;
+    const RailTrafficReport& traffic = *rail.traffic;
+    row.push_back(bytes_text(traffic.bytes_written));
+    row.push_back(bytes_text(traffic.bytes_read));
+    add_cells(row, {traffic.writes + traffic.reads, traffic.refusals + traffic.control_refusals,
+                    traffic.repeats + traffic.control_repeats, traffic.failovers,
+                    traffic.disconnected + traffic.failed + traffic.control_errors});
+    return row;
+}
+
+std::vector<std::string> peer_row(const std::string& agent, const PeerReport& peer) {
+    std::vector<std::string> row{agent, cell(peer.agent), instance_text(peer.nonce), to_string(peer.state)};
+    add_cells(row, {peer.paths, peer.failed});
+    if (!peer.traffic) return row.insert(row.end(), 7, "-"), row;
+    const PeerTrafficReport& traffic = *peer.traffic;
+    row.push_back(bytes_text(traffic.bytes_written));
+    row.push_back(bytes_text(traffic.bytes_read));
+    add_cells(row, {traffic.transfers_written + traffic.transfers_read,
+                    traffic.disconnected + traffic.canceled + traffic.failed, traffic.failovers,
+                    traffic.notifications_sent + traffic.notifications_received});
+    row.push_back(latency_text(traffic));
+    return row;
+}
+
+using Json = nlohmann::ordered_json;
+
+Json latency_json(const LatencyCounts& latency) {
+    return {{"measured", latency.count()},
+            {"p50_ns", std::llround(latency.percentile_ns(0.5))},
+            {"p99_ns", std::llround(latency.percentile_ns(0.99))},
+            {"sum_ns", latency.sum_ns}};
+}
+
+Json rail_json(const RailReport& rail) {
+    Json json{{"name", rail.name}, {"load", rail.load}, {"senders_replaced", rail.senders_replaced}};
+    if (!rail.traffic) return json;
+    const RailTrafficReport& traffic = *rail.traffic;
+    json["write"] = {{"operations", traffic.writes}, {"bytes", traffic.bytes_written}};
+    json["read"] = {{"operations", traffic.reads}, {"bytes", traffic.bytes_read}};
+    json["control"] = {{"fragments_sent", traffic.fragments_sent},
+                       {"bytes_sent", traffic.control_bytes_sent},
+                       {"fragments_received", traffic.fragments_received},
+                       {"bytes_received", traffic.control_bytes_received},
+                       {"refusals", traffic.control_refusals},
+                       {"repeats", traffic.control_repeats},
+                       {"errors", traffic.control_errors}};
+    json["refusals"] = traffic.refusals;
+    json["repeats"] = traffic.repeats;
+    json["failovers"] = traffic.failovers;
+    json["errors"] = {{"remote_disconnect", traffic.disconnected}, {"other", traffic.failed}};
+    json["registered_bytes"] = traffic.registered_bytes;
+    return json;
+}
+
+Json peer_json(const PeerReport& peer) {
+    Json json{{"peer", peer.agent},
+              {"instance", instance_text(peer.nonce)},
+              {"state", to_string(peer.state)},
+              {"paths", peer.paths},
+              {"failed", peer.failed}};
+    if (!peer.traffic) return json;
+    const PeerTrafficReport& traffic = *peer.traffic;
+    json["write"] = {{"transfers", traffic.transfers_written},
+                     {"bytes", traffic.bytes_written},
+                     {"latency", latency_json(traffic.write_latency)}};
+    json["read"] = {{"transfers", traffic.transfers_read},
+                    {"bytes", traffic.bytes_read},
+                    {"latency", latency_json(traffic.read_latency)}};
+    json["errors"] = {{"remote_disconnect", traffic.disconnected},
+                      {"canceled", traffic.canceled},
+                      {"other", traffic.failed}};
+    json["notifications_sent"] = traffic.notifications_sent;
+    json["notifications_received"] = traffic.notifications_received;
+    json["path_failures"] = traffic.path_failures;
+    json["failovers"] = traffic.failovers;
+    json["repeats"] = traffic.repeats;
+    return json;
 }
 
 std::string engine_line(const LiveFile& file, std::uint64_t now_ms) {
@@ -67,38 +181,30 @@ LiveFile read_live_file(const std::string& path) {
 
 std::string live_text(const std::vector<LiveFile>& files, std::uint64_t now_ms) {
     std::string text;
-    Table rails({"agent", "rail", "load", "senders replaced"});
-    Table peers({"agent", "peer", "instance", "state", "paths", "failed"});
+    Table rails({"agent", "rail", "load", "senders replaced", "written", "read", "operations", "refusals",
+                 "repeats", "failovers", "errors"});
+    Table peers({"agent", "peer", "instance", "state", "paths", "failed", "written", "read", "transfers",
+                 "errors", "failovers", "notifications", "p50, p99"});
     for (const LiveFile& file : files) {
         const std::string agent = cell(file.report.agent);
         text += engine_line(file, now_ms);
         for (const RailReport& rail : file.report.rails)
-            rails.add(
-                {agent, cell(rail.name), std::to_string(rail.load), std::to_string(rail.senders_replaced)});
-        for (const PeerReport& peer : file.report.peers) {
-            peers.add({agent, cell(peer.agent), instance_text(peer.nonce), to_string(peer.state),
-                       std::to_string(peer.paths), std::to_string(peer.failed)});
-        }
+            rails.add(rail_row(agent, rail));
+        for (const PeerReport& peer : file.report.peers)
+            peers.add(peer_row(agent, peer));
     }
     return text + "\nRails\n" + rails.text() + "\nPeers\n" + peers.text();
 }
 
 std::string live_json(const std::vector<LiveFile>& files, std::uint64_t now_ms) {
-    using Json = nlohmann::ordered_json;
     Json engines = Json::array();
     for (const LiveFile& file : files) {
         const LiveReport& report = file.report;
         Json rails = Json::array(), peers = Json::array();
         for (const RailReport& rail : report.rails)
-            rails.push_back(
-                {{"name", rail.name}, {"load", rail.load}, {"senders_replaced", rail.senders_replaced}});
-        for (const PeerReport& peer : report.peers) {
-            peers.push_back({{"peer", peer.agent},
-                             {"instance", instance_text(peer.nonce)},
-                             {"state", to_string(peer.state)},
-                             {"paths", peer.paths},
-                             {"failed", peer.failed}});
-        }
+            rails.push_back(rail_json(rail));
+        for (const PeerReport& peer : report.peers)
+            peers.push_back(peer_json(peer));
         engines.push_back({{"file", file.path},
                            {"agent", report.agent},
                            {"instance", instance_text(report.nonce)},

@@ -22,7 +22,9 @@ struct LiveFile {
 [[nodiscard]] std::string live_text(const std::vector<LiveFile>& files, std::uint64_t now_ms);
 
 /// {"engines":[{"file","agent","instance","version","provider","pid","age_ms","rails":[{"name","load",
-/// "senders_replaced"}],"peers":[{"peer","instance","state","paths","failed"}]}]}; instances in hexadecimal.
+/// "senders_replaced",...}],"peers":[{"peer","instance","state","paths","failed",...}]}]}; instances in
+/// hexadecimal. What follows of a rail or a peer is its traffic, where there is any; rail_json() and
+/// peer_json() have its names.
 [[nodiscard]] std::string live_json(const std::vector<LiveFile>& files, std::uint64_t now_ms);
 
 }  // namespace railyard::tools

@@ -217,24 +217,48 @@ def case_errors(program):
     assert "devices" in done.stderr, done.stderr
 
 
-ENGINE = """# HELP railyard_build_info x
+OLD_ENGINE = """# HELP railyard_build_info x
 railyard_build_info{version="0.0",agent="AGENT",instance="00000000000000aa",provider="tcp",pid="12"} 1
 railyard_written_timestamp_seconds{agent="AGENT"} TIME
 railyard_rail_load{agent="AGENT",rail="rail0:eth0"} 5
+railyard_rail_bytes_total{agent="AGENT",rail="rail0:eth0"} 77
 railyard_rail_senders_replaced_total{agent="AGENT",rail="rail0:eth0"} 2
-railyard_peer_state{agent="AGENT",peer="far \\"one\\"",instance="0123456789abcdef",state="suspect"} 1
-railyard_peer_paths{agent="AGENT",peer="far \\"one\\"",instance="0123456789abcdef"} 4
-railyard_peer_paths_failed{agent="AGENT",peer="far \\"one\\"",instance="0123456789abcdef"} 1
-# EOF
+railyard_peer_state{PEER,state="suspect"} 1
+railyard_peer_paths{PEER} 4
+railyard_peer_paths_failed{PEER} 1
 """
+ENGINE = OLD_ENGINE + """railyard_rail_bytes_total{agent="AGENT",rail="rail0:eth0",operation="write"} 1234567
+railyard_rail_bytes_total{agent="AGENT",rail="rail0:eth0",operation="read"} 999
+railyard_rail_operations_total{agent="AGENT",rail="rail0:eth0",operation="write"} 30
+railyard_rail_operations_total{agent="AGENT",rail="rail0:eth0",operation="read"} 12
+railyard_rail_refusals_total{agent="AGENT",rail="rail0:eth0",operation="data"} 7
+railyard_rail_repeats_total{agent="AGENT",rail="rail0:eth0",operation="control"} 8
+railyard_rail_failovers_total{agent="AGENT",rail="rail0:eth0"} 9
+railyard_rail_errors_total{agent="AGENT",rail="rail0:eth0",error="other"} 6
+railyard_peer_transfers_total{PEER,operation="write"} 100
+railyard_peer_bytes_total{PEER,operation="write"} 5000000000
+railyard_peer_transfer_errors_total{PEER,error="canceled"} 2
+railyard_peer_notifications_total{PEER,direction="sent"} 3
+railyard_peer_notifications_total{PEER,direction="received"} 1
+railyard_peer_failovers_total{PEER} 8
+"""
+# A hundred transfers of 32 to 65 us.
+LIMITS = [f"{(1024 << i) / 1e9:.9f}" for i in range(24)] + ["+Inf"]
+ENGINE += "".join(f'railyard_peer_transfer_seconds_bucket{{PEER,operation="write",le="{limit}"}} {100 * (i >= 6)}\n' for i, limit in enumerate(LIMITS))
+ENGINE += 'railyard_peer_transfer_seconds_sum{PEER,operation="write"} 0.5\n'
+
+
+def engine_text(text, agent, age):
+    return (text + "# EOF\n").replace("PEER", 'agent="AGENT",peer="far \\"one\\"",instance="0123456789abcdef"').replace(
+        "AGENT", agent).replace("TIME", f"{time.time() - age:.3f}")
 
 
 def case_engines(program):
     """What engines have written of themselves, and what is wrong with what is none of that."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [pathlib.Path(folder) / name for name in ("a.prom", "b.prom", "missing.prom", "cut.prom", "other.prom")]
-        for path, agent, age in zip(paths, ("near", "second"), (0.5, 100)):
-            path.write_text(ENGINE.replace("AGENT", agent).replace("TIME", f"{time.time() - age:.3f}"), encoding="utf-8")
+        for path, text, agent, age in zip(paths, (ENGINE, OLD_ENGINE), ("near", "second"), (0.5, 100)):
+            path.write_text(engine_text(text, agent, age), encoding="utf-8")
         good, stale, missing, cut, other = (str(path) for path in paths)
         paths[3].write_text(paths[0].read_text(encoding="utf-8")[:-6], encoding="utf-8")
         paths[4].write_text("node_load1 0.5\n", encoding="utf-8")
@@ -242,16 +266,27 @@ def case_engines(program):
         lines = done.stdout.splitlines()
         rows = [line.split("  ") for line in lines if "0123456789abcdef" in line]
         cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-        assert cells == [[agent, 'far "one"', "0123456789abcdef", "suspect", "4", "1"] for agent in ("near", "second")], done.stdout
+        known = ['far "one"', "0123456789abcdef", "suspect", "4", "1"]
+        assert cells == [["near", *known, "5.0 GB", "0 B", "100", "2", "8", "4", "49.2, 65.2 us"],
+                         ["second", *known, *["-"] * 7]], done.stdout
         head = next(line for line in lines if "peer" in line and "instance" in line and "state" in line)
-        assert head.split() == ["agent", "peer", "instance", "state", "paths", "failed"], head
+        assert head.split() == ["agent", "peer", "instance", "state", "paths", "failed", "written", "read", "transfers", "errors", "failovers",
+                                "notifications", "p50,", "p99"], head
         assert [line for line in lines if line.startswith("Note:")] == [line for line in lines if stale in line] != [], done.stdout
-        assert ["near", "rail0:eth0", "5", "2"] in [line.split() for line in lines], done.stdout
+        rails = [line.split() for line in lines if "rail0:eth0" in line]
+        assert rails == [["near", "rail0:eth0", "5", "2", "1.2", "MB", "999", "B", "42", "7", "8", "9", "6"],
+                         ["second", "rail0:eth0", "5", "2", *["-"] * 7]], done.stdout
         engines = json.loads(run(program, "--json", "--live", good, stale).stdout)["engines"]
         assert [engine["agent"] for engine in engines] == ["near", "second"] and engines[0]["file"] == good, engines
-        assert engines[0]["peers"] == [{"peer": 'far "one"', "instance": "0123456789abcdef", "state": "suspect", "paths": 4,
-                                        "failed": 1}], engines
-        assert engines[0]["rails"] == [{"name": "rail0:eth0", "load": 5, "senders_replaced": 2}], engines
+        peer = {"peer": 'far "one"', "instance": "0123456789abcdef", "state": "suspect", "paths": 4, "failed": 1}
+        rail = {"name": "rail0:eth0", "load": 5, "senders_replaced": 2}
+        assert engines[1]["peers"] == [peer] and engines[1]["rails"] == [rail], engines
+        latency = engines[0]["peers"][0]["write"].pop("latency")
+        assert latency == {"measured": 100, "p50_ns": 49152, "p99_ns": 65208, "sum_ns": 500000000}, latency
+        assert peer.items() <= engines[0]["peers"][0].items() and engines[0]["peers"][0]["write"] == {"transfers": 100, "bytes": 5000000000}
+        assert engines[0]["peers"][0]["errors"] == {"remote_disconnect": 0, "canceled": 2, "other": 0}, engines
+        assert rail.items() <= engines[0]["rails"][0].items() and engines[0]["rails"][0]["control"]["repeats"] == 8, engines
+        assert engines[0]["rails"][0]["write"] == {"operations": 30, "bytes": 1234567}, engines
         assert engines[0]["pid"] == 12 and engines[0]["instance"] == "00000000000000aa", engines
         assert 400 <= engines[0]["age_ms"] < 60000 and engines[1]["age_ms"] >= 99000, engines
         for bad, words in ((missing, ("No such file", "stats_file")), (cut, ("its end is missing", "stats_file")),

@@ -3,16 +3,37 @@
 #include <gtest/gtest.h>
 
 #include "common/status.h"
+#include "engine/live_metrics.h"
 
 namespace railyard {
 namespace {
 
 LiveReport sample() {
     LiveReport report{"1.2.3", "alpha", 0xabc, "efa-direct", 4711, 1'700'000'000'045};
-    report.rails = {{"rail0:rdmap79s0", 12, 1234567890123, 0, 0}, {"rail1:rdmap80s0", 0, 5, 1, 3}};
+    report.rails = {{"rail0:rdmap79s0", 12, 0, 0}, {"rail1:rdmap80s0", 0, 1, 3}};
     report.peers = {{"beta", 0x0123456789abcdef, PeerState::ready, 4, 0},
                     {"beta", 5, PeerState::gone, 2, 2},
                     {"gamma", 5, PeerState::unknown}};
+    return report;
+}
+
+/// Another number in every figure, from 2^40 on.
+LiveReport busy_sample() {
+    LiveReport report = sample();
+    std::uint64_t next = std::uint64_t{1} << 40;
+    for (RailReport& rail : report.rails) {
+        rail.traffic.emplace();
+        for (const auto& metric : metrics::of_rail_traffic)
+            (*rail.traffic).*metric.value = next++;
+    }
+    PeerTrafficReport& traffic = report.peers[1].traffic.emplace();
+    for (const auto& metric : metrics::of_peer_traffic)
+        traffic.*metric.value = next++;
+    for (const metrics::Latency& latency : metrics::latencies) {
+        for (std::uint64_t& in_bucket : (traffic.*latency.value).counts)
+            in_bucket = next++ % 1000;
+        (traffic.*latency.value).sum_ns = 5'000'000'000 + next++ % 1000;
+    }
     return report;
 }
 
@@ -32,6 +53,15 @@ std::string refusal(const std::string& text) {
     return "accepted";
 }
 
+void expect_same(const PeerTrafficReport& got, const PeerTrafficReport& wanted) {
+    for (const auto& metric : metrics::of_peer_traffic)
+        EXPECT_EQ(got.*metric.value, wanted.*metric.value) << metric.name;
+    for (const metrics::Latency& latency : metrics::latencies) {
+        EXPECT_EQ((got.*latency.value).counts, (wanted.*latency.value).counts);
+        EXPECT_EQ((got.*latency.value).sum_ns, (wanted.*latency.value).sum_ns);
+    }
+}
+
 void expect_same(const LiveReport& got, const LiveReport& wanted) {
     EXPECT_EQ(got.version, wanted.version);
     EXPECT_EQ(got.agent, wanted.agent);
@@ -43,9 +73,14 @@ void expect_same(const LiveReport& got, const LiveReport& wanted) {
     for (std::size_t i = 0; i < wanted.rails.size(); ++i) {
         EXPECT_EQ(got.rails[i].name, wanted.rails[i].name);
         EXPECT_EQ(got.rails[i].load, wanted.rails[i].load);
-        EXPECT_EQ(got.rails[i].bytes_carried, wanted.rails[i].bytes_carried);
         EXPECT_EQ(got.rails[i].crawls, wanted.rails[i].crawls);
         EXPECT_EQ(got.rails[i].senders_replaced, wanted.rails[i].senders_replaced);
+        ASSERT_EQ(got.rails[i].traffic.has_value(), wanted.rails[i].traffic.has_value());
+        for (const auto& metric : metrics::of_rail_traffic) {
+            if (!got.rails[i].traffic) break;
+            EXPECT_EQ((*got.rails[i].traffic).*metric.value, (*wanted.rails[i].traffic).*metric.value)
+                << metric.name;
+        }
     }
     ASSERT_EQ(got.peers.size(), wanted.peers.size());
     for (std::size_t i = 0; i < wanted.peers.size(); ++i) {
@@ -54,6 +89,8 @@ void expect_same(const LiveReport& got, const LiveReport& wanted) {
         EXPECT_EQ(got.peers[i].state, wanted.peers[i].state);
         EXPECT_EQ(got.peers[i].paths, wanted.peers[i].paths);
         EXPECT_EQ(got.peers[i].failed, wanted.peers[i].failed);
+        ASSERT_EQ(got.peers[i].traffic.has_value(), wanted.peers[i].traffic.has_value());
+        if (got.peers[i].traffic) expect_same(*got.peers[i].traffic, *wanted.peers[i].traffic);
     }
 }
 
@@ -71,9 +108,6 @@ railyard_written_timestamp_seconds{agent="alpha"} 1700000000.045
 # HELP railyard_rail_load Operations and submissions on the rail, roughly.
 # TYPE railyard_rail_load gauge
 railyard_rail_load{agent="alpha",rail="rail0:rdmap79s0"} 12
-# HELP railyard_rail_bytes_total Bytes that the rail has read and written.
-# TYPE railyard_rail_bytes_total counter
-railyard_rail_bytes_total{agent="alpha",rail="rail0:rdmap79s0"} 1234567890123
 # HELP railyard_rail_crawls 1: it carries far less than the others with as much to do.
 # TYPE railyard_rail_crawls gauge
 railyard_rail_crawls{agent="alpha",rail="rail0:rdmap79s0"} 0
@@ -93,8 +127,51 @@ railyard_peer_paths_failed{agent="alpha",peer="beta",instance="0123456789abcdef"
 )");
 }
 
+TEST(LiveReport, FiguresOfOneNameStandTogetherUnderOneHead) {
+    const std::string text = text_of(busy_sample());
+    const std::string wanted =
+        R"(# HELP railyard_rail_operations_total Operations that ended well.
+# TYPE railyard_rail_operations_total counter
+railyard_rail_operations_total{agent="alpha",rail="rail0:rdmap79s0",operation="write"} 1099511627778
+railyard_rail_operations_total{agent="alpha",rail="rail0:rdmap79s0",operation="read"} 1099511627779
+railyard_rail_operations_total{agent="alpha",rail="rail1:rdmap80s0",operation="write"} )";
+    EXPECT_NE(text.find(wanted), std::string::npos) << text;
+    for (const char* name : {"railyard_rail_operations_total", "railyard_peer_transfer_seconds"}) {
+        const std::string head = std::string("# TYPE ") + name + " ";
+        EXPECT_NE(text.find(head), std::string::npos);
+        EXPECT_EQ(text.find(head), text.rfind(head)) << name;
+    }
+}
+
+TEST(LiveReport, AHistogramIsOfGrowingBucketsInSeconds) {
+    LiveReport report = sample();
+    report.peers.resize(1);
+    PeerTrafficReport& traffic = report.peers[0].traffic.emplace();
+    traffic.write_latency.counts = {1, 0, 2};
+    traffic.write_latency.counts.back() = 4;
+    traffic.write_latency.sum_ns = 12'345'678'901;
+    const std::string text = text_of(report);
+    const std::string of = R"({agent="alpha",peer="beta",instance="0123456789abcdef",operation="write")";
+    for (const std::string& line :
+         {"_bucket" + of + R"(,le="0.000001024"} 1)", "_bucket" + of + R"(,le="0.000002048"} 1)",
+          "_bucket" + of + R"(,le="0.000004096"} 3)", "_bucket" + of + R"(,le="8.589934592"} 3)",
+          "_bucket" + of + R"(,le="+Inf"} 7)", "_sum" + of + "} 12.345678901", "_count" + of + "} 7"})
+        EXPECT_NE(text.find("\nrailyard_peer_transfer_seconds" + line + "\n"), std::string::npos) << line;
+    EXPECT_EQ(text.find(R"(operation="read",le)"), std::string::npos) << "of which nothing was measured";
+    expect_same(parse_live_report(text), report);
+}
+
+/// Of an engine of the version before traffic was told of.
+TEST(LiveReport, WhatAnEarlierVersionHasWrittenIsRead) {
+    std::string text = text_of(sample());
+    const std::string old = "railyard_rail_bytes_total{agent=\"alpha\",rail=\"rail0:rdmap79s0\"} 17\n";
+    text.insert(text.find("# HELP railyard_rail_crawls"), old);
+    expect_same(parse_live_report(text), sample());
+}
+
 TEST(LiveReport, IsReadAsItWasWritten) {
     expect_same(parse_live_report(text_of(sample())), sample());
+    expect_same(parse_live_report(text_of(busy_sample())), busy_sample());
     LiveReport empty = sample();
     empty.rails.clear();
     empty.peers.clear();
@@ -164,7 +241,7 @@ TEST(LiveReport, UnknownMetricsArePassedOver) {
 TEST(LiveReport, WhatIsNoReportIsRefusedWithTheReason) {
     EXPECT_NE(refusal("").find("railyard_build_info"), std::string::npos);
     EXPECT_NE(refusal("# EOF\n").find("railyard_build_info"), std::string::npos);
-    const std::string text = text_of(sample());
+    const std::string text = text_of(busy_sample());
     for (std::size_t cut = 0; cut + 1 < text.size(); ++cut)
         EXPECT_NE(refusal(text.substr(0, cut)), "accepted") << cut;
     const std::pair<const char*, const char*> damages[] = {
@@ -177,12 +254,18 @@ TEST(LiveReport, WhatIsNoReportIsRefusedWithTheReason) {
         {"} 1700000000.045", "} nan"},
         {"} 1700000000.045", "}"},
         {"{agent=\"alpha\"} 17", "{agent=\"alpha} 17"},
-        {"{agent=\"alpha\"} 17", "{agent=alpha} 17"}};
+        {"{agent=\"alpha\"} 17", "{agent=alpha} 17"},
+        {"operation=\"write\"} 5.0", "operation=\"write\"} -5.0"},
+        {"} 1099511627776", "} 1e9"}};
     for (const auto& [old, fresh] : damages) {
         std::string damaged = text;
         damaged.replace(damaged.find(old), std::string(old).size(), fresh);
         EXPECT_NE(refusal(damaged).find("line "), std::string::npos) << fresh << ": " << refusal(damaged);
     }
+    std::string falls = text;
+    const std::size_t last = falls.find("le=\"+Inf\"} ");
+    falls.replace(last, falls.find('\n', last) - last, "le=\"+Inf\"} 1");
+    EXPECT_NE(refusal(falls).find("less than the one before"), std::string::npos) << refusal(falls);
 }
 
 }  // namespace
