@@ -28,7 +28,6 @@ struct RmaPiece {
     void* descriptor = nullptr;  ///< of the local registration on this rail
     std::uint64_t remote = 0;    ///< pointer or offset, as the target's region wants it
     std::uint64_t key = 0;
-    fi_addr_t destination = FI_ADDR_UNSPEC;
     std::uint64_t flags = 0;  ///< more_follows, has_immediate
     std::uint64_t immediate =
         0;  ///< of a write: reaches the peer's ImmediateSink once the bytes are in place
@@ -46,8 +45,7 @@ class Endpoint {
     /// Throws Error{backend}.
     Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addresses, Duty duty = Duty::receive);
 
-    enum class Direction { read, write };
-    PostResult post_rma(OpContext& op, const RmaPiece& piece, Direction direction) noexcept;
+    enum class Direction { read, write };  ///< of one-sided operations: RmaRow
     PostResult post_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
                          fi_addr_t destination) noexcept;
     /// The same; its completion means that the peer has it.
@@ -79,6 +77,8 @@ class Endpoint {
     }
 
   private:
+    friend class RmaRow;
+
     void open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses);
     void open_connected(Domain& domain, CompletionQueue& queue, const AddressVector& addresses, Duty duty);
     PostResult finish(OpContext& op, ssize_t rc) noexcept;
@@ -108,26 +108,48 @@ inline PostResult Endpoint::finish(OpContext& op, ssize_t rc) noexcept {
     return PostResult::failed;
 }
 
-// Here, so that the piece of each chunk is never in memory: a tenth of what a descriptor costs us.
-inline PostResult Endpoint::post_rma(OpContext& op, const RmaPiece& piece, Direction direction) noexcept {
-    fid_ep* const endpoint = way_to(piece.destination);
-    if (!endpoint) [[unlikely]]
-        return no_way();
-    iovec local{reinterpret_cast<void*>(piece.local), piece.length};
-    void* descriptor = piece.descriptor;
-    fi_rma_iov remote{piece.remote, piece.length, piece.key};
-    fi_msg_rma message{};
-    message.msg_iov = &local;
-    message.desc = &descriptor;
-    message.iov_count = 1;
-    message.addr = piece.destination;
-    message.rma_iov = &remote;
-    message.rma_iov_count = 1;
-    message.context = &op;
-    message.data = piece.immediate;
-    if (direction == Direction::read)
-        return finish(op, fi_readmsg(endpoint, &message, FI_COMPLETION | piece.flags));
-    return finish(op, fi_writemsg(endpoint, &message, write_flags_ | piece.flags));
-}
+/// Reads or writes to one peer, one after the other: what is the same for all of them is written down once. For
+/// as long as nothing else is done with the endpoint.
+class RmaRow {
+  public:
+    RmaRow(Endpoint& endpoint, fi_addr_t destination, Endpoint::Direction direction) noexcept
+        : endpoint_(endpoint),
+          way_(endpoint.way_to(destination)),
+          reads_(direction == Endpoint::Direction::read),
+          flags_(reads_ ? FI_COMPLETION : endpoint.write_flags_) {
+        message_.msg_iov = &local_;
+        message_.desc = &descriptor_;
+        message_.iov_count = 1;
+        message_.addr = destination;
+        message_.rma_iov = &remote_;
+        message_.rma_iov_count = 1;
+    }
+    RmaRow(const RmaRow&) = delete;
+    RmaRow& operator=(const RmaRow&) = delete;
+
+    // Inline, so that the piece of each chunk is never in memory: a tenth of what a descriptor costs us.
+    PostResult post(OpContext& op, const RmaPiece& piece) noexcept {
+        if (!way_) [[unlikely]]
+            return endpoint_.no_way();
+        local_ = {reinterpret_cast<void*>(piece.local), piece.length};
+        descriptor_ = piece.descriptor;
+        remote_ = {piece.remote, piece.length, piece.key};
+        message_.context = &op;
+        message_.data = piece.immediate;
+        const std::uint64_t flags = flags_ | piece.flags;
+        return endpoint_.finish(
+            op, reads_ ? fi_readmsg(way_, &message_, flags) : fi_writemsg(way_, &message_, flags));
+    }
+
+  private:
+    Endpoint& endpoint_;
+    fid_ep* const way_;
+    const bool reads_;
+    const std::uint64_t flags_;
+    iovec local_{};
+    void* descriptor_ = nullptr;
+    fi_rma_iov remote_{};
+    fi_msg_rma message_{};
+};
 
 }  // namespace railyard::fabric

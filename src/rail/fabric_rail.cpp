@@ -128,11 +128,10 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     submission.run = lane.take_alone();
     if (!submission.run.empty()) {
         const bool ended = lane.work->end_hand_over_early();
-        if (post_chunk(submission, submission.run.begin, false) != fabric::PostResult::ok) {
+        if (post_chunks(submission, submission.run) != fabric::PostResult::ok) {
             if (ended) lane.work->resume_hand_over();
             return false;
         }
-        submission.run = {};
         publish_load();
         if (ended) return true;
     }
@@ -269,23 +268,18 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     }
     while (!submission.run.empty()) {
         if (!free_operations_) return Served::full;
-        // The doorbell may wait only while the next post of the run is certain to follow.
-        const bool more = submission.run.size() > 1 && free_operations_->next;
-        switch (post_chunk(submission, submission.run.begin, more)) {
-            case fabric::PostResult::ok:
-                submission.stalled.reset();
-                ++submission.run.begin;
-                posted = true;
-                break;
-            case fabric::PostResult::again:
-                return refused(submission, "took nothing");
-            case fabric::PostResult::failed: {
-                const int error = sending_->last_error();
-                RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
-                chunk_failed(submission, submission.run.begin++, fabric::classify_failure(false, error, 0));
-                posted = true;
-                break;
-            }
+        const std::uint32_t before = submission.run.begin;
+        const auto result = post_chunks(submission, submission.run);
+        if (submission.run.begin != before) {
+            submission.stalled.reset();
+            posted = true;
+        }
+        if (result == fabric::PostResult::again) return refused(submission, "took nothing");
+        if (result == fabric::PostResult::failed) {
+            const int error = sending_->last_error();
+            RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
+            chunk_failed(submission, submission.run.begin++, fabric::classify_failure(false, error, 0));
+            posted = true;
         }
     }
     return Served::rotate;
@@ -312,38 +306,53 @@ FabricRail::Served FabricRail::refused(Submission& submission, const char* what)
     return Served::through;
 }
 
-fabric::PostResult FabricRail::post_chunk(Submission& submission, std::uint32_t index, bool more) noexcept {
-    Work& work = *submission.lane->work;
+fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run) noexcept {
+    const Work& work = *submission.lane->work;
     const Route& route = *submission.route;
-    const Chunk& chunk = work.chunks[index];
-    const RemoteKey& key = route.keys[chunk.remote_region];
-    Operation& operation = *free_operations_;
-    fabric::RmaPiece piece;
-    piece.local = chunk.local;
-    piece.length = chunk.length;
-    piece.descriptor = route.descriptors[chunk.local_region];
-    piece.remote = chunk.remote - key.address_base;
-    piece.key = key.key;
-    piece.destination = route.destination;
-    if (more) piece.flags = fabric::RmaPiece::more_follows;
-    if (work.immediate) [[unlikely]] {
-        piece.flags |= fabric::RmaPiece::has_immediate;
-        piece.immediate = *work.immediate + index;
-    }
     using Direction = fabric::Endpoint::Direction;
-    const auto result = sending_->post_rma(
-        operation, piece, work.kind == Work::Kind::read ? Direction::read : Direction::write);
-    if (result == fabric::PostResult::ok) {
-        free_operations_ = operation.next;
-        operation.submission = &submission;
-        operation.length = chunk.length;
-        operation.chunk = index;
-        ++submission.outstanding;
-        ++posted_;
-        posted_bytes_ += chunk.length;
-    } else {
-        count_refused(result);
+    fabric::RmaRow row(*sending_, route.destination,
+                       work.kind == Work::Kind::read ? Direction::read : Direction::write);
+    // The provider may change none of these, but no compiler knows that.
+    const Chunk* const chunks = work.chunks.data();
+    const RemoteKey* const keys = route.keys.data();
+    void* const* const descriptors = route.descriptors.data();
+    const std::optional<std::uint32_t> immediate = work.immediate;
+    const std::uint32_t end = run.end;
+    fabric::PostResult result = fabric::PostResult::ok;
+    Operation* operation = free_operations_;
+    std::uint32_t index = run.begin;
+    std::uint64_t bytes = 0;
+    for (; index != end && operation; ++index, operation = operation->next) {
+        const Chunk& chunk = chunks[index];
+        const RemoteKey& key = keys[chunk.remote_region];
+        fabric::RmaPiece piece;
+        piece.local = chunk.local;
+        piece.length = chunk.length;
+        piece.descriptor = descriptors[chunk.local_region];
+        piece.remote = chunk.remote - key.address_base;
+        piece.key = key.key;
+        // The doorbell may wait only while the next post of the run is certain to follow.
+        if (index + 1 != end && operation->next) piece.flags = fabric::RmaPiece::more_follows;
+        if (immediate) [[unlikely]] {
+            piece.flags |= fabric::RmaPiece::has_immediate;
+            piece.immediate = *immediate + index;
+        }
+        result = row.post(*operation, piece);
+        if (result != fabric::PostResult::ok) {
+            count_refused(result);
+            break;
+        }
+        operation->submission = &submission;
+        operation->length = chunk.length;
+        operation->chunk = index;
+        bytes += chunk.length;
     }
+    const std::uint32_t count = index - run.begin;
+    free_operations_ = operation;
+    run.begin = index;
+    submission.outstanding += count;
+    posted_ += count;
+    posted_bytes_ += bytes;
     return result;
 }
 

@@ -101,7 +101,8 @@ class FabricRail final : public Rail {
     static bool has_turn(Submission& submission, bool alone) noexcept;
     Served post_run(Submission& submission, bool& posted) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    fabric::PostResult post_chunk(Submission& submission, std::uint32_t chunk, bool more) noexcept
+    /// Moves `run` on behind what the provider has taken. ok: all of it, or as much as there are operations.
+    fabric::PostResult post_chunks(Submission& submission, Run& run) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::cold, gnu::noinline]] void count_refused(fabric::PostResult result) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

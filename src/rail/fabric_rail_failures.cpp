@@ -305,7 +305,8 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
     }
     if (!sending_ || !free_operations_ || (route.gated && !route.path->admits(sender_generation())))
         return false;
-    switch (post_chunk(submission, returned.chunk, false)) {
+    Run chunk{returned.chunk, returned.chunk + 1};
+    switch (post_chunks(submission, chunk)) {
         case fabric::PostResult::ok:
             ++counters_.repeats;
             route.path->count_repeat();
