@@ -7,8 +7,10 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 
@@ -40,22 +42,23 @@ class ABSL_LOCKABLE ThreadRole {
     /// worth its end doubles that, up to the second.
     static constexpr std::uint32_t releases_for_lease = 512, most_releases_for_lease = 1 << 16;
     static constexpr std::uint32_t worthwhile_lease = 4096;  ///< times that it is used
+    /// Threads that may ever have one.
+    static constexpr std::size_t most_lessees = 8;
 
     ThreadRole() = default;
     ThreadRole(const ThreadRole&) = delete;
     ThreadRole& operator=(const ThreadRole&) = delete;
 
     [[nodiscard]] bool try_acquire() noexcept ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
-        const Tag me = this_thread();
+        Seat* const lessee = lessee_.load(std::memory_order_relaxed);
         bool got = false;
-        if (lessee_.load(std::memory_order_relaxed) == me) {
-            got = !inside_.load(std::memory_order_relaxed) &&
-                  enter(me);  // it may be ourselves, from further up
+        if (lessee && lessee->thread.load(std::memory_order_relaxed) == this_thread()) {
+            got = enter(*lessee);
         } else if (!held_.load(std::memory_order_seq_cst) &&
                    !held_.exchange(true, std::memory_order_seq_cst)) {
             got = true;
         } else {
-            got = lessee_.load(std::memory_order_seq_cst) != nobody && recall();
+            got = lessee_.load(std::memory_order_seq_cst) && recall();
         }
         if (got) set_owner(std::this_thread::get_id());
         return got;
@@ -69,27 +72,26 @@ class ABSL_LOCKABLE ThreadRole {
 
     void release() noexcept ABSL_UNLOCK_FUNCTION() {
         set_owner({});
-        const Tag me = this_thread();
-        if (leave(me)) return;
-        if (last_ != me) last_ = nobody;
+        if (leave()) return;
+        if (last_ != this_thread()) last_ = nobody;
         held_.store(false, std::memory_order_seq_cst);
     }
 
     /// The same, by a thread that will come again soon if all goes on as it does.
     void release_or_lease() noexcept ABSL_UNLOCK_FUNCTION() {
         set_owner({});
-        const Tag me = this_thread();
-        if (leave(me) || grant(me)) return;
+        if (leave() || grant(this_thread())) return;
         held_.store(false, std::memory_order_seq_cst);
     }
 
     /// Somebody has it, or had it a moment ago. Any thread.
     [[nodiscard]] bool held() const noexcept {
+        const Seat* const lessee = lessee_.load(std::memory_order_relaxed);
         return held_.load(std::memory_order_relaxed) &&
-               (!leased() || inside_.load(std::memory_order_relaxed));
+               (!lessee || lessee->inside.load(std::memory_order_relaxed));
     }
     /// Some thread has a lease. Any thread.
-    [[nodiscard]] bool leased() const noexcept { return lessee_.load(std::memory_order_relaxed) != nobody; }
+    [[nodiscard]] bool leased() const noexcept { return lessee_.load(std::memory_order_relaxed) != nullptr; }
 
     /// Debug builds only: the calling thread must hold the role.
     void assert_held() const noexcept ABSL_ASSERT_EXCLUSIVE_LOCK() {
@@ -115,43 +117,58 @@ class ABSL_LOCKABLE ThreadRole {
 #endif
     }
 
-    // The lease. While there is one, held_ and ending_ are true. Whoever ends it takes lessee_ away, and then
-    // the lessee sees that or is seen inside. Either of them may come to have the role by that: the one that
-    // gets ending_. Nobody is left without: who ends the lease leaves it to a lessee that was seen inside,
-    // who finds lessee_ gone on its way out (or, if it had just come in, at the door).
+    /// Of one thread for ever: one that has found itself the lessee and comes in late, when it is that no
+    /// more, touches nobody else's.
+    struct Seat {
+        std::atomic<Tag> thread{nobody};
+        std::atomic<bool> inside{false};  ///< written by that thread
+        std::atomic<bool> ending{false};  ///< its lease has not been ended: who sets it to false has the role
+    };
 
-    /// The lessee's. Pairs with recall().
-    bool enter(Tag me) noexcept {
-        inside_.store(true, std::memory_order_relaxed);
+    // The lease. While there is one, held_ and its ending are true. Whoever ends it takes lessee_ away, and
+    // then the lessee sees that or is seen inside. Either of them may come to have the role by that: the one
+    // that gets that word. Nobody is left without: who ends the lease leaves it to a lessee that was seen
+    // inside, who finds lessee_ gone on its way out (or, if it had just come in, at the door).
+
+    /// The lessee's, or who was it a moment ago. Pairs with recall().
+    bool enter(Seat& mine) noexcept {
+        if (mine.inside.load(std::memory_order_relaxed)) return false;  // from further up
+        mine.inside.store(true, std::memory_order_relaxed);
         light_barrier();
-        if (lessee_.load(std::memory_order_relaxed) == me) [[likely]] {
+        if (lessee_.load(std::memory_order_acquire) == &mine) [[likely]] {
             ++uses_;
             return true;
         }
-        inside_.store(false, std::memory_order_release);
-        return end_lease();
+        mine.inside.store(false, std::memory_order_release);
+        return end_lease(mine);
     }
 
     /// The holder's; true: it has the role no more. Pairs with recall().
-    bool leave(Tag me) noexcept {
-        if (!by_lease_) return false;
-        inside_.store(false, std::memory_order_release);
+    bool leave() noexcept {
+        Seat* const mine = entered_;
+        if (!mine) return false;
+        mine->inside.store(false, std::memory_order_release);
         light_barrier();
-        return lessee_.load(std::memory_order_relaxed) == me || !end_lease();
+        return lessee_.load(std::memory_order_acquire) == mine || !end_lease(*mine);
     }
 
     /// Anybody else's; true: the caller has the role.
     bool recall() noexcept {
-        Tag lessee = lessee_.load(std::memory_order_seq_cst);
-        if (lessee == nobody || !lessee_.compare_exchange_strong(lessee, nobody, std::memory_order_seq_cst))
-            return false;
-        process_barrier();
-        return !inside_.load(std::memory_order_acquire) && end_lease();
+        // What is asked below must be of the lease that is taken away here, not of one given since.
+        recalls_.fetch_add(1, std::memory_order_seq_cst);
+        Seat* lessee = lessee_.load(std::memory_order_seq_cst);
+        bool got = false;
+        if (lessee && lessee_.compare_exchange_strong(lessee, nullptr, std::memory_order_seq_cst)) {
+            process_barrier();
+            got = !lessee->inside.load(std::memory_order_acquire) && end_lease(*lessee);
+        }
+        recalls_.fetch_sub(1, std::memory_order_release);
+        return got;
     }
 
-    bool end_lease() noexcept {
-        if (!ending_.exchange(false, std::memory_order_acq_rel)) return false;
-        by_lease_ = false;
+    bool end_lease(Seat& lessee) noexcept {
+        if (!lessee.ending.exchange(false, std::memory_order_acq_rel)) return false;
+        entered_ = nullptr;
         needed_ =
             uses_ < worthwhile_lease ? std::min(2 * needed_, most_releases_for_lease) : releases_for_lease;
         return true;
@@ -165,21 +182,27 @@ class ABSL_LOCKABLE ThreadRole {
         }
         if (++streak_ < needed_) return false;
         streak_ = 0;
-        if (!has_process_barrier()) return false;
+        if (recalls_.load(std::memory_order_acquire) != 0 || !has_process_barrier()) return false;
+        const auto seat = std::find_if(seats_.begin(), seats_.end(), [&](const Seat& known) {
+            const Tag thread = known.thread.load(std::memory_order_relaxed);
+            return thread == me || thread == nobody;
+        });
+        if (seat == seats_.end()) return false;
+        seat->thread.store(me, std::memory_order_relaxed);
         uses_ = 0;
-        by_lease_ = true;
-        ending_.store(true, std::memory_order_relaxed);
-        lessee_.store(me, std::memory_order_seq_cst);
+        entered_ = &*seat;
+        seat->ending.store(true, std::memory_order_relaxed);
+        lessee_.store(entered_, std::memory_order_seq_cst);
         return true;
     }
 
     std::atomic<bool> held_{false};
-    std::atomic<bool> inside_{false};  ///< written by the lessee
-    std::atomic<bool> ending_{false};
-    std::atomic<Tag> lessee_{nobody};
+    std::atomic<std::uint32_t> recalls_{0};  ///< under way
+    std::atomic<Seat*> lessee_{nullptr};
+    std::array<Seat, most_lessees> seats_;
     // The holder's.
-    bool by_lease_ = false;
-    Tag last_ = nobody;  ///< who has released it `streak_` times in a row
+    Seat* entered_ = nullptr;  ///< the lessee's, while there is a lease
+    Tag last_ = nobody;        ///< who has released it `streak_` times in a row
     std::uint32_t streak_ = 0;
     std::uint32_t needed_ = releases_for_lease;
     std::uint32_t uses_ = 0;  ///< of this lease
