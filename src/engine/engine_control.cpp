@@ -63,6 +63,8 @@ Engine::Impl::Impl(EngineConfig config)
     }
     if (!config_.params.stats_file.empty())
         stats_file_ = std::make_unique<StatsFile>(config_.params.stats_file, agent(), nonce_);
+    if (!config_.params.stats_socket.empty())
+        stats_socket_ = std::make_unique<StatsSocket>(config_.params.stats_socket, agent(), nonce_);
     tell(now_ns());
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};

@@ -26,6 +26,7 @@
 #include "engine/rate_model.h"
 #include "engine/recent_table.h"
 #include "engine/stats_file.h"
+#include "engine/stats_socket.h"
 #include "engine/transfer.h"
 #include "engine/transfer_list.h"
 #include "manager/rail_manager.h"
@@ -224,11 +225,12 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< the same
     std::vector<std::shared_ptr<Peer>>
         unlisted_peers_;  ///< the same; those that are in no table, and have transfers in flight
-    std::vector<PeerEndpoint*> to_probe_;    ///< the same
-    std::vector<Rail*> held_up_;             ///< the same
-    RailPace pace_;                          ///< the same
-    std::vector<RailPace::Look> looks_;      ///< the same
-    std::unique_ptr<StatsFile> stats_file_;  ///< the same; nullptr: nobody wants it
+    std::vector<PeerEndpoint*> to_probe_;        ///< the same
+    std::vector<Rail*> held_up_;                 ///< the same
+    RailPace pace_;                              ///< the same
+    std::vector<RailPace::Look> looks_;          ///< the same
+    std::unique_ptr<StatsFile> stats_file_;      ///< the same; nullptr: nobody wants it
+    std::unique_ptr<StatsSocket> stats_socket_;  ///< the same
     Mutex spare_pings_mutex_;
     std::vector<std::unique_ptr<OwnMessage>> spare_pings_ ABSL_GUARDED_BY(spare_pings_mutex_);
     MpscList<OutMessage> undelivered_;

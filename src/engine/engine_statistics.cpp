@@ -91,7 +91,12 @@ LiveReport Engine::Impl::live_report() {
 /// When it wants to be called again.
 std::uint64_t Engine::Impl::tell(std::uint64_t now) {
     if (stats_file_ && stats_file_->due(now)) stats_file_->write(live_report(), now);
-    return UINT64_MAX;
+    if (!stats_socket_) return UINT64_MAX;
+    return stats_socket_->serve(now, [this] {
+        std::string text;
+        to_prometheus(live_report(), text);
+        return text;
+    });
 }
 
 }  // namespace railyard

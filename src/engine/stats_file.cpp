@@ -27,7 +27,8 @@ std::string file_name_of(const std::string& agent) {
 
 }  // namespace
 
-std::string StatsFile::name(const std::string& pattern, const std::string& agent, std::uint64_t nonce) {
+std::string StatsFile::name(const std::string& pattern, const std::string& agent, std::uint64_t nonce,
+                            const char* setting) {
     std::string path;
     for (std::size_t i = 0; i < pattern.size(); ++i) {
         if (pattern[i] != '%') {
@@ -49,7 +50,7 @@ std::string StatsFile::name(const std::string& pattern, const std::string& agent
                 break;
             default:
                 throw Error(Status::invalid_param,
-                            "stats_file \"" + pattern +
+                            std::string(setting) + " \"" + pattern +
                                 "\": after % comes p (process id), a (agent), i (instance) or another %");
         }
     }

@@ -15,9 +15,9 @@ class StatsFile {
 
     /// The file's name: in `pattern`, %p is the process id, %a the agent's name (what a file name should not
     /// have in it as _, at most 64 bytes), %i the engine's instance in hexadecimal, and %% a percent sign.
-    /// Throws Error{invalid_param} for any other.
+    /// Throws Error{invalid_param} for any other, naming `setting`.
     [[nodiscard]] static std::string name(const std::string& pattern, const std::string& agent,
-                                          std::uint64_t nonce);
+                                          std::uint64_t nonce, const char* setting = "stats_file");
 
     /// Writes nothing yet.
     StatsFile(const std::string& pattern, const std::string& agent, std::uint64_t nonce);

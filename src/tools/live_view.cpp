@@ -1,7 +1,13 @@
 #include "tools/live_view.h"
 
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +19,7 @@
 #include <sstream>
 
 #include "common/status.h"
+#include "common/unix_address.h"
 #include "tools/table.h"
 
 namespace railyard::tools {
@@ -161,9 +168,55 @@ std::string engine_line(const LiveFile& file, std::uint64_t now_ms) {
     return line;
 }
 
+LiveFile parsed(const std::string& path, const std::string& text, const char* setting) {
+    try {
+        return {path, parse_live_report(text)};
+    } catch (const Error& error) {
+        throw Error(Status::mismatch, "\"" + path + "\": " + error.what() +
+                                          "; --live reads what the setting " + setting +
+                                          " has an engine tell");
+    }
+}
+
+[[noreturn]] void refuse_socket(const std::string& path, const std::string& reason) {
+    throw Error(Status::not_found, "cannot ask \"" + path + "\": " + reason +
+                                       "; is there an engine whose setting stats_socket names it?");
+}
+
+/// Where nobody drives the engine, nothing comes: that is waited for `answer_limit` at most.
+std::string read_socket(const std::string& path) {
+    constexpr std::chrono::seconds answer_limit{5};
+    const UnixAddress address(path);
+    struct Socket {
+        ~Socket() { close(fd); }
+        const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    } const opened;
+    const int fd = opened.fd;
+    const timeval limit{answer_limit.count(), 0};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    if (connect(fd, address.get(), address.length()) != 0) refuse_socket(path, std::strerror(errno));
+    shutdown(fd, SHUT_WR);
+    std::string text;
+    char bytes[65536];
+    const auto end = std::chrono::steady_clock::now() + 2 * answer_limit;
+    for (ssize_t count = 1; count != 0;) {
+        count = recv(fd, bytes, sizeof(bytes), 0);
+        if (count < 0 || std::chrono::steady_clock::now() > end)
+            refuse_socket(path,
+                          "it does not answer, so nobody drives that engine, or its process is stopped");
+        text.append(bytes, static_cast<std::size_t>(count));
+    }
+    return text;
+}
+
 }  // namespace
 
 LiveFile read_live_file(const std::string& path) {
+    struct stat there {};
+    const bool is_socket =
+        UnixAddress::is_abstract(path) || (stat(path.c_str(), &there) == 0 && S_ISSOCK(there.st_mode));
+    if (is_socket) return parsed(path, read_socket(path), "stats_socket");
     std::ifstream file(path, std::ios::binary);
     if (!file) {
         throw Error(Status::not_found, "cannot read \"" + path + "\": " + std::strerror(errno) +
@@ -171,12 +224,7 @@ LiveFile read_live_file(const std::string& path) {
     }
     std::ostringstream text;
     text << file.rdbuf();
-    try {
-        return {path, parse_live_report(text.str())};
-    } catch (const Error& error) {
-        throw Error(Status::mismatch, "\"" + path + "\": " + error.what() +
-                                          "; --live reads what the setting stats_file has an engine write");
-    }
+    return parsed(path, text.str(), "stats_file");
 }
 
 std::string live_text(const std::vector<LiveFile>& files, std::uint64_t now_ms) {

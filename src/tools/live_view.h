@@ -1,4 +1,4 @@
-// What running engines say of themselves in their stats files.
+// What running engines say of themselves in their statistics files, and at their sockets.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct LiveFile {
     LiveReport report;
 };
 
+/// Of a file, a Unix socket or (with a leading @) an abstract one, which is waited for some seconds at most.
 /// Throws Error{not_found} where it cannot be read, Error{mismatch} where no engine has written it; both name
 /// the file and the remedy.
 [[nodiscard]] LiveFile read_live_file(const std::string& path);

@@ -46,8 +46,10 @@ void declare(CLI::App& app, Command& command) {
     app.add_flag("--json", command.json, "print JSON instead of tables");
     app.add_flag("--attributes", command.attributes, "print every attribute of every rail");
     auto* const svg = app.add_option("--svg", command.svg, "also write a picture to this file");
-    app.add_option("--live", command.live,
-                   "show the peers of running engines instead: the files that their setting stats_file names")
+    app.add_option(
+           "--live", command.live,
+           "show rails and peers of running engines instead: the files or sockets that their settings "
+           "stats_file and stats_socket name")
         ->excludes(svg);
     CLI::App* const doctor = app.add_subcommand(
         "doctor",

@@ -1,6 +1,7 @@
 // What engines count of their rails and peers.
 #include "engine/transfer.h"
 #include "stats_directory.h"
+#include "unix_client.h"
 
 namespace railyard::test {
 namespace {
@@ -141,6 +142,54 @@ TEST_P(StatisticsTest, ARefusedPostIsAnErrorAndNoTransfer) {
 INSTANTIATE_TEST_SUITE_P(Fabrics, StatisticsTest,
                          testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 4, false},
                                                     Fabric{"tcp", 2, true}, Fabric{"shm", 2, false}})),
+                         fabric_name);
+
+class StatsSocketTest : public testing::TestWithParam<Fabric> {};
+
+/// Of an engine that somebody drives, within a second.
+TEST_P(StatsSocketTest, WhoConnectsIsAnswered) {
+    const StatsDirectory stats;
+    const std::string pattern = (stats.path() / "%a.sock").string();
+    const std::string alpha = (stats.path() / "alpha.sock").string();
+    {
+        EnginePair pair(GetParam(), GetParam(), {{"stats_socket", pattern}});
+        Buffer source(*pair.a, 4096), target(*pair.b, 4096);
+        const auto remote = pair.publish(target);
+        const LocalDescriptor from = source.local(0, 4096);
+        const RemoteDescriptor to{target.address(), 4096, &remote};
+        Transfer* transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+        ASSERT_EQ(pair.run(*transfer), Status::ok);
+        for (const char* request : {"", "GET /metrics HTTP/1.1\r\n\r\n"}) {
+            const auto start = std::chrono::steady_clock::now();
+            UnixClient client(alpha);
+            ASSERT_TRUE(client.connected());
+            client.say(request);
+            if (GetParam().progress_thread) {
+                client.hear(2000);
+            } else {
+                EXPECT_TRUE(pair.until([&] { return client.hear(), client.ended(); }));
+            }
+            EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1)) << request;
+            std::string text = client.hear();
+            EXPECT_EQ(text.starts_with("HTTP/1.0 200"), *request != '\0');
+            if (*request) text.erase(0, text.find("\r\n\r\n") + 4);
+            const LiveReport report = parse_live_report(text);
+            EXPECT_EQ(report.agent, "alpha");
+            EXPECT_EQ(traffic_with(report, "beta").transfers_written, 1u);
+            EXPECT_EQ(sum(report, &RailTrafficReport::bytes_written), 4096u);
+        }
+        pair.a->release(transfer);
+        expect_error(Status::not_allowed, "alpha.sock", [&] {
+            make_engine("alpha", GetParam(), {{"stats_socket", pattern}});
+        });
+        EXPECT_TRUE(UnixClient(alpha).connected()) << "it does not listen any more";
+    }
+    EXPECT_FALSE(std::filesystem::exists(alpha));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, StatsSocketTest,
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 2, true},
+                                                    Fabric{"shm", 1, true}})),
                          fabric_name);
 
 /// tcp says when nobody is there any more.

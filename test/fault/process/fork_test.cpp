@@ -118,17 +118,22 @@ TEST_P(ForkTest, AChildMayDestroyWhatItInherited) {
     fork_under(traffic, Child::End::with_destructors, [&] { return destroy(traffic); });
 }
 
-TEST_P(ForkTest, AChildLeavesTheStatisticsFileAlone) {
+TEST_P(ForkTest, AChildLeavesStatisticsFileAndSocketAlone) {
     const std::filesystem::path file =
         std::filesystem::temp_directory_path() / ("fork-" + std::to_string(getpid()) + ".prom");
     {
-        Traffic traffic(GetParam(), std::size_t{64} << 10, {{"stats_file", file.string() + ".%a"}});
+        Traffic traffic(
+            GetParam(), std::size_t{64} << 10,
+            {{"stats_file", file.string() + ".%a"}, {"stats_socket", file.string() + ".%a.sock"}});
+        const std::filesystem::path socket = file.string() + ".alpha.sock";
         const std::filesystem::path written = file.string() + ".alpha";
         ASSERT_TRUE(traffic.pair.until([&] { return std::filesystem::exists(written); }));
         for (const bool destroys : {false, true}) {
             bool stayed = true;
             Child child(Child::End::with_destructors, [&] { return destroys ? destroy(traffic) : 0; });
-            const auto look = [&] { stayed = std::filesystem::exists(written) && stayed; };
+            const auto look = [&] {
+                stayed = std::filesystem::exists(written) && std::filesystem::exists(socket) && stayed;
+            };
             EXPECT_EQ(child.outcome(look), "exit 0");
             look();
             EXPECT_TRUE(stayed) << (destroys ? "destroyed" : "left");
@@ -136,6 +141,7 @@ TEST_P(ForkTest, AChildLeavesTheStatisticsFileAlone) {
         traffic.round();
     }
     EXPECT_FALSE(std::filesystem::exists(file.string() + ".alpha"));
+    EXPECT_FALSE(std::filesystem::exists(file.string() + ".alpha.sock"));
 }
 
 TEST_P(ForkTest, ForksAtAnyMomentEndAndHarmNobody) {

@@ -1,6 +1,12 @@
 #include "engine/live_report.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 
 #include "common/status.h"
 #include "engine/live_metrics.h"
@@ -159,6 +165,18 @@ TEST(LiveReport, AHistogramIsOfGrowingBucketsInSeconds) {
         EXPECT_NE(text.find("\nrailyard_peer_transfer_seconds" + line + "\n"), std::string::npos) << line;
     EXPECT_EQ(text.find(R"(operation="read",le)"), std::string::npos) << "of which nothing was measured";
     expect_same(parse_live_report(text), report);
+}
+
+TEST(LiveReport, PrometheusOwnParserReadsIt) {
+    LiveReport report = busy_sample();
+    report.peers[1].agent = "quote\" back\\slash\nline";
+    const std::string file = testing::TempDir() + "report-" + std::to_string(getpid()) + ".prom";
+    std::ofstream(file) << text_of(report);
+    const std::string script = RAILYARD_SOURCE_ROOT "/test/unit/engine/prometheus_reads.py";
+    const int status = std::system(("/usr/bin/python3 -B " + script + " " + file).c_str());
+    std::remove(file.c_str());
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no prometheus_client for /usr/bin/python3";
+    EXPECT_EQ(status, 0);
 }
 
 /// Of an engine of the version before traffic was told of.

@@ -1,0 +1,186 @@
+#include "engine/stats_socket.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "common/log.h"
+#include "common/status.h"
+#include "common/unix_address.h"
+#include "engine/stats_file.h"
+
+namespace railyard {
+namespace {
+
+constexpr int backlog = 16;
+
+[[noreturn]] void refuse(const std::string& name, Status status, const std::string& reason) {
+    throw Error(status, "stats_socket \"" + name + "\": " + reason);
+}
+
+/// Closed at the end of the scope.
+class Descriptor {
+  public:
+    explicit Descriptor(int fd) noexcept : fd_(fd) {}
+    ~Descriptor() {
+        if (fd_ >= 0) close(fd_);
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    [[nodiscard]] int get() const noexcept { return fd_; }
+    int release() noexcept { return std::exchange(fd_, -1); }
+
+  private:
+    int fd_;
+};
+
+UnixAddress address_of(const std::string& name) {
+    try {
+        return UnixAddress(name);
+    } catch (const Error& error) {
+        refuse(name, error.status(), error.what());
+    }
+}
+
+int new_socket() noexcept {
+    return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/// Among processes that start in the same directory, one at a time looks for what is left there. Whoever
+/// holds it for longer than a second is not waited for.
+int lock_directory(const std::string& path) noexcept {
+    const std::size_t slash = path.rfind('/');
+    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const timespec pause{0, 10'000'000};
+    for (int i = 0; fd >= 0 && i < 100 && flock(fd, LOCK_EX | LOCK_NB) != 0; ++i)
+        nanosleep(&pause, nullptr);
+    return fd;
+}
+
+/// A process that has gone may have left the socket open in a child of its own, which serves nobody.
+bool is_served(const UnixAddress& address) noexcept {
+    const Descriptor probe(new_socket());
+    if (connect(probe.get(), address.get(), address.length()) != 0)
+        return errno != ECONNREFUSED && errno != ENOENT;
+    ucred listener{};
+    socklen_t length = sizeof(listener);
+    if (getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &listener, &length) != 0 || listener.pid <= 0)
+        return true;
+    return kill(listener.pid, 0) == 0 || errno != ESRCH;
+}
+
+void take_away_what_is_left(const std::string& path, const UnixAddress& address) {
+    struct stat there {};
+    if (lstat(path.c_str(), &there) != 0) return;
+    if (!S_ISSOCK(there.st_mode)) {
+        refuse(path, Status::invalid_param,
+               "there is something else of that name, and no socket: take it away, or choose another name");
+    }
+    if (is_served(address)) {
+        refuse(path, Status::not_allowed,
+               "somebody serves it: each engine needs one of its own, as with %p (process id), %a (agent) or "
+               "%i (instance) in its name");
+    }
+    if (unlink(path.c_str()) != 0 && errno != ENOENT)
+        refuse(path, Status::backend, std::string("cannot be replaced: ") + std::strerror(errno));
+}
+
+void bind_to(int fd, const std::string& name, const UnixAddress& address) {
+    if (bind(fd, address.get(), address.length()) == 0) return;
+    if (errno == EADDRINUSE && !UnixAddress::is_abstract(name)) {
+        take_away_what_is_left(name, address);
+        if (bind(fd, address.get(), address.length()) == 0) return;
+    }
+    if (errno == EADDRINUSE) {
+        refuse(
+            name, Status::not_allowed,
+            "somebody has that name: each engine needs one of its own, as with %p (process id), %a (agent) "
+            "or %i (instance) in it");
+    }
+    refuse(
+        name, Status::backend,
+        std::string(std::strerror(errno)) + "; its directory has to be there, and writable for this process");
+}
+
+}  // namespace
+
+StatsSocket::StatsSocket(const std::string& pattern, const std::string& agent, std::uint64_t nonce)
+    : agent_(agent), name_(StatsFile::name(pattern, agent, nonce, "stats_socket")) {
+    const UnixAddress address = address_of(name_);
+    Descriptor fd(new_socket());
+    if (fd.get() < 0) refuse(name_, Status::backend, std::strerror(errno));
+    const bool has_file = !UnixAddress::is_abstract(name_);
+    const Descriptor lock(has_file ? lock_directory(name_) : -1);
+    // Of the socket, so that its file begins so; the umask may take more.
+    if (fchmod(fd.get(), 0600) != 0) refuse(name_, Status::backend, std::strerror(errno));
+    bind_to(fd.get(), name_, address);
+    struct stat file {};
+    if (has_file && lstat(name_.c_str(), &file) == 0) {
+        device_ = file.st_dev;
+        inode_ = file.st_ino;
+    }
+    if (::listen(fd.get(), backlog) != 0) {
+        const std::string reason = std::strerror(errno);
+        if (is_ours()) unlink(name_.c_str());
+        refuse(name_, Status::backend, reason);
+    }
+    fd_ = fd.release();
+}
+
+StatsSocket::~StatsSocket() {
+    clients_.clear();
+    shutdown(fd_, SHUT_RDWR);  // in copies that forked children hold, too
+    close(fd_);
+    if (is_ours()) unlink(name_.c_str());
+}
+
+/// Its file may have been taken away, and another one put there.
+bool StatsSocket::is_ours() const noexcept {
+    struct stat file {};
+    return inode_ != 0 && lstat(name_.c_str(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
+}
+
+void StatsSocket::accept_all(std::uint64_t now_ns) {
+    for (std::size_t i = 0; i < most_clients && clients_.size() < most_clients; ++i) {
+        Descriptor fd(accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (fd.get() < 0) return;
+        ucred client{};
+        socklen_t length = sizeof(client);
+        const bool known = getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &client, &length) == 0;
+        if (!known || (client.uid != geteuid() && client.uid != 0)) {
+            RAILYARD_LOG(info, agent_.c_str(), "stats_socket %s: user %u was sent away", name_.c_str(),
+                         static_cast<unsigned>(client.uid));
+            continue;
+        }
+        clients_.emplace_back(fd.get(), now_ns);
+        fd.release();
+    }
+}
+
+std::uint64_t StatsSocket::serve(std::uint64_t now_ns, const std::function<std::string()>& report) {
+    accept_all(now_ns);
+    const auto fresh_report = [&] {
+        if (!report_ || now_ns - reported_at_ >= report_age_ns) {
+            report_ = std::make_shared<const std::string>(report());
+            reported_at_ = now_ns;
+        }
+        return report_;
+    };
+    for (auto client = clients_.begin(); client != clients_.end();)
+        client = client->serve(now_ns, fresh_report) ? clients_.erase(client) : std::next(client);
+    if (!clients_.empty()) return now_ns + pause_ns;
+    if (now_ns - reported_at_ >= report_age_ns) report_.reset();
+    return UINT64_MAX;
+}
+
+}  // namespace railyard
