@@ -12,6 +12,7 @@ import environment
 import format as format_lint  # pylint: disable=redefined-builtin
 import layers
 import links
+import man_pages
 import same_text
 import scripts
 import sizes
@@ -145,7 +146,10 @@ class Scripts(InTree):
     @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
     def test_shell(self):
         self.write("b.sh", "#!/usr/bin/env bash\nrm $1\n", 0o755)
-        self.assertIn("SC2086", " ".join(scripts.findings(self.root, shutil.which("shellcheck"))))
+        self.write("sourced", "# Sourced.\n# shellcheck shell=bash\nrm $1 || cd $2\n")
+        found = " ".join(scripts.findings(self.root, shutil.which("shellcheck")))
+        self.assertIn("b.sh:2:4: note: Double quote", found)
+        self.assertIn("sourced:3:4: note: Double quote", found)
 
 
 class Format(InTree):
@@ -164,6 +168,25 @@ class SameText(InTree):
         self.assertEqual(same_text.findings(path, ["printf", "one\\ntwo\\n"]), [])
         self.assertIn("+three", same_text.findings(path, ["printf", "one\\nthree\\n"]))
         self.assertTrue(same_text.findings(path + ".none", ["printf", "one\\n"]))
+
+
+@unittest.skipUnless(shutil.which("mandoc") and shutil.which("groff"), "mandoc or groff is not installed")
+class ManPages(InTree):
+    PAGE = '.TH A 1 2026-11-24 "A 1" "User Commands"\n.SH NAME\na \\- b\n.SH OPTIONS\n' \
+        ".TP\n\\fB\\-\\-one\\fR, \\fB\\-o\\fR \\fIFILE\\fR\nAs \\-\\-two.\n"
+    HELP = "#!/bin/sh\necho 'Usage: a'\necho\necho 'Options:'\necho '  -o,--one FILE          not --three'\n"
+
+    def found(self, page, text):
+        return list(man_pages.findings(self.write("a.1", page), self.write("a", text, 0o755)))
+
+    def test_options(self):
+        self.assertEqual(self.found(self.PAGE, self.HELP), [])
+        more = self.HELP + "echo '  --four'\n"
+        self.assertIn("--four of --help is missing", " ".join(self.found(self.PAGE, more)))
+        self.assertIn("--one is no option", " ".join(self.found(self.PAGE, self.HELP.replace("--one", "--two"))))
+
+    def test_roff(self):
+        self.assertEqual(len(self.found(self.PAGE + ".QQ\n", self.HELP)), 2)
 
 
 class Symbols(InTree):
