@@ -10,7 +10,7 @@ HEAD = re.compile(
     r"(?P<names>-[\w-]+(?:, ?-[\w-]+)*)(?:\{\w+\})?"
     r"(?: (?P<type>[A-Z]+)(?::[A-Z]+)?(?: in \[(?P<low>\S+) - (?P<high>\S+)\])?"
     r"(?:=(?P<default>\S+)| \[(?P<bracketed>[^\]]*)\])?)?"
-    r"(?P<many> \.\.\.)?(?: Excludes:(?P<excludes>(?: --[\w-]+)+))?\s*")
+    r"(?P<many> \.\.\.)?(?: {1,2}Excludes:(?P<excludes>(?: --[\w-]+)+))?\s*")
 # Tools read values before they look at what belongs together: these arguments end every run with a usage error.
 WRONG = {"railyard-bench": ["--peer", "host:1", "--raw", "--raw-only"], "railyard-flow": ["--grain-size", "1"]}
 

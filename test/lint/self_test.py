@@ -20,6 +20,8 @@ import symbols
 import words
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
+sys.path.insert(0, SCRIPTS)
+from pages import tools  # pylint: disable=wrong-import-position
 
 
 class InTree(unittest.TestCase):
@@ -187,6 +189,28 @@ class ManPages(InTree):
 
     def test_roff(self):
         self.assertEqual(len(self.found(self.PAGE + ".QQ\n", self.HELP)), 2)
+
+
+class HelpText(unittest.TestCase):
+    """scripts/pages reads what CLI11 2.1 prints, and 2.4."""
+
+    def read(self, *lines):
+        found = tools.option(lines)
+        return found.name, found.value, found.low, found.high, found.default, found.excludes, found.text
+
+    def test_option(self):
+        wanted = ("--time", "FLOAT", "0.1", "9", "0.5", ["--count"], "Time")
+        self.assertEqual(self.read("  -t,--time FLOAT:FLOAT in [0.1 - 9]=0.5 Excludes: --count", " " * 30 + "Time"), wanted)
+        self.assertEqual(self.read("  -t,--time FLOAT:FLOAT in [0.1 - 9] [0.5]  Excludes: --count", " " * 30 + "Time"), wanted)
+        self.assertEqual(self.read("  --svg FILE Excludes: --live also a picture"),
+                         ("--svg", "FILE", "", "", "", ["--live"], "also a picture"))
+        self.assertEqual(self.read("  --op TEXT [write]           write or read"),
+                         ("--op", "TEXT", "", "", "write", [], "write or read"))
+        self.assertEqual(self.read("  --no-check{false}           Skip")[1], "")
+
+    def test_unknown_line(self):
+        with self.assertRaisesRegex(ValueError, "cannot read this line of --help: '  --op <TEXT>"):
+            self.read("  --op <TEXT>                 write or read")
 
 
 class Symbols(InTree):
