@@ -1,9 +1,12 @@
-// Prints the list of settings as it is now: docs/configuration.md, or JSON with --json.
+// Prints the list of settings as it is now: docs/configuration.md, or JSON with the version beside it with
+// --json.
 #include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/params.h"
+#include "railyard_version.h"
 
 namespace {
 
@@ -18,7 +21,7 @@ nlohmann::json params_as_json() {
                         {"text", doc.text},
                         {"env", doc.env}});
     }
-    return list;
+    return {{"version", RAILYARD_VERSION}, {"settings", std::move(list)}};
 }
 
 }  // namespace
