@@ -13,6 +13,7 @@
 #include "common/random.h"
 #include "common/status.h"
 #include "common/usage_error.h"
+#include "railyard_version.h"
 #include "size_list.h"
 
 namespace railyard::bench {
@@ -38,8 +39,10 @@ bool is_tcp(std::string_view provider) {
 void declare_plugin(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--plugin", options.plugin, "Backend to drive: libplugin_NAME.so")->capture_default_str();
     app.add_option(
-        "--plugin-dir", options.plugin_dir,
-        "Where it lies [RAILYARD_PLUGIN_DIR, NIXL_PLUGIN_DIR, else ../plugins beside this program]");
+           "--plugin-dir", options.plugin_dir,
+           "Where it lies [RAILYARD_PLUGIN_DIR, NIXL_PLUGIN_DIR, else ../plugins beside this program, "
+           "else where it was installed with this program]")
+        ->type_name("DIR");
     app.add_option("--param", texts.params, "Backend parameter KEY=VALUE; repeatable")
         ->take_all()
         ->allow_extra_args(false);
@@ -98,7 +101,8 @@ void declare_run(CLI::App& app, Options& options, Texts& texts) {
         ->check(CLI::Range(0.1, 3600.0));
     app.add_flag("!--no-check", options.check, "Skip the verification of each point");
     app.add_option("--json", options.json,
-                   "Write the results to FILE; - for nothing but JSON on standard output");
+                   "Write the results to FILE; - for nothing but JSON on standard output")
+        ->type_name("FILE");
     app.add_option("--timeout", texts.timeout, "Seconds without progress after which the run fails")
         ->capture_default_str()
         ->check(CLI::Range(0.1, 3600.0));
@@ -244,8 +248,15 @@ void find_plugin_dir(Options& options) {
         }
     }
     std::error_code error;
-    std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-    if (!error) options.plugin_dir = (self.parent_path().parent_path() / "plugins").string();
+    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (error) return;
+    const std::filesystem::path here = self.parent_path();
+    const std::string file = "libplugin_" + options.plugin + ".so";
+    const std::filesystem::path built = here.parent_path() / "plugins";
+    const std::filesystem::path installed = (here / RAILYARD_INSTALLED_PLUGINS).lexically_normal();
+    const bool is_installed =
+        !std::filesystem::exists(built / file, error) && std::filesystem::exists(installed / file, error);
+    options.plugin_dir = (is_installed ? installed : built).string();
 }
 
 void finish(Options& options, const Texts& texts) {
@@ -307,6 +318,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
         "sides on this "
         "host unless --role is given. Exit status: 0 all transfers ended and were right, 1 not, 2 usage.",
         "railyard-bench");
+    app.set_version_flag("--version", RAILYARD_VERSION);
     declare_plugin(app, options, texts);
     declare_workload(app, options, texts);
     declare_memory(app, options, texts);
@@ -317,6 +329,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
         result.options = std::move(options);
     } catch (const CLI::CallForHelp&) {
         result.text = app.help();
+    } catch (const CLI::CallForVersion&) {
+        result.text = std::string(RAILYARD_VERSION) + "\n";
     } catch (const CLI::ParseError& error) {
         result = {std::nullopt, std::string("railyard-bench: ") + error.what() + "; see --help\n", 2};
     } catch (const std::exception& error) {

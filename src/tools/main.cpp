@@ -40,25 +40,29 @@ void declare(CLI::App& app, Command& command) {
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
     app.add_option("--xml", command.survey.xml,
-                   "hwloc XML file to take the topology from, instead of this machine");
+                   "take the topology from this hwloc XML file, not from this machine")
+        ->type_name("FILE");
     app.add_flag("--offline", command.survey.offline,
                  "ask no libfabric: the EFAs of the topology are the rails");
     app.add_flag("--json", command.json, "print JSON instead of tables");
     app.add_flag("--attributes", command.attributes, "print every attribute of every rail");
-    auto* const svg = app.add_option("--svg", command.svg, "also write a picture to this file");
+    auto* const svg =
+        app.add_option("--svg", command.svg, "also write a picture to this file")->type_name("FILE");
     app.add_option(
            "--live", command.live,
            "show rails and peers of running engines instead: the files or sockets that their settings "
            "stats_file and stats_socket name")
+        ->type_name("FILE")
         ->excludes(svg);
     CLI::App* const doctor = app.add_subcommand(
         "doctor",
         "Say what is wrong with this machine, or could be better, and what to do. Exit status: 0 well, 1 "
         "something could be better, 2 something does not work, 3 that could not be found out");
     doctor->fallthrough();  // options of the program may follow it
-    doctor->add_option(
-        "--root", command.root,
-        "directory below which to look for /proc, /sys, /dev, /run and /usr/lib, instead of /");
+    doctor
+        ->add_option("--root", command.root,
+                     "directory below which to look for /proc, /sys, /dev, /run and /usr/lib, instead of /")
+        ->type_name("DIR");
     doctor->callback([&command] { command.doctor = true; });
 }
 

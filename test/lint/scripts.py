@@ -11,7 +11,8 @@ import common
 def language_of(root, path):
     text = common.read(root, path)[:200]
     first = text.split("\n", 1)[0]
-    if path.endswith(".sh") or first.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash")):
+    if path.endswith(".sh") or first.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash")) \
+            or "\n# shellcheck shell=" in text:
         return "shell"
     if path.endswith(".py") or first.startswith("#!/usr/bin/env python3"):
         return "python"

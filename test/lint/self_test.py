@@ -12,6 +12,7 @@ import environment
 import format as format_lint  # pylint: disable=redefined-builtin
 import layers
 import links
+import man_pages
 import same_text
 import scripts
 import sizes
@@ -19,6 +20,8 @@ import symbols
 import words
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
+sys.path.insert(0, SCRIPTS)
+from pages import tools  # pylint: disable=wrong-import-position
 
 
 class InTree(unittest.TestCase):
@@ -145,7 +148,10 @@ class Scripts(InTree):
     @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
     def test_shell(self):
         self.write("b.sh", "#!/usr/bin/env bash\nrm $1\n", 0o755)
-        self.assertIn("SC2086", " ".join(scripts.findings(self.root, shutil.which("shellcheck"))))
+        self.write("sourced", "# Sourced.\n# shellcheck shell=bash\nrm $1 || cd $2\n")
+        found = " ".join(scripts.findings(self.root, shutil.which("shellcheck")))
+        self.assertIn("b.sh:2:4: note: Double quote", found)
+        self.assertIn("sourced:3:4: note: Double quote", found)
 
 
 class Format(InTree):
@@ -164,6 +170,47 @@ class SameText(InTree):
         self.assertEqual(same_text.findings(path, ["printf", "one\\ntwo\\n"]), [])
         self.assertIn("+three", same_text.findings(path, ["printf", "one\\nthree\\n"]))
         self.assertTrue(same_text.findings(path + ".none", ["printf", "one\\n"]))
+
+
+@unittest.skipUnless(shutil.which("mandoc") and shutil.which("groff"), "mandoc or groff is not installed")
+class ManPages(InTree):
+    PAGE = '.TH A 1 2026-11-24 "A 1" "User Commands"\n.SH NAME\na \\- b\n.SH OPTIONS\n' \
+        ".TP\n\\fB\\-\\-one\\fR, \\fB\\-o\\fR \\fIFILE\\fR\nAs \\-\\-two.\n"
+    HELP = "#!/bin/sh\necho 'Usage: a'\necho\necho 'Options:'\necho '  -o,--one FILE          not --three'\n"
+
+    def found(self, page, text):
+        return list(man_pages.findings(self.write("a.1", page), self.write("a", text, 0o755)))
+
+    def test_options(self):
+        self.assertEqual(self.found(self.PAGE, self.HELP), [])
+        more = self.HELP + "echo '  --four'\n"
+        self.assertIn("--four of --help is missing", " ".join(self.found(self.PAGE, more)))
+        self.assertIn("--one is no option", " ".join(self.found(self.PAGE, self.HELP.replace("--one", "--two"))))
+
+    def test_roff(self):
+        self.assertEqual(len(self.found(self.PAGE + ".QQ\n", self.HELP)), 2)
+
+
+class HelpText(unittest.TestCase):
+    """scripts/pages reads what CLI11 2.1 prints, and 2.4."""
+
+    def read(self, *lines):
+        found = tools.option(lines)
+        return found.name, found.value, found.low, found.high, found.default, found.excludes, found.text
+
+    def test_option(self):
+        wanted = ("--time", "FLOAT", "0.1", "9", "0.5", ["--count"], "Time")
+        self.assertEqual(self.read("  -t,--time FLOAT:FLOAT in [0.1 - 9]=0.5 Excludes: --count", " " * 30 + "Time"), wanted)
+        self.assertEqual(self.read("  -t,--time FLOAT:FLOAT in [0.1 - 9] [0.5]  Excludes: --count", " " * 30 + "Time"), wanted)
+        self.assertEqual(self.read("  --svg FILE Excludes: --live also a picture"),
+                         ("--svg", "FILE", "", "", "", ["--live"], "also a picture"))
+        self.assertEqual(self.read("  --op TEXT [write]           write or read"),
+                         ("--op", "TEXT", "", "", "write", [], "write or read"))
+        self.assertEqual(self.read("  --no-check{false}           Skip")[1], "")
+
+    def test_unknown_line(self):
+        with self.assertRaisesRegex(ValueError, "cannot read this line of --help: '  --op <TEXT>"):
+            self.read("  --op <TEXT>                 write or read")
 
 
 class Symbols(InTree):

@@ -48,12 +48,14 @@ void declare_common(CLI::App& app, Options& options, Texts& texts) {
 
 void declare_target(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--info", texts.info,
-                   "File to write the target info to, removed at the end [a line on standard output]");
+                   "File to write the target info to, removed at the end [a line on standard output]")
+        ->type_name("FILE");
     app.add_option("--slices", options.slices, "Parts that a grain may be sent in; 0: one")
         ->capture_default_str()
         ->check(CLI::Range(0u, 4096u));
     auto* const output =
-        app.add_option("--output", options.output, "File to write what an initiator sends with --file");
+        app.add_option("--output", options.output, "File to write what an initiator sends with --file")
+            ->type_name("FILE");
     app.add_option("--grains", options.grains, "Grains to receive; 0: until the initiator has gone")
         ->capture_default_str()
         ->check(CLI::Range(std::uint64_t{0}, most_grains))
@@ -68,6 +70,7 @@ void declare_initiator(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--info", options.info,
                    "File with a target's info; repeatable, each target gets every grain [a line on standard "
                    "input]")
+        ->type_name("FILE")
         ->take_all()
         ->allow_extra_args(false);
     app.add_option("--connect-timeout", options.connect_timeout,
@@ -81,7 +84,8 @@ void declare_initiator(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--rate", texts.rate, "Grains a second; 0: as fast as possible [the preset's, else 0]")
         ->check(CLI::Range(0.0, 1e9));
     auto* const file =
-        app.add_option("--file", options.file, "File to send, once, instead of invented content");
+        app.add_option("--file", options.file, "File to send, once, instead of invented content")
+            ->type_name("FILE");
     app.add_option("--grains", options.grains, "Grains to send; 0: until SIGINT or SIGTERM")
         ->capture_default_str()
         ->check(CLI::Range(std::uint64_t{0}, most_grains))
