@@ -27,6 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr unsigned acts_before_death = 20;  // of --die
 constexpr unsigned calls_between_chores = 256;
 constexpr std::uint64_t check_interval_ns = 100'000'000;
 /// How long to ask why a transfer may have failed: its partner may just be telling.
@@ -57,8 +58,7 @@ class Driver {
         : mesh_(mesh), rendezvous_(rendezvous), dies_(dies) {}
 
     void post(unsigned slot) {
-        constexpr unsigned posts_before_death = 20;
-        if (dies_ && ++posts_ == posts_before_death) raise(SIGKILL);
+        if (dies_ && ++posts_ == acts_before_death) raise(SIGKILL);
         mesh_.post(slot);
     }
 
@@ -149,6 +149,7 @@ class GroupMember {
         auto next = std::async(std::launch::async, [&] { return rendezvous_.exchange(name, bytes, limit); });
         const bool spin = busy && !options_.progress_thread;
         for (unsigned passes = 1; next.wait_for(spin ? 0ms : 1ms) != std::future_status::ready; ++passes) {
+            if (doomed_ && passes == acts_before_death) raise(SIGKILL);
             if (mesh_) mesh_->serve();
             if (spin && passes % spins_before_yield == 0) sched_yield();
         }
@@ -176,11 +177,15 @@ class GroupMember {
 
     /// One that has no targets answers for an empty slice.
     SliceResult run(SliceLimits limits) {
-        if (!mesh_->initiates()) return {};
+        const bool dies = limits.timed && options_.group.die == rendezvous_.rank();
+        if (!mesh_->initiates()) {
+            doomed_ = dies;
+            return {};
+        }
         limits.window = point_->layout.window * mesh_->targets();
         limits.iterations *= mesh_->targets();
         limits.timeout = options_.timeout;
-        Driver driver(*mesh_, rendezvous_, limits.timed && options_.group.die == rendezvous_.rank());
+        Driver driver(*mesh_, rendezvous_, dies);
         try {
             return SliceLoop<Driver>(driver, limits, describe(*point_)).run();
         } catch (const TransferFailed& failure) {
@@ -284,20 +289,25 @@ class GroupMember {
     GroupPointResult result_;
     std::uint64_t seed_ = 0;
     bool wrong_ = false;
+    bool doomed_ = false;  ///< dies as soon as it serves
 };
 
 }  // namespace
 
 std::vector<Point> make_group_points(const Options& options) {
-    const unsigned partners = most_partners(options.group.pattern, options.group.world);
+    const GroupOptions& group = options.group;
+    const unsigned partners = most_partners(group.pattern, group.world);
+    const bool here = !group.rendezvous;
     Options shared = options;
-    shared.memory /= partners;
+    shared.memory = (here ? 2 * options.memory / group.world : options.memory) / partners;
     try {
         return make_points(shared);
     } catch (const std::invalid_argument& error) {
-        throw std::invalid_argument(std::string(error.what()) + " (--memory " + format_size(options.memory) +
-                                    " is shared among the " + std::to_string(partners) +
-                                    " partners of a rank)");
+        const std::string whose =
+            here ? "twice --memory " + format_size(options.memory) + " is for all processes of this host, and"
+                 : "--memory " + format_size(options.memory) + " is for one process, and";
+        throw std::invalid_argument(std::string(error.what()) + " (" + whose + " shared among the " +
+                                    std::to_string(partners) + " partners of each)");
     }
 }
 

@@ -9,8 +9,8 @@
 
 namespace railyard::bench {
 
-/// The points of a group: the memory of one side is shared among the partners of a rank. Throws
-/// std::invalid_argument.
+/// The points of a group. The memory of a process is shared among its partners; processes that are forked
+/// here have together what two sides would have. Throws std::invalid_argument.
 [[nodiscard]] std::vector<Point> make_group_points(const Options& options);
 
 /// Runs this process's part of all points, prints the results where it is rank 0, and leaves the group.

@@ -144,19 +144,29 @@ TEST(GroupOptions, BadOnesAreRefusedByName) {
 }
 
 TEST(GroupOptions, TheMemoryIsSharedAmongPartners) {
-    Options options =
-        *parse_group({"--world", "8", "--sizes", "1M", "--memory", "28M", "--window", "16"}).options;
-    const std::vector<Point> points = make_group_points(options);
-    ASSERT_EQ(points.size(), 1u);
-    EXPECT_EQ(points.front().layout.window, 1u) << "28 MiB for 7 targets and 7 initiators";
-    options.sizes = {4u << 20};
-    try {
-        static_cast<void>(make_group_points(options));
-        ADD_FAILURE();
-    } catch (const std::invalid_argument& error) {
-        EXPECT_NE(std::string(error.what()).find("--memory 28M is shared among the 14 partners"),
-                  std::string::npos)
-            << error.what();
+    const auto points_of = [](const char* memory, bool forked, const char* size) {
+        std::vector<const char*> arguments{"--world",  "8",    "--sizes",  size,
+                                           "--memory", memory, "--window", "16"};
+        if (!forked) arguments.insert(arguments.end(), {"--rendezvous", "tcp://h:1"});
+        return make_group_points(*parse_group(arguments).options);
+    };
+    ASSERT_EQ(points_of("29M", false, "1M").size(), 1u);
+    EXPECT_EQ(points_of("29M", false, "1M").front().layout.window, 2u) << "7 targets and 7 initiators";
+    EXPECT_EQ(points_of("116M", true, "1M").front().layout.window, 2u)
+        << "of 8 processes, which share 232 MiB";
+    EXPECT_EQ(points_of("2G", true, "16M").front().layout.window, 2u) << "the defaults";
+    for (bool forked : {false, true}) {
+        try {
+            static_cast<void>(points_of("28M", forked, "4M"));
+            ADD_FAILURE();
+        } catch (const std::invalid_argument& error) {
+            const std::string text = error.what();
+            EXPECT_NE(text.find(forked ? "twice --memory 28M is for all processes"
+                                       : "--memory 28M is for one process"),
+                      std::string::npos)
+                << text;
+            EXPECT_NE(text.find("the 14 partners of each"), std::string::npos) << text;
+        }
     }
 }
 
