@@ -10,7 +10,7 @@ import threading
 import time
 
 from etcd_server import EtcdServer, free_ports
-from program import CASE, FAST, LIMIT, PLUGIN, PROGRAM, expect, results, run
+from program import CASE, FAST, LIMIT, PLUGIN, PROGRAM, expect, results, run, simulated
 
 
 def group_results(*arguments, world, pattern, points, initiators):
@@ -104,6 +104,9 @@ def group_etcd():
         for pattern in ("pairwise", "many-to-one", "one-to-many"):
             ends = group_of(4, "--pattern", pattern, "--op", "both", "--pt", "on", address=server.address("meeting"))
             expect([status for status, _, _ in ends] == [0] * 4, f"not all well: {ends}")
+        long = [start(2, "--seconds", "4", "--timeout", "6", "--sizes", "4K", address=server.address("long")) for _ in range(2)]
+        ends = ends_of(long)
+        expect([status for status, _, _ in ends] == [0, 0], f"leases of 2 s were not renewed: {ends}")
         await_keys(server, before)
 
 
@@ -195,7 +198,8 @@ def group_etcd_unreachable():
 
 CASES = {"tcp": lambda: group_patterns("--provider", "tcp", "--rails", "2"),
          "shm": lambda: group_patterns("--provider", "shm"), "progress-thread": lambda: group_patterns("--pt", "on"),
-         "wrong": group_wrong, "death": group_death, "socket": group_socket, "etcd": group_etcd,
+         "efa-direct": lambda: simulated(
+             lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "socket": group_socket, "etcd": group_etcd,
          "etcd-death": group_etcd_death, "etcd-stale": group_etcd_stale, "etcd-unreachable": group_etcd_unreachable}
 
 CASES[CASE]()

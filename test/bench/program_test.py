@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 
-from program import CASE, FAST, MATRIX, PLUGIN, PROGRAM, RAW, expect, results, run
+from program import CASE, FAST, MATRIX, PLUGIN, PROGRAM, RAW, expect, results, run, simulated
 
 
 def usage():
@@ -77,15 +77,6 @@ def plugin_progress_thread():
     found = results(*PLUGIN, "--pt", "on", "--sizes", "4K", "--batch", "2000", "--window", "1", "--iters", "5",
                     "--post-time", points=1)
     expect(found[0]["post_p50_us"] > 0, f"no post time: {found}")
-
-
-def simulated(check):
-    """Over simulated EFA NICs, which the environment describes (meson.build): the target is a machine of its own."""
-    namespace = f"bench-{os.getpid()}"
-    os.environ.update({"SIMEFA_NAMESPACE": namespace, "SIMEFA_HOST": "initiator"})
-    check()
-    left = [name for name in os.listdir("/dev/shm") if namespace in name]
-    expect(not left, f"left in /dev/shm: {left}")
 
 
 def plugin_simulated(provider):
