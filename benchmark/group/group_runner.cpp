@@ -51,6 +51,11 @@ Message workload(const Options& options) {
             {"--plugin", options.plugin}};
 }
 
+/// What the rendezvous told while transfers were outstanding.
+struct GroupBroken : Failure {
+    using Failure::Failure;
+};
+
 /// The mesh as the timed loop drives it: now and then it looks at what others want of this side.
 class Driver {
   public:
@@ -73,7 +78,11 @@ class Driver {
         const std::uint64_t now = now_ns();
         if (now - checked_ < check_interval_ns) return;
         checked_ = now;
-        rendezvous_.check();
+        try {
+            rendezvous_.check();
+        } catch (const Failure& failure) {
+            throw GroupBroken(failure.what());
+        }
     }
 
     Mesh& mesh_;
@@ -191,7 +200,9 @@ class GroupMember {
         } catch (const TransferFailed& failure) {
             throw Failure(describe(*point_) + " with rank " + std::to_string(mesh_->target_of(failure.slot)) +
                           ": " + failure.what() + news());
-        } catch (const Failure& failure) {
+        } catch (const GroupBroken&) {
+            throw;
+        } catch (const Failure& failure) {  // a stall
             const auto target = mesh_->oldest_target();
             if (!target) throw;
             throw Failure(std::string(failure.what()) + "; the oldest outstanding one is with rank " +
