@@ -12,12 +12,16 @@
 #include "gpu.h"
 #include "host/agent.h"
 #include "options.h"
+#include "request_ring.h"
 #include "workload.h"
 
 namespace railyard::bench {
 
 /// "railyard-bench:POINT:SLOT", the notification that transfer SLOT carries.
 [[nodiscard]] std::string notification_text(unsigned point, unsigned slot);
+
+/// The embedded host's configuration, as the options have it.
+[[nodiscard]] host::AgentConfig agent_config(const Options& options, const std::string& name);
 
 /// One thread.
 class AgentSide {
@@ -37,32 +41,23 @@ class AgentSide {
     void prepare(const Point& point);
     /// Gives the requests back.
     void release() noexcept {
-        requests_.clear();
+        ring_.release();
         streams_.clear();
     }
 
     /// Starts transfer `slot`. Throws Failure when it fails.
-    void post(unsigned slot);
-    /// Slots whose transfers have ended since the last call; valid until the next call. Asks for the oldest
-    /// one, and for one other, so that a late one does not hide the rest.
-    std::span<const unsigned> harvest();
+    void post(unsigned slot) { ring_.post(slot); }
+    /// As RequestRing::harvest.
+    std::span<const unsigned> harvest() { return ring_.harvest(); }
 
   private:
-    bool ended(unsigned slot);
-    void append(unsigned slot) noexcept;
-    void remove(unsigned slot) noexcept;
-
     host::Range memory_;
     std::optional<Gpu> gpu_;
     host::Agent agent_;
     std::string peer_;
     host::Range remote_;
     std::vector<GpuStream> streams_;
-    std::vector<host::Request> requests_;
-    std::vector<unsigned> next_,
-        previous_;  ///< outstanding slots in the order of posting; the last entry is the ring's end
-    unsigned scan_ = 0;
-    std::vector<unsigned> at_once_, done_;
+    RequestRing ring_;
 };
 
 }  // namespace railyard::bench

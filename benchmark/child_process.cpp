@@ -9,17 +9,17 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <string>
 #include <thread>
+#include <utility>
 
 #include "failure.h"
 
 namespace railyard::bench {
 
-ChildProcess::ChildProcess() {
+ChildProcess::ChildProcess(std::string name) : name_(std::move(name)) {
     const pid_t parent = getpid();
     pid_ = fork();
-    if (pid_ < 0) throw Failure(std::string("cannot fork the target: ") + std::strerror(errno));
+    if (pid_ < 0) throw Failure("cannot fork " + name_ + ": " + std::strerror(errno));
     if (pid_ != 0) return;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);  // it died in between
@@ -46,16 +46,16 @@ bool ChildProcess::join(std::chrono::milliseconds limit, bool verbose) {
             pid_ = -1;
             if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
             if (WIFSIGNALED(status)) {
-                std::fprintf(stderr, "railyard-bench: the target was killed by signal %d\n",
+                std::fprintf(stderr, "railyard-bench: %s was killed by signal %d\n", name_.c_str(),
                              WTERMSIG(status));
             } else if (verbose) {
-                std::fprintf(stderr, "railyard-bench: the target ended with status %d\n",
+                std::fprintf(stderr, "railyard-bench: %s ended with status %d\n", name_.c_str(),
                              WEXITSTATUS(status));
             }
             return false;
         }
         if (std::chrono::steady_clock::now() > end) {
-            std::fprintf(stderr, "railyard-bench: the target did not end within %.1f s: killed\n",
+            std::fprintf(stderr, "railyard-bench: %s did not end within %.1f s: killed\n", name_.c_str(),
                          static_cast<double>(limit.count()) / 1000);
             return false;
         }

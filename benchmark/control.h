@@ -20,6 +20,9 @@ class Control {
     /// Sends and waits for the answer; an answer with "error" is thrown as Failure.
     Message call(const Message& message, std::chrono::milliseconds limit);
 
+    /// To poll() for what comes.
+    [[nodiscard]] int descriptor() const noexcept { return channel_.descriptor(); }
+
   private:
     host::Channel channel_;
 };

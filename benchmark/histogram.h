@@ -26,6 +26,23 @@ class Histogram {
 
     [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
 
+    /// Calls `take(bucket, count)` for each bucket that is not empty: what another process builds the same
+    /// histogram from.
+    template <class Take>
+    void each_bucket(Take take) const {
+        for (std::size_t i = 0; i < buckets_.size(); ++i) {
+            if (buckets_[i] != 0) take(i, buckets_[i]);
+        }
+    }
+
+    /// False where there is no such bucket.
+    [[nodiscard]] bool add_bucket(std::size_t bucket, std::uint64_t count) noexcept {
+        if (bucket >= buckets_.size()) return false;
+        buckets_[bucket] += count;
+        count_ += count;
+        return true;
+    }
+
     /// The value that `fraction` (0..1) of all values do not exceed, as the middle of its bucket; 0 when
     /// empty.
     [[nodiscard]] double percentile(double fraction) const noexcept {

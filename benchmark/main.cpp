@@ -1,4 +1,4 @@
-// railyard-bench: measures and verifies transfers between two processes through a NIXL backend plugin.
+// railyard-bench: measures and verifies transfers between processes through a NIXL backend plugin.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #include "child_process.h"
 #include "control.h"
 #include "failure.h"
+#include "group/launcher.h"
 #include "options.h"
 #include "report.h"
 #include "runner.h"
@@ -36,7 +37,7 @@ int run_both(const Options& options, const std::vector<Point>& points) {
         throw Failure(std::string("cannot create a socket pair: ") + std::strerror(errno));
     }
     std::fflush(nullptr);
-    ChildProcess child;  // before any thread, before libfabric
+    ChildProcess child("the target");  // before any thread, before libfabric
     close(ends[child.is_child() ? 0 : 1]);
     Control control{host::Channel(ends[child.is_child() ? 1 : 0])};
     if (child.is_child()) {
@@ -57,6 +58,7 @@ int run_listening(const Options& options) {
 }
 
 int run(const Options& options) {
+    if (options.is_group()) return run_group(options);
     if (options.role == Role::target) return run_listening(options);
     const std::vector<Point> points = make_points(options);
     if (options.role == Role::both) return run_both(options, points);

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 
@@ -13,6 +12,7 @@
 #include "common/random.h"
 #include "common/status.h"
 #include "common/usage_error.h"
+#include "host_port.h"
 #include "railyard_version.h"
 #include "size_list.h"
 
@@ -30,6 +30,7 @@ struct Texts {
     std::string mem = "dram", target_mem, stream = "off";
     std::optional<unsigned> target_gpu;
     double timeout = 30;
+    GroupTexts group;
 };
 
 bool is_tcp(std::string_view provider) {
@@ -109,8 +110,10 @@ void declare_run(CLI::App& app, Options& options, Texts& texts) {
     app.add_option(
         "--target-poll", texts.target_poll,
         "Target asks for notifications all the time (on) or each millisecond (off) [on without --pt on]");
-    app.add_option("--target-env", texts.target_environment,
-                   "Environment variable NAME=VALUE of the forked target alone; repeatable")
+    app.add_option(
+           "--target-env", texts.target_environment,
+           "Environment variable NAME=VALUE of the forked target alone (of all but rank 0 of a forked "
+           "group, where {rank} in VALUE stands for the rank); repeatable")
         ->allow_extra_args(false);
     app.add_option("--role", texts.role, "target or initiator, for two machines; needs --peer");
     app.add_option("--peer", texts.peer, "HOST:PORT where the target listens");
@@ -196,21 +199,6 @@ void take_memory(Options& options, const Texts& texts) {
     }
 }
 
-/// "host:1", "[::1]:1" or ":1".
-std::pair<std::string, std::uint16_t> split_peer(const std::string& text) {
-    std::size_t colon = text.rfind(':');
-    std::string host = text.substr(0, colon);
-    const char* end = text.data() + text.size();
-    std::uint16_t port = 0;
-    if (colon != std::string::npos) {
-        auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
-        if (error != std::errc{} || stop != end) colon = std::string::npos;
-    }
-    if (colon == std::string::npos) throw UsageError("--peer: '" + text + "' is not HOST:PORT");
-    if (host.size() > 1 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-    return {host, port};
-}
-
 void take_role(Options& options, const Texts& texts) {
     if (texts.role.empty() != texts.peer.empty()) {
         throw UsageError("--role and --peer belong together; leave both out to run both sides here");
@@ -218,17 +206,34 @@ void take_role(Options& options, const Texts& texts) {
     if (texts.role.empty()) return;
     options.role =
         choose<Role>("--role", texts.role, {{"target", Role::target}, {"initiator", Role::initiator}});
-    auto [host, port] = split_peer(texts.peer);
-    bool complete = options.role == Role::target || (!host.empty() && port != 0);
+    const auto place = split_host_port(texts.peer);
+    const bool complete =
+        place && (options.role == Role::target || (!place->host.empty() && place->port != 0));
     if (!complete) throw UsageError("--peer: '" + texts.peer + "' is not HOST:PORT");
-    options.peer_host = host;
-    options.peer_port = port;
+    options.peer_host = place->host;
+    options.peer_port = place->port;
+}
+
+/// What only two sides have.
+void refuse_for_groups(const Options& options) {
+    const std::pair<bool, const char*> alone[] = {
+        {options.role != Role::both, "--role and --peer"},
+        {options.uses_raw(), "--raw and --raw-only"},
+        {options.idle_seconds > 0, "--idle-check"},
+        {options.slices != 0, "--slices"},
+        {options.post_time, "--post-time"},
+        {options.stream == StreamMode::attached, "--stream attached"}};
+    for (const auto& [given, name] : alone) {
+        if (given) throw UsageError(std::string(name) + ": not for a group of processes (--world)");
+    }
 }
 
 /// Both sides on one host and nothing said: tcp over the loopback interface, so that nothing leaves the
 /// machine.
 void stay_on_this_host(Options& options) {
-    if (options.role != Role::both || (options.plugin != "RAILYARD" && !options.raw_only)) return;
+    if (options.role != Role::both || options.group.rendezvous ||
+        (options.plugin != "RAILYARD" && !options.raw_only))
+        return;
     FabricChoice choice = fabric_choice(options.params);
     if (choice.provider == "auto") {
         options.params["provider"] = "tcp";
@@ -264,6 +269,8 @@ void finish(Options& options, const Texts& texts) {
     take_workload(options, texts);
     take_memory(options, texts);
     take_role(options, texts);
+    take_group(options.group, texts.group);
+    if (options.is_group()) refuse_for_groups(options);
     if (options.raw && options.raw_only) throw UsageError("--raw and --raw-only exclude each other");
     if (options.raw_only && options.idle_seconds > 0)
         throw UsageError("--idle-check needs a plugin, not --raw-only");
@@ -314,15 +321,17 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     Options options;
     Texts texts;
     CLI::App app(
-        "Measures and verifies transfers between two processes through a NIXL backend plugin. Forks both "
-        "sides on this "
-        "host unless --role is given. Exit status: 0 all transfers ended and were right, 1 not, 2 usage.",
+        "Measures and verifies transfers between two processes, or the many of --world, through a NIXL "
+        "backend "
+        "plugin. Forks them all on this host unless --role or --rendezvous is given. Exit status: 0 all "
+        "transfers ended and were right, 1 not, 2 usage.",
         "railyard-bench");
     app.set_version_flag("--version", RAILYARD_VERSION);
     declare_plugin(app, options, texts);
     declare_workload(app, options, texts);
     declare_memory(app, options, texts);
     declare_run(app, options, texts);
+    declare_group(app, options.group, texts.group);
     try {
         app.parse(argc, argv);
         finish(options, texts);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "group/group_options.h"
 #include "host/agent.h"
 #include "place.h"
 
@@ -60,16 +61,19 @@ struct Options {
     double idle_seconds = 0;  ///< > 0: only measure what idle agents cost
     std::chrono::milliseconds timeout{30000};
     std::uint64_t seed = 0;
-    std::map<std::string, std::string> target_environment;  ///< of a forked target
+    std::map<std::string, std::string> target_environment;  ///< of a forked target or group
     TargetPoll target_poll = TargetPoll::automatic;
 
     Role role = Role::both;
     std::string peer_host;
     std::uint16_t peer_port = 0;
 
+    GroupOptions group;
+
     Corrupt corrupt = Corrupt::none;  ///< fault injection for the tests
     bool stall = false;               ///< likewise: the target does not serve the timed part
 
+    [[nodiscard]] bool is_group() const noexcept { return group.world != 0; }
     [[nodiscard]] bool uses_plugin() const noexcept { return !raw_only; }
     [[nodiscard]] bool uses_raw() const noexcept { return raw || raw_only; }
     [[nodiscard]] bool uses_gpu() const noexcept {

@@ -3,11 +3,8 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
-#include "failure.h"
 #include "host_facts.h"
 #include "raw_fabric.h"
 #include "size_list.h"
@@ -16,25 +13,6 @@ namespace railyard::bench {
 
 namespace {
 
-constexpr double ns_per_us = 1000;
-
-/// "1.5g" in the manner of fabtests: three digits and a suffix.
-std::string short_count(double value) {
-    const char* suffix = "";
-    for (const char* next : {"k", "m", "g", "t"}) {
-        if (value < 9999.5) break;
-        value /= 1000;
-        suffix = next;
-    }
-    char text[32];
-    std::snprintf(text, sizeof(text), value < 99.95 && *suffix != '\0' ? "%.1f%s" : "%.0f%s", value, suffix);
-    return text;
-}
-
-double us(const Histogram& histogram, double fraction) {
-    return histogram.percentile(fraction) / ns_per_us;
-}
-
 /// "vram of GPU 0 and dram, stream attached": the initiator's memory, then the target's.
 std::string gpu_text(const Options& options) {
     std::string text = options.mem.text() + " and " + options.target_mem.text() + ", stream ";
@@ -42,12 +20,6 @@ std::string gpu_text(const Options& options) {
     if (options.stream == StreamMode::attached && !options.mem.vram)
         text += " of GPU " + std::to_string(options.mem.gpu);
     return text;
-}
-
-void add_latency(nlohmann::json& json, const std::string& prefix, const Histogram& histogram) {
-    json[prefix + "p50_us"] = us(histogram, 0.50);
-    json[prefix + "p99_us"] = us(histogram, 0.99);
-    json[prefix + "p999_us"] = us(histogram, 0.999);
 }
 
 }  // namespace
@@ -92,15 +64,21 @@ nlohmann::json to_json(const PointResult& result, const Options& options) {
     return json;
 }
 
-Report::Report(const Options& options, std::size_t points) : options_(options), points_(points) {
-    provider_ = fabric_choice(options.params).provider;
-    if (options.json.empty() || options.json_to_stdout()) return;
-    json_ = std::fopen(options.json.c_str(), "w");
-    if (json_ == nullptr) throw Failure("cannot write --json " + options.json + ": " + std::strerror(errno));
+nlohmann::json host_json(const Options& options, const std::string& provider) {
+    nlohmann::json json = host_facts();
+    json["libfabric"] = libfabric_version();
+    json["plugin"] = options.raw_only ? "" : options.plugin;
+    json["provider"] = provider;
+    json["params"] = options.params;
+    json["window"] = options.window;
+    json["mode"] = options.is_group() ? "group" : options.role == Role::both ? "forked" : "two hosts";
+    json["seed"] = options.seed;
+    return json;
 }
 
-Report::~Report() {
-    if (json_ != nullptr) std::fclose(json_);
+Report::Report(const Options& options, std::size_t points)
+    : options_(options), points_(points), json_(options.json) {
+    provider_ = fabric_choice(options.params).provider;
 }
 
 void Report::progress(const Point& point) {
@@ -174,24 +152,13 @@ void Report::add_idle(const IdleResult& idle) {
                 idle.target_percent);
 }
 
-nlohmann::json Report::host() const {
-    nlohmann::json json = host_facts();
-    json["libfabric"] = libfabric_version();
-    json["plugin"] = options_.raw_only ? "" : options_.plugin;
-    json["provider"] = provider_;
-    json["params"] = options_.params;
-    json["window"] = options_.window;
-    json["mode"] = options_.role == Role::both ? "forked" : "two hosts";
-    json["seed"] = options_.seed;
-    return json;
-}
-
 void Report::finish(const std::string& error) {
     clear_progress();
     failed_ = !error.empty();
     if (failed_) std::fprintf(stderr, "railyard-bench: %s\n", error.c_str());
     if (options_.json.empty()) return;
-    nlohmann::json document = {{"version", 1}, {"host", host()}, {"results", nlohmann::json::array()}};
+    nlohmann::json document = {
+        {"version", 1}, {"host", host_json(options_, provider_)}, {"results", nlohmann::json::array()}};
     for (const PointResult& result : results_)
         document["results"].push_back(to_json(result, options_));
     if (idle_) {
@@ -200,11 +167,7 @@ void Report::finish(const std::string& error) {
                             {"target_cpu_percent", idle_->target_percent}};
     }
     if (!error.empty()) document["error"] = error;
-    std::FILE* to = options_.json_to_stdout() ? stdout : json_;
-    std::string text = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    if (std::fputs(text.c_str(), to) < 0 || std::fflush(to) != 0) {
-        throw Failure("cannot write --json " + options_.json + ": " + std::strerror(errno));
-    }
+    json_.write(document);
 }
 
 bool Report::all_right() const noexcept {

@@ -9,6 +9,7 @@
 
 #include "histogram.h"
 #include "options.h"
+#include "report_parts.h"
 #include "workload.h"
 
 namespace railyard::bench {
@@ -43,14 +44,14 @@ struct IdleResult {
 /// The keys of one element of "results".
 [[nodiscard]] nlohmann::json to_json(const PointResult& result, const Options& options);
 
+/// The value of "host": the machine, and what was asked for.
+[[nodiscard]] nlohmann::json host_json(const Options& options, const std::string& provider);
+
 /// Writes rows as they come, and the JSON at the end. One thread.
 class Report {
   public:
     /// Opens the JSON file, so that a name that cannot be written fails before the run. Throws Failure.
     Report(const Options& options, std::size_t points);
-    ~Report();
-    Report(const Report&) = delete;
-    Report& operator=(const Report&) = delete;
 
     void set_provider(const std::string& provider) { provider_ = provider; }
     /// Shows on a terminal what is being measured.
@@ -66,14 +67,13 @@ class Report {
     void print_heading(const Point& point);
     void print_row(const PointResult& result);
     void clear_progress();
-    [[nodiscard]] nlohmann::json host() const;
 
     const Options& options_;
     const std::size_t points_;
     std::string provider_;
     std::vector<PointResult> results_;
     std::optional<IdleResult> idle_;
-    std::FILE* json_ = nullptr;
+    JsonFile json_;
     std::string last_heading_;
     bool progress_shown_ = false;
     bool failed_ = false;

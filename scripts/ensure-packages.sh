@@ -55,5 +55,5 @@ ensure_packages() {
 # Packages that every build of this repository needs.
 build_packages() {
     printf '%s\n' g++ meson ninja-build pkg-config libfabric-dev libhwloc-dev libabsl-dev nlohmann-json3-dev \
-        libcli11-dev python3
+        libcli11-dev libcurl4-openssl-dev python3
 }

@@ -324,7 +324,7 @@ int run(const FlowBenchOptions& options) {
         int ends[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
             throw Failure("cannot create a socket pair");
-        ChildProcess& child = children.emplace_back();  // before any thread, before libfabric
+        ChildProcess& child = children.emplace_back("a target");  // before any thread, before libfabric
         close(ends[child.is_child() ? 0 : 1]);
         Control control{host::Channel(ends[child.is_child() ? 1 : 0])};
         if (!child.is_child()) {

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "common/base64.h"
 #include "common/status.h"
-#include "flow/base64.h"
 #include "flow/geometry.h"
 
 namespace railyard::flow {
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& text) {
+[[noreturn]] void refuse_info(const std::string& text) {
     throw Error(Status::mismatch, "target info: " + text);
 }
 
@@ -23,22 +23,22 @@ std::string hex(std::uint64_t value) {
 }
 
 const Json& member(const Json& object, const char* name) {
-    if (!object.is_object()) refuse("an object was expected around \"" + std::string(name) + "\"");
+    if (!object.is_object()) refuse_info("an object was expected around \"" + std::string(name) + "\"");
     const auto found = object.find(name);
-    if (found == object.end()) refuse("\"" + std::string(name) + "\" is missing");
+    if (found == object.end()) refuse_info("\"" + std::string(name) + "\" is missing");
     return *found;
 }
 
 std::uint64_t number(const Json& object, const char* name, std::uint64_t most) {
     const Json& value = member(object, name);
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-        refuse("\"" + std::string(name) + "\" is not a number up to " + std::to_string(most));
+        refuse_info("\"" + std::string(name) + "\" is not a number up to " + std::to_string(most));
     return value.get<std::uint64_t>();
 }
 
 const std::string& text(const Json& object, const char* name) {
     const Json& value = member(object, name);
-    if (!value.is_string()) refuse("\"" + std::string(name) + "\" is no text");
+    if (!value.is_string()) refuse_info("\"" + std::string(name) + "\" is no text");
     return value.get_ref<const std::string&>();
 }
 
@@ -49,18 +49,18 @@ std::uint64_t from_hex(const std::string& digits, const char* name) {
         const auto [stopped, error] = std::from_chars(digits.data() + 2, end, value, 16);
         if (error == std::errc() && stopped == end) return value;
     }
-    refuse("\"" + std::string(name) + "\" is no hexadecimal number: " + digits.substr(0, 40));
+    refuse_info("\"" + std::string(name) + "\" is no hexadecimal number: " + digits.substr(0, 40));
 }
 
 const Json& list(const Json& object, const char* name) {
     const Json& value = member(object, name);
-    if (!value.is_array()) refuse("\"" + std::string(name) + "\" is no list");
+    if (!value.is_array()) refuse_info("\"" + std::string(name) + "\" is no list");
     return value;
 }
 
 bool flag(const Json& object, const char* name) {
     const Json& value = member(object, name);
-    if (!value.is_boolean()) refuse("\"" + std::string(name) + "\" is neither true nor false");
+    if (!value.is_boolean()) refuse_info("\"" + std::string(name) + "\" is neither true nor false");
     return value.get<bool>();
 }
 
@@ -96,16 +96,16 @@ MemoryInfo region_from_json(const Json& json, const ConnectionInfo& owner) {
 TargetInfo from_parsed(const Json& json) {
     const std::uint64_t version = number(json, "version", UINT32_MAX);
     if (version != target_info_version) {
-        refuse("version " + std::to_string(version) + "; this library reads version " +
-               std::to_string(target_info_version) +
-               (version > target_info_version ? ": use a newer one" : ": make it with a newer one"));
+        refuse_info("version " + std::to_string(version) + "; this library reads version " +
+                    std::to_string(target_info_version) +
+                    (version > target_info_version ? ": use a newer one" : ": make it with a newer one"));
     }
     TargetInfo info;
     info.connection.agent = text(json, "id");
     info.connection.nonce = from_hex(text(json, "instance"), "instance");
     info.connection.provider = text(json, "provider");
     for (const Json& address : list(json, "addresses")) {
-        if (!address.is_string()) refuse("an address is no text");
+        if (!address.is_string()) refuse_info("an address is no text");
         info.connection.rails.push_back(base64_decode(address.get_ref<const std::string&>()));
     }
     info.connection.tag = base64_decode(text(json, "tag"));
@@ -113,11 +113,13 @@ TargetInfo from_parsed(const Json& json) {
     info.slices = static_cast<std::uint32_t>(number(json, "slices", most_slices));
     const Json& regions = list(json, "regions");
     if (regions.empty() || regions.size() > most_grains)
-        refuse(std::to_string(regions.size()) + " regions: there are 1 to " + std::to_string(most_grains));
+        refuse_info(std::to_string(regions.size()) + " regions: there are 1 to " +
+                    std::to_string(most_grains));
     info.regions.reserve(regions.size());
     for (const Json& region : regions) {
         info.regions.push_back(region_from_json(region, info.connection));
-        if (info.regions.back().length != info.regions.front().length) refuse("regions of different lengths");
+        if (info.regions.back().length != info.regions.front().length)
+            refuse_info("regions of different lengths");
     }
     const auto grains = static_cast<std::uint32_t>(regions.size());
     static_cast<void>(
@@ -146,7 +148,7 @@ std::string to_json(const TargetInfo& info) {
 
 TargetInfo target_info_from_json(std::string_view text) {
     const Json json = Json::parse(text, nullptr, false);
-    if (json.is_discarded()) refuse("not JSON, or cut off");
+    if (json.is_discarded()) refuse_info("not JSON, or cut off");
     try {
         return from_parsed(json);
     } catch (const Error& error) {

@@ -34,6 +34,9 @@ class Channel {
     [[nodiscard]] std::string receive(std::chrono::milliseconds timeout,
                                       std::size_t max_size = default_max_message);
 
+    /// To poll() for many of them; still the channel's.
+    [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+
   private:
     int descriptor_ = -1;
 };
@@ -50,6 +53,8 @@ class Listener {
     ~Listener();
 
     [[nodiscard]] std::uint16_t port() const noexcept;
+    /// As of Channel.
+    [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
     [[nodiscard]] Channel accept(std::chrono::milliseconds timeout);
 
   private:

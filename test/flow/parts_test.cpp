@@ -1,7 +1,6 @@
-// The small parts of flows: names of units, base64, and what the two sides tell each other.
+// The small parts of flows: names of units, and what the two sides tell each other.
 #include <gtest/gtest.h>
 
-#include <random>
 #include <set>
 #include <string>
 #include <tuple>
@@ -9,7 +8,6 @@
 
 #include "common/status.h"
 #include "common/wire.h"
-#include "flow/base64.h"
 #include "flow/immediate.h"
 #include "flow/letters.h"
 
@@ -113,62 +111,6 @@ TEST(NameBits, FitWhereRoundsKeepEnough) {
                                                               {1, (1 << 20) + 1},
                                                               {~0u, ~0u}})
         EXPECT_FALSE(NameBits(grains, units).fits()) << grains << " " << units;
-}
-
-TEST(Base64, IsWhatTheStandardSays) {
-    const std::vector<std::pair<std::string, std::string>> vectors{{"", ""},
-                                                                   {"f", "Zg=="},
-                                                                   {"fo", "Zm8="},
-                                                                   {"foo", "Zm9v"},
-                                                                   {"foob", "Zm9vYg=="},
-                                                                   {"fooba", "Zm9vYmE="},
-                                                                   {"foobar", "Zm9vYmFy"},
-                                                                   {"\xfb\xff\xbf", "+/+/"}};
-    for (const auto& [bytes, text] : vectors) {
-        EXPECT_EQ(base64_encode(bytes), text);
-        EXPECT_EQ(base64_decode(text), bytes);
-    }
-}
-
-TEST(Base64, EveryLengthComesBack) {
-    std::mt19937 random(64);
-    for (std::size_t length = 0; length <= 64; ++length) {
-        for (int i = 0; i < 50; ++i) {
-            std::string bytes(length, '\0');
-            for (char& byte : bytes)
-                byte = static_cast<char>(i == 0 ? 0 : i == 1 ? 255 : random());
-            const std::string text = base64_encode(bytes);
-            EXPECT_EQ(text.size(), (length + 2) / 3 * 4);
-            EXPECT_EQ(base64_decode(text), bytes);
-        }
-    }
-}
-
-TEST(Base64, RefusesWhatItNeverMakes) {
-    using namespace std::string_literals;
-    const std::vector<std::string> bad{
-        "A",        "AA",   "AAA",  "AAAAA", "Zm9vY",  "=",       "==",       "===",  // lengths
-        "Zm9-",     "Zm9_", "Zm 9", "Zm9\n", "Zm9v\n", "\0AAA"s,  "AAA\0"s,   "\xff\xff\xff\xff",
-        "Zm9v    ",  // the alphabet
-        "====",     "A===", "Z===", "Zg=v",  "Z=g=",   "=Zg=",    "Zg==Zg==", "Zm8=Zm9v",
-        "Zm9vZg=v",                                                  // padding
-        "Zh==",     "Zv==", "Z/==", "Zm9=",  "Zm+=",   "Zm9vZh=="};  // bits behind the last byte
-    for (const std::string& text : bad)
-        EXPECT_EQ(refusal([&] { static_cast<void>(base64_decode(text)); }), Status::mismatch) << text;
-}
-
-/// There is one text for every bytes: of the 64 last symbols of a padded group, so many are good.
-TEST(Base64, HasOneTextForEveryBytes) {
-    int one = 0, two = 0;
-    for (const char symbol :
-         std::string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")) {
-        one += refusal([&] { static_cast<void>(base64_decode(std::string("A") + symbol + "==")); }) ==
-               Status::ok;
-        two += refusal([&] { static_cast<void>(base64_decode(std::string("AA") + symbol + "=")); }) ==
-               Status::ok;
-    }
-    EXPECT_EQ(one, 4);
-    EXPECT_EQ(two, 16);
 }
 
 /// In the order of the fields: kind, number of the talk, unit, connection, source, reason, index, round,

@@ -2,22 +2,24 @@
 # Sourced by the tests that play several machines with network namespaces: makes them, skips where that is not permitted,
 # and takes them away at the end, however that comes.
 #
-# namespaces: those made so far, with devices and processes inside; id: a number for names; work: a folder for files.
+# namespaces: those made so far, with devices and processes inside; id: a number for names; work: a folder for files;
+# child, children: processes that are killed at the end, if they are still there.
 
 # shellcheck disable=SC2034  # for who sources this
 id=$(($$ % 100000))
 work=$(mktemp -d "${TMPDIR:-/tmp}/railyard-netns.XXXXXX")
 namespaces=()
 child=''
+children=()
 
 # shellcheck disable=SC2317  # called through the trap
 clean_up() {
-    local status=$? name
+    local status=$? name process
     trap - EXIT
-    if [[ -n $child ]]; then
-        kill -KILL "$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    fi
+    for process in ${child:+"$child"} ${children[@]+"${children[@]}"}; do
+        kill -KILL "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
     for name in ${namespaces[@]+"${namespaces[@]}"}; do # their devices go with them
         ip netns del "$name" 2>/dev/null || true
     done

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-namespace railyard::flow {
+namespace railyard {
 
 [[nodiscard]] std::string base64_encode(std::string_view bytes);
 /// Takes what base64_encode gives and nothing else. Throws Error{mismatch}.
 [[nodiscard]] std::string base64_decode(std::string_view text);
 
-}  // namespace railyard::flow
+}  // namespace railyard

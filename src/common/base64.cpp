@@ -1,10 +1,10 @@
-#include "flow/base64.h"
+#include "common/base64.h"
 
 #include <cstdint>
 
 #include "common/status.h"
 
-namespace railyard::flow {
+namespace railyard {
 namespace {
 
 constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -61,4 +61,4 @@ std::string base64_decode(std::string_view text) {
     return bytes;
 }
 
-}  // namespace railyard::flow
+}  // namespace railyard

@@ -1,0 +1,199 @@
+#include "group/etcd_client.h"
+
+#include <curl/curl.h>
+
+#include <charconv>
+
+#include "common/base64.h"
+#include "common/status.h"
+#include "failure.h"
+
+namespace railyard::bench {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t most_answer = std::size_t{256} << 20;
+
+/// The first key behind all that begin with `prefix`.
+std::string end_of(std::string prefix) {
+    ++prefix.back();  // a slash or a letter, never the last byte there is
+    return prefix;
+}
+
+Json range_of(const std::string& prefix, bool count_only) {
+    Json range = {{"key", base64_encode(prefix)}, {"range_end", base64_encode(end_of(prefix))}};
+    if (count_only) range["count_only"] = true;
+    return range;
+}
+
+Json put_of(const EtcdEntry& entry, const std::string& lease) {
+    Json put = {{"key", base64_encode(entry.key)}, {"value", base64_encode(entry.value)}};
+    if (!lease.empty()) put["lease"] = lease;
+    return put;
+}
+
+/// The gateway writes 64-bit numbers as text and leaves out what is zero, empty or false.
+std::int64_t number(const Json& object, const char* name) {
+    const auto found = object.find(name);
+    if (found == object.end()) return 0;
+    if (found->is_number()) return found->get<std::int64_t>();
+    const auto& text = found->get_ref<const std::string&>();
+    std::int64_t value = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc{})
+        throw Failure("the etcd server answers \"" + text + "\" where a number belongs");
+    return value;
+}
+
+EtcdRange range_in(const Json& answer) {
+    EtcdRange range;
+    range.count = static_cast<std::uint64_t>(number(answer, "count"));
+    for (const Json& kv : answer.value("kvs", Json::array()))
+        range.entries.push_back({base64_decode(kv.value("key", "")), base64_decode(kv.value("value", ""))});
+    return range;
+}
+
+std::size_t append(char* data, std::size_t size, std::size_t count, void* to) {
+    auto& text = *static_cast<std::string*>(to);
+    if (text.size() + size * count > most_answer) return 0;
+    text.append(data, size * count);
+    return size * count;
+}
+
+void start_curl() {
+    static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
+    if (once != CURLE_OK) throw Failure(std::string("libcurl does not start: ") + curl_easy_strerror(once));
+}
+
+}  // namespace
+
+struct EtcdClient::Connection {
+    Connection()
+        : curl(curl_easy_init()), headers(curl_slist_append(nullptr, "Content-Type: application/json")) {
+        if (curl == nullptr || headers == nullptr) throw Failure("libcurl has no memory");
+        headers = curl_slist_append(headers, "Expect:");  // no round trip before a large body
+    }
+    ~Connection() {
+        curl_easy_cleanup(curl);
+        curl_slist_free_all(headers);
+    }
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    CURL* curl;
+    curl_slist* headers;
+    char error[CURL_ERROR_SIZE] = "";
+};
+
+EtcdClient::EtcdClient(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit)
+    : base_("http://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
+            std::to_string(port)),
+      limit_(limit) {
+    start_curl();
+    connection_ = std::make_unique<Connection>();
+    CURL* curl = connection_->curl;
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, connection_->headers);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, connection_->error);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);  // SIGALRM is the watchdog's
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");  // proxies of the environment lead out of a cluster
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
+}
+
+EtcdClient::~EtcdClient() = default;
+
+Json EtcdClient::call(const char* method, const Json& request) {
+    const std::string url = base_ + "/v3/" + method;
+    const std::string body = request.dump();
+    std::string answer;
+    CURL* curl = connection_->curl;
+    curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.c_str());
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(limit_.count()));
+    connection_->error[0] = '\0';
+    const CURLcode code = curl_easy_perform(curl);
+    if (code != CURLE_OK) {
+        const std::string why = connection_->error[0] != '\0' ? connection_->error : curl_easy_strerror(code);
+        throw Failure("the etcd server at " + base_ + " does not answer: " + why);
+    }
+    long status = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    Json json = Json::parse(answer, nullptr, false);
+    if (status == 200 && json.is_object()) return json;
+    const std::string why = json.is_object() ? json.value("error", json.value("message", "")) : "";
+    throw Failure("the etcd server at " + base_ + " refuses " + method + " with HTTP status " +
+                  std::to_string(status) + (why.empty() ? "; is it an etcd of 3.4 or later?" : ": " + why));
+}
+
+EtcdClient::Lease EtcdClient::grant(std::chrono::seconds ttl) {
+    const Json answer = call("lease/grant", {{"TTL", ttl.count()}, {"ID", 0}});
+    return {answer.at("ID").get<std::string>(), std::chrono::seconds(number(answer, "TTL"))};
+}
+
+bool EtcdClient::keep_alive(const std::string& lease) {
+    const Json answer = call("lease/keepalive", {{"ID", lease}});
+    return number(answer.value("result", Json::object()), "TTL") > 0;
+}
+
+void EtcdClient::revoke(const std::string& lease) {
+    static_cast<void>(call("lease/revoke", {{"ID", lease}}));
+}
+
+void EtcdClient::put(const EtcdEntry& entry, const std::string& lease, const std::string& obsolete) {
+    Json operations = {{{"request_put", put_of(entry, lease)}}};
+    if (!obsolete.empty())
+        operations.push_back({{"request_delete_range", {{"key", base64_encode(obsolete)}}}});
+    static_cast<void>(call("kv/txn", {{"success", operations}}));
+}
+
+bool EtcdClient::create(const std::vector<EtcdEntry>& entries, const std::string& lease) {
+    Json puts = Json::array();
+    for (const EtcdEntry& entry : entries)
+        puts.push_back({{"request_put", put_of(entry, lease)}});
+    const Json missing = {{"key", base64_encode(entries.front().key)},
+                          {"target", "CREATE"},
+                          {"result", "EQUAL"},
+                          {"create_revision", "0"}};
+    return call("kv/txn", {{"compare", {missing}}, {"success", puts}}).value("succeeded", false);
+}
+
+std::vector<EtcdRange> EtcdClient::ranges(const std::vector<std::string>& prefixes, std::size_t counted) {
+    Json asks = Json::array();
+    for (std::size_t i = 0; i < prefixes.size(); ++i)
+        asks.push_back({{"request_range", range_of(prefixes[i], i < counted)}});
+    const Json answer = call("kv/txn", {{"success", asks}});
+    std::vector<EtcdRange> found;
+    for (const Json& one : answer.at("responses"))
+        found.push_back(range_in(one.at("response_range")));
+    if (found.size() != prefixes.size())
+        throw Failure("the etcd server at " + base_ + " answered something else");
+    return found;
+}
+
+std::optional<std::string> EtcdClient::get(const std::string& key) {
+    const EtcdRange found = range_in(call("kv/range", {{"key", base64_encode(key)}}));
+    if (found.entries.empty()) return std::nullopt;
+    return found.entries.front().value;
+}
+
+void EtcdClient::remove_all(const std::string& prefix) {
+    static_cast<void>(call("kv/deleterange", range_of(prefix, false)));
+}
+
+void EtcdClient::remove(const std::string& key) {
+    static_cast<void>(call("kv/deleterange", {{"key", base64_encode(key)}}));
+}
+
+void EtcdClient::remove_if(const EtcdEntry& entry) {
+    const Json same = {{"key", base64_encode(entry.key)},
+                       {"target", "VALUE"},
+                       {"result", "EQUAL"},
+                       {"value", base64_encode(entry.value)}};
+    const Json removal = {{"request_delete_range", {{"key", base64_encode(entry.key)}}}};
+    static_cast<void>(call("kv/txn", {{"compare", {same}}, {"success", {removal}}}));
+}
+
+}  // namespace railyard::bench

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Groups of processes of railyard-bench as a user runs them.  group_test.py PROGRAM CASE PLUGIN_DIR"""
+import base64
+import http.server
+import json
+import re
+import socket
+import subprocess
+import threading
+import time
+
+from etcd_server import EtcdServer, free_ports
+from program import CASE, FAST, LIMIT, PLUGIN, PROGRAM, expect, results, run, simulated
+
+
+def group_results(*arguments, world, pattern, points, initiators):
+    """Every point is right, and has a result of each initiator, which add up."""
+    for found in results(*PLUGIN, "--world", str(world), "--pattern", pattern, *arguments, points=points):
+        expect((found["world"], found["pattern"]) == (world, pattern), f"wrong labels: {found}")
+        rows = found["processes"]
+        expect([row["rank"] for row in rows] == initiators, f"wrong initiators: {rows}")
+        expect(sum(row["iterations"] for row in rows) == found["iterations"], f"they do not add up: {found}")
+        expect(max(row["seconds"] for row in rows) == found["seconds"], f"not the slowest's time: {found}")
+
+
+def group_patterns(*more):
+    few = ["--op", "both", "--notify", "both", "--sizes", "1,5000,300000", "--batch", "1,3", "--iters", "20",
+           "--window", "3", *more]
+    group_results(*few, world=4, pattern="all-to-all", points=24, initiators=[0, 1, 2, 3])
+    group_results(*few, world=4, pattern="pairwise", points=24, initiators=[0, 1])
+    group_results(*few, world=3, pattern="many-to-one", points=24, initiators=[1, 2])
+    group_results(*few, world=3, pattern="one-to-many", points=24, initiators=[0])
+
+
+def group_wrong():
+    """What is wrong anywhere is told, by whom, and is everybody's exit status."""
+    for op, text in (("write", "has from rank"), ("read", "read from rank")):
+        done = run(*PLUGIN, *FAST, "--world", "3", "--op", op, "--sizes", "8", "--corrupt", "data", "--json", "-", status=1)
+        expect(re.search(rf"WRONG: .*what rank \d {text} \d: .*wrong data", done.stderr), "does not say what is wrong", done)
+        expect(json.loads(done.stdout)["results"][0]["checked"] is False, "the result looks right", done)
+    done = run(*PLUGIN, *FAST, "--world", "4", "--pattern", "many-to-one", "--sizes", "8", "--per-process")
+    rows = [line.split()[3] for line in done.stdout.splitlines()[2:]]
+    expect(rows == ["1", "2", "3", "all"], f"rows of {rows}", done)
+
+
+def group_death():
+    """One kills itself while it is timed: all others say who, and end."""
+    for pattern, who, told in (("all-to-all", 2, "0134"), ("many-to-one", 3, "0124"), ("one-to-many", 4, "0123"),
+                               ("one-to-many", 0, "1234")):
+        done = run(*PLUGIN, "--world", "5", "--pattern", pattern, "--die", str(who), "--sizes", "4K", "--timeout", "20",
+                   "--seconds", "20", "--json", "-", status=1 if who else -9)
+        if who:
+            expect(f"rank {who}" in json.loads(done.stdout)["error"], "the JSON does not say who", done)
+            expect(f"rank {who} was killed by signal 9" in done.stderr, "does not say how", done)
+            for rank in told:
+                expect(re.search(rf"railyard-bench: rank {rank}: .*rank {who}", done.stderr), f"rank {rank} is silent", done)
+
+
+def start(world, *arguments, address):
+    return subprocess.Popen([PROGRAM, *PLUGIN, "--world", str(world), "--rendezvous", address, "--provider", "tcp", "--param",
+                             "devices=lo", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def ends_of(started):
+    """(status, output, errors) of each."""
+    try:
+        ends = [process.communicate(timeout=LIMIT) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    return [(process.returncode, *end) for process, end in zip(started, ends)]
+
+
+def group_of(count, *arguments, address, world=0):
+    """Processes of their own that meet at `address`."""
+    return ends_of([start(world or count, *FAST, "--sizes", "4K", *arguments, address=address) for _ in range(count)])
+
+
+def expect_errors(ends, text):
+    for status, _, errors in ends:
+        expect(status == 1 and re.search(text, errors), f"no '{text}': {ends}")
+
+
+def meet_anywhere(address):
+    """What holds wherever they meet: without ranks they get those of their arrival, and rank 0 alone prints."""
+    ends = group_of(4, "--notify", "on", "--op", "both", address=address)
+    expect([status for status, _, _ in ends] == [0] * 4, f"not all well: {ends}")
+    expect(sorted(len(output.splitlines()) for _, output, _ in ends) == [0, 0, 0, 7], f"not one table: {ends}")
+    expect_errors(group_of(2, "--timeout", "1", address=address, world=3), "rank 2 of 3 has not arrived .*within 1 s")
+    told = ends_of([start(2, "--rank", str(rank), "--sizes", size, address=address) for rank, size in enumerate(("8", "16"))])
+    expect_errors(told, r"rank 1 was started with another --sizes than rank 0 \(\[16\] and \[8\]\)")
+
+
+def group_socket():
+    meet_anywhere(f"tcp://127.0.0.1:{free_ports(1)[0]}")
+
+
+def group_etcd():
+    with EtcdServer() as server:
+        before = server.keys()
+        meet_anywhere(server.address("meeting"))
+        for pattern in ("pairwise", "many-to-one", "one-to-many"):
+            ends = group_of(4, "--pattern", pattern, "--op", "both", "--pt", "on", address=server.address("meeting"))
+            expect([status for status, _, _ in ends] == [0] * 4, f"not all well: {ends}")
+        long = [start(2, "--seconds", "4", "--timeout", "6", "--sizes", "4K", address=server.address("long")) for _ in range(2)]
+        ends = ends_of(long)
+        expect([status for status, _, _ in ends] == [0, 0], f"leases of 2 s were not renewed: {ends}")
+        await_keys(server, before)
+
+
+def await_keys(server, count):
+    """Those of processes that ended well go with them, and all others when their leases run out."""
+    end = time.monotonic() + 15
+    while server.keys() != count:
+        expect(time.monotonic() < end, f"{server.keys()} keys are left, {count} were there before")
+        time.sleep(0.1)
+
+
+def group_etcd_death():
+    """Others learn of it when the lease has run out at the latest, and a group of that name begins at once."""
+    with EtcdServer() as server:
+        for number, (pattern, who) in enumerate((("all-to-all", 2), ("many-to-one", 0), ("pairwise", 3))):
+            address = server.address(f"death-{number}")
+            started = [start(4, "--rank", str(rank), "--die", str(who), "--pattern", pattern, "--sizes", "4K", "--timeout", "6",
+                             "--seconds", "15", address=address) for rank in range(4)]
+            begin = time.monotonic()
+            ends = ends_of(started)
+            expect(time.monotonic() - begin < 12, f"that took {time.monotonic() - begin:.1f} s")
+            expect(ends[who][0] == -9, f"rank {who} did not die: {ends}")
+            expect_errors(ends[:who] + ends[who + 1:], f"rank {who}")
+            ends = group_of(4, "--timeout", "10", address=address)
+            expect([status for status, _, _ in ends] == [0] * 4, f"the next group is not well: {ends}")
+
+
+def group_etcd_stale():
+    """An earlier run is not mistaken for this one: one that is gathering and dies is waited for, a live one is told of."""
+    with EtcdServer() as server:
+        address = server.address("stale")
+        early = [start(3, "--timeout", "30", address=address) for _ in range(2)]
+        end = time.monotonic() + 10
+        while server.keys() < 3:  # the run and two ranks
+            expect(time.monotonic() < end, "the first two do not arrive")
+            time.sleep(0.02)
+        other = group_of(1, "--timeout", "2", address=address, world=4)
+        expect_errors(other, "is in use by a run of 3 processes.*--world says 4.*another GROUP")
+        taken = group_of(1, "--timeout", "2", "--rank", "0", address=address, world=3)
+        expect_errors(taken, "rank 0 is taken by host .*another GROUP")
+        for process in early:
+            process.kill()
+        ends_of(early)
+        ends = group_of(3, "--timeout", "25", address=address)
+        expect([status for status, _, _ in ends] == [0] * 3, f"the next group is not well: {ends}")
+        server.call("kv/put", {"key": base64.b64encode(b"railyard-bench/other/run").decode(), "value": "eA=="})
+        expect_errors(group_of(1, address=server.address("other"), world=2), "another program than railyard-bench")
+
+
+class NotEtcd(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_error(404)
+
+    def log_message(self, *_):
+        pass
+
+
+def group_etcd_unreachable():
+    """Nobody there, somebody else there, and a server that goes while it is needed."""
+    port = free_ports(1)[0]
+    begin = time.monotonic()
+    expect_errors(group_of(1, address=f"etcd://127.0.0.1:{port}/x", world=2),
+                  f"the etcd server at http://127.0.0.1:{port} does not answer: .*onnect")
+    expect_errors(group_of(1, address="etcd://no-such-host.invalid:2379/x", world=2), "no-such-host.invalid")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        expect_errors(group_of(1, "--timeout", "1", address=f"etcd://127.0.0.1:{silent.getsockname()[1]}/x", world=2),
+                      "does not answer: .*timed out")
+    other = http.server.HTTPServer(("127.0.0.1", 0), NotEtcd)
+    serving = threading.Thread(target=other.serve_forever)
+    serving.start()
+    expect_errors(group_of(1, address=f"etcd://127.0.0.1:{other.server_port}/x", world=2), "HTTP status 404")
+    other.shutdown()
+    serving.join()
+    other.server_close()
+    expect(time.monotonic() - begin < 30, "that took its time")
+    with EtcdServer() as server:
+        started = [start(2, "--seconds", "20", "--sizes", "4K", "--timeout", "6", address=server.address("going"))
+                   for _ in range(2)]
+        end = time.monotonic() + 20
+        while server.keys() < 10 and time.monotonic() < end:
+            time.sleep(0.02)
+        server.process.kill()
+        begin = time.monotonic()
+        expect_errors(ends_of(started), f"the etcd server at {server.url} does not answer")
+        expect(time.monotonic() - begin < 15, f"that took {time.monotonic() - begin:.1f} s")
+
+
+CASES = {"tcp": lambda: group_patterns("--provider", "tcp", "--rails", "2"),
+         "shm": lambda: group_patterns("--provider", "shm"), "progress-thread": lambda: group_patterns("--pt", "on"),
+         "efa-direct": lambda: simulated(
+             lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "socket": group_socket, "etcd": group_etcd,
+         "etcd-death": group_etcd_death, "etcd-stale": group_etcd_stale, "etcd-unreachable": group_etcd_unreachable}
+
+CASES[CASE]()
+print(f"{CASE}: passed")
