@@ -126,7 +126,12 @@ class Report:
         medians = [ratio.median for ratio in self.ratios.values() if ratio.median is not None]
         if medians:
             good = sum(median >= 1 for median in medians)
-            lines.append(f"\n{good} of {len(self.ratios)} cells at 1 or above; geometric mean {statistics.geometric_mean(medians):.2f}.")
+            lines.append(f"\n{good} of {len(medians)} cells at 1 or above; geometric mean {statistics.geometric_mean(medians):.2f}.")
+        for side, other in (("ours", "theirs"), ("theirs", "ours")):
+            lost = [ratio for ratio in self.ratios.values() if getattr(ratio, f"{side}_failed") == ratio.rounds]
+            if lost:
+                ended = sum(not getattr(ratio, f"{other}_failed") for ratio in lost)
+                lines.append(f"In {len(lost)} more {side} failed in every round, {other} in none in {ended} of them.")
         if self.failed():
             lines += ["", *self.failed()]
         if self.style.has_rates:

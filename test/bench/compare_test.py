@@ -85,6 +85,7 @@ def case_failures():
     found = report.Report(measured, OPTIONS, style)
     table = found.table()
     assert "* theirs failed in 1 cells: a transfer ends with status -1" in table and found.complete(), table
+    assert "In 1 more theirs failed in every round, ours in none in 1 of them." in table, table
     assert "| tcp, WRITE: ours | 6,400,000/s, 26,214 MB/s |" in table and "| tcp, WRITE: theirs | failed |" in table, table
     assert json.loads(found.json())["cells"][0]["why"] == {"theirs": "a transfer ends with status -1"}, found.json()
 
