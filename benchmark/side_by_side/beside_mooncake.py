@@ -6,6 +6,7 @@ faster).
     benchmark/compare.py mooncake --only 'dies.*64 KiB'
     benchmark/compare.py mooncake --quick              one round of a few cells, to see that it works
     benchmark/compare.py mooncake --json FILE --svg FILE --write
+    benchmark/compare.py mooncake --only 'no rate' --parts FILE     a run in several parts: adds to what FILE holds, reports it all
 
 Runs in the chroot of scripts/trixie-chroot, as Mooncake wants a newer libfabric than Debian 12 has: needs root, Debian's mirror and the
 package index once, and a quiet machine. Either side is two processes of Python, each a host of its own: ours of the stock host, which loads
@@ -87,6 +88,7 @@ def parse():
                               ("preload", BUILD / "test/strangers/preload/libverbs-preload.so", "what shows Mooncake the NICs"),
                               ("simefactl", BUILD / "test/simefa/simefactl", "")):
         parser.add_argument(f"--{name}", type=pathlib.Path, default=where, help=f"{what}; built where none is named".strip("; "))
+    parser.add_argument("--parts", type=pathlib.Path, help="file of what parts of this run have found; made by the first")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
     parser.add_argument("--write", action="store_true", help="put table and picture into docs")
@@ -120,7 +122,16 @@ def measure(options):
     if done.returncode:
         print(last)
         raise SystemExit(done.returncode)
-    return {tuple(key): result for key, result in json.loads(last)}
+    return with_parts(options.parts, json.loads(last))
+
+
+def with_parts(path, found):
+    """Found results by cell, and those of earlier parts of the run."""
+    results = {tuple(key): result for key, result in (json.loads(path.read_text()) if path and path.exists() else [])}
+    results |= {tuple(key): result for key, result in found}
+    if path:
+        path.write_text(json.dumps(list(results.items())))
+    return results
 
 
 def main():

@@ -117,6 +117,16 @@ def case_itself(plugin):
         assert len(cells) == 8 and all(cell["ours_us"] > 0 and cell["theirs_us"] > 0 for cell in cells), cells
 
 
+def case_parts():
+    """Cells of an earlier part stay, those of this one replace theirs."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "parts.json"
+        beside_mooncake.with_parts(path, [[["a", True, "x"], 1], [["a", True, "y"], 2]])
+        both = beside_mooncake.with_parts(path, [[["a", True, "y"], 3], [["b", True, "x"], 4]])
+        assert both == {("a", True, "x"): 1, ("a", True, "y"): 3, ("b", True, "x"): 4}, both
+        assert beside_mooncake.with_parts(path, []) == both and beside_mooncake.with_parts(None, []) == {}
+
+
 def run_beside_mooncake(arguments, *more):
     """Exit status and cells of a short run."""
     with tempfile.TemporaryDirectory() as folder:
