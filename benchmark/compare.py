@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Railyard beside the stock UCX plugin, in the same stock host: `benchmark/compare.py --help`.
+"""Railyard beside others, in turns: `benchmark/compare.py --help` for the stock UCX plugin in the same stock host,
+`benchmark/compare.py mooncake --help` for Mooncake on the simulated EFA machine.
 
 Not called `compare`: this folder is on the include path of flow-bench, and <compare> is a header of C++.
 """
@@ -8,5 +9,9 @@ import pathlib
 import sys
 
 if __name__ == "__main__":
-    program = pathlib.Path(__file__).resolve().parent / "side_by_side/measure.py"
-    os.execv(sys.executable, [sys.executable, "-B", str(program), *sys.argv[1:]])
+    words = sys.argv[1:]
+    name = "measure.py"
+    if words[:1] == ["mooncake"]:
+        name, words = "beside_mooncake.py", words[1:]
+    program = pathlib.Path(__file__).resolve().parent / "side_by_side" / name
+    os.execv(sys.executable, [sys.executable, "-B", str(program), *words])

@@ -14,14 +14,22 @@ def run(command, function, environment=None, timeout=600):
 
     Returns its standard output and {object file name: instructions}.
     """
+    output, (costs,) = parts(command, [f"--toggle-collect={function}"], environment, timeout)
+    return output, costs
+
+
+def parts(command, options, environment=None, timeout=600):
+    """The same with callgrind's own options; one dictionary for each part that they make it dump, and none of what is left at the end
+    where there is any."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind.out"
         done = subprocess.run(
             ["valgrind", "--quiet", "--fair-sched=yes", "--tool=callgrind", "--collect-atstart=no",
-             f"--toggle-collect={function}", f"--callgrind-out-file={out}", *command],
+             *options, f"--callgrind-out-file={out}", *command],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=timeout, check=True,
             env={**os.environ, **(environment or {})})
-        return done.stdout, by_object(out.read_text())
+        dumped = sorted(out.parent.glob(out.name + ".*"), key=lambda path: int(path.suffix[1:])) or [out]
+        return done.stdout, [by_object(path.read_text()) for path in dumped]
 
 
 def by_object(text):

@@ -12,7 +12,7 @@ Every cell's bytes are compared, and every notification is counted. Needs the pa
 """
 
 import argparse
-import json
+import functools
 import os
 import pathlib
 import re
@@ -22,10 +22,9 @@ import sys
 
 import report
 import stock_host
+import turns
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PASS = pathlib.Path(__file__).resolve().parent / "one_pass.py"
-PASS_LIMIT_S = 600
 SIZES = {"8 B": 8, "4 KiB": 4 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20}
 BATCHES = (1, 64, 512)
 TRANSPORTS = {
@@ -64,32 +63,10 @@ def run_pass(python, plugins, backend, group, seconds):
     params, environment = TRANSPORTS[transport]
     plan = {"backend": backend, "params": params if backend == "RAILYARD" else {}, "progress_thread": thread,
             "seconds": seconds, "cells": cells}
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIXL_", "RAILYARD_", "UCX_"))}
-    clean |= {"NIXL_PLUGIN_DIR": str(plugins), "NIXL_LOG_LEVEL": "ERROR"} | (environment if backend == "UCX" else {})
-    command = [str(python), "-B", str(PASS), json.dumps(plan)]
-    try:
-        output = subprocess.run(command, env=clean, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=PASS_LIMIT_S,
-                                text=True, check=False).stdout
-    except subprocess.TimeoutExpired as late:
-        output = (late.stdout or b"").decode()
-        print(f"{backend}, {where}: no end after {PASS_LIMIT_S} s", file=sys.stderr)
-    times = {}
-    for line in output.splitlines():
-        result = json.loads(line)
-        if "processes" in result:
-            remove_shared_memory(result["processes"])
-        elif "error" in result:
-            print(f"{backend}, {where}, {result['name']}: {result['error']}", file=sys.stderr)
-        else:
-            times[result["name"]] = result["us"]
-    return times
-
-
-def remove_shared_memory(processes):
-    """What libfabric's shm leaves of processes that were killed."""
-    for process in processes:
-        for left in pathlib.Path("/dev/shm").glob(f"{process}:*"):
-            left.unlink()
+    times, errors = turns.python_pass(python, plugins, plan, environment if backend == "UCX" else {})
+    for name, error in errors.items():
+        print(f"{backend}, {where}, {name}: {error}", file=sys.stderr)
+    return times, errors
 
 
 def plugin_directory(root, plugin):
@@ -105,21 +82,14 @@ def plugin_directory(root, plugin):
 
 
 def measure(options, python, plugins):
-    results = {}
+    found = turns.Turns(options.rounds)
     for round_number in range(options.rounds):
         for group in groups(options):
-            order = [("ours", "RAILYARD"), ("theirs", options.against)]
-            if round_number % 2:
-                order.reverse()
-            times = {}
-            for side, backend in order:
-                print(f"round {round_number + 1} of {options.rounds}, {group[2]}: {backend}", file=sys.stderr, flush=True)
-                times[side] = run_pass(python, plugins, backend, group, options.seconds)
-            for one in group[3]:
-                result = results.setdefault((group[0], group[1], one["name"]), {"cell": one, "ours": [], "theirs": []})
-                for side, found in times.items():
-                    result[side].append(found.get(one["name"]))
-    return results
+            keys = [(group[0], group[1], one["name"]) for one in group[3]]
+            found.take(round_number, group[2], dict(zip(keys, group[3])), {
+                side: functools.partial(run_pass, python, plugins, backend, group, options.seconds)
+                for side, backend in (("ours", "RAILYARD"), ("theirs", options.against))})
+    return found.results
 
 
 def main():

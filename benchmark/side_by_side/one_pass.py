@@ -1,13 +1,19 @@
-"""One pass of benchmark/compare.py: its cells over one backend, between two processes of the stock host.  one_pass.py PLAN
+"""One pass of benchmark/compare.py: its cells over one backend, between two processes of the stock host.
 
-PLAN is a JSON object: backend, params, progress_thread, seconds (a cell), cells. A line of JSON a cell: name, and us (a transfer) or
-error; the first names the processes. Every cell's bytes are compared before it is timed, and every notification is counted.
+    one_pass.py PLAN
+
+PLAN is a JSON object: backend, params, progress_thread, seconds (a cell), cells; and, where wanted, target_environment (variables of the
+target alone), disturb (a command that is run once, when the first bytes have gone through) and corrupt (true: a byte is spoilt, to see
+that it is noticed). A line of JSON a cell: name, and us (a transfer) or error; the first names the processes. Every cell's bytes are
+compared before it is timed and after, and every notification is counted.
 """
 
+import functools
 import gc
 import json
 import multiprocessing
 import os
+import subprocess
 import sys
 import time
 import zlib
@@ -18,6 +24,7 @@ from nixl_cu12 import nixl_agent, nixl_agent_config
 LIMIT_S = 30
 BUFFER = 64 << 20
 WARM_UP = 3
+FIRST = {"op": "WRITE", "size": 64 << 10, "batch": 64, "notify": False, "window": 1}  # before plan's `disturb`
 STRIDE = 64  # between blocks that are smaller
 
 
@@ -34,6 +41,12 @@ def blocks(size, batch):
     stride = max(size, STRIDE)
     room = BUFFER // stride
     return [(i % room) * stride for i in range(batch)]
+
+
+@functools.cache
+def pattern():
+    """What a buffer is filled with that is read from: the same in every process, and no two places alike."""
+    return numpy.frombuffer(numpy.random.default_rng(1).bytes(BUFFER), dtype=numpy.uint8)
 
 
 def checksum(buffer, size, batch):
@@ -56,9 +69,13 @@ class Target:
     def load(self, metadata):
         self.agent.add_remote_agent(metadata)
 
-    def fill(self, seed, size, batch):
-        self.buffer[:max(blocks(size, batch)) + size] = seed
+    def fill(self, is_source, size, batch):
+        length = max(blocks(size, batch)) + size
+        self.buffer[:length] = pattern()[:length] if is_source else 0
         return checksum(self.buffer, size, batch)
+
+    def spoil(self):
+        self.buffer[0] ^= 1
 
     def checksum(self, size, batch):
         return checksum(self.buffer, size, batch)
@@ -94,7 +111,11 @@ class Initiator:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(theirs, plan), daemon=True)
+        own = dict(os.environ)
+        os.environ.update(plan.get("target_environment", {}))
         self.process.start()
+        os.environ.clear()
+        os.environ.update(own)
         self.plan = plan
         self.agent, self.buffer = make_agent("initiator", plan)
         metadata, self.remote = self.ask("describe")
@@ -136,11 +157,12 @@ class Initiator:
             if state != "DONE":
                 raise RuntimeError(f"ended as {state}")
 
-    def check(self, cell, handles):
+    def fill(self, cell):
+        """New contents at the source, others at the destination."""
         size, batch = cell["size"], cell["batch"]
         end = max(blocks(size, batch)) + size
         if cell["op"] == "WRITE":
-            self.ask("fill", 0, size, batch)
+            self.ask("fill", False, size, batch)
             for offset in blocks(size, batch):
                 self.buffer[offset:offset + size] = numpy.random.randint(0, 256, size, dtype=numpy.uint8)
             if size < STRIDE:  # what lies between the blocks stays as it was
@@ -148,22 +170,38 @@ class Initiator:
                 for offset in blocks(size, batch):
                     mask[offset:offset + size] = True
                 self.buffer[:end][~mask] = 0
-            self.round(handles)
-            wanted, got = checksum(self.buffer, size, batch), self.ask("checksum", size, batch)
         else:
-            wanted = self.ask("fill", 77, size, batch)
-            self.buffer[:end] = 77 if size < STRIDE else 0
+            self.ask("fill", True, size, batch)
+            self.buffer[:end] = pattern()[:end] if size < STRIDE else 0
             for offset in blocks(size, batch):
                 self.buffer[offset:offset + size] = 0
-            self.round(handles)
-            got = checksum(self.buffer, size, batch)
-        if wanted != got:
+
+    def compare(self, cell):
+        size, batch = cell["size"], cell["batch"]
+        if self.plan.get("corrupt"):
+            self.ask("spoil")
+        if checksum(self.buffer, size, batch) != self.ask("checksum", size, batch):
             raise RuntimeError("the wrong bytes have arrived")
+
+    def move_once(self, cell):
+        handles = self.prepare(cell)
+        self.fill(cell)
+        self.round(handles)
+        self.compare(cell)
+        return handles
+
+    def release(self, handles):
+        for handle in handles:
+            self.agent.release_xfer_handle(handle)
+
+    def disturb(self, command):
+        """Runs the command when the two have met."""
+        self.release(self.move_once(FIRST))
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=LIMIT_S, check=True)
 
     def measure(self, cell):
         """Microseconds a transfer."""
-        handles = self.prepare(cell)
-        self.check(cell, handles)
+        handles = self.move_once(cell)
         rounds = 1
         for _ in range(WARM_UP if cell["size"] * cell["batch"] < BUFFER else 0):
             self.round(handles)
@@ -175,8 +213,8 @@ class Initiator:
             self.round(handles)
             timed += 1
             now = time.perf_counter_ns()
-        for handle in handles:
-            self.agent.release_xfer_handle(handle)
+        self.compare(cell)
+        self.release(handles)
         if cell["notify"]:
             self.count_notifications((rounds + timed) * cell["window"])
         return (now - begun) / 1000 / (timed * cell["window"])
@@ -193,6 +231,8 @@ def main():
     plan = json.loads(sys.argv[1])
     initiator = Initiator(plan)
     print(json.dumps({"processes": [os.getpid(), initiator.process.pid]}), flush=True)
+    if "disturb" in plan:
+        initiator.disturb(plan["disturb"])
     for cell in plan["cells"]:
         try:
             print(json.dumps({"name": cell["name"], "us": initiator.measure(cell)}), flush=True)

@@ -47,8 +47,10 @@ std::uint32_t pick_run_length(const Stripes& stripes, std::size_t rails) {
     return static_cast<std::uint32_t>(std::clamp(fair, shortest, longest));
 }
 
-/// Equal parts of at most `limit`, cut where the target address is aligned.
-void cut(const Piece& piece, std::uint64_t limit, std::vector<Chunk>& chunks) {
+/// Equal parts of at most `limit`, cut where the target address is aligned. What the cuts leave at the end
+/// goes with the last part, up to `most` bytes: a chunk of its own would make one rail's share twice
+/// another's.
+void cut(const Piece& piece, std::uint64_t limit, std::uint64_t most, std::vector<Chunk>& chunks) {
     std::uint64_t done = 0;
     const std::uint64_t parts = (piece.length + limit - 1) / limit;
     const std::uint64_t step = std::min(limit, round_up(piece.length / parts));
@@ -56,6 +58,8 @@ void cut(const Piece& piece, std::uint64_t limit, std::vector<Chunk>& chunks) {
         std::uint64_t length = std::min(step, piece.length - done);
         const std::uint64_t past_cut = (piece.remote + done + length) % alignment;
         if (length > alignment && done + length < piece.length) length -= past_cut;
+        const std::uint64_t left = piece.length - done;
+        if (left - length < alignment && left <= most) length = left;
         chunks.push_back({piece.local + done, piece.remote + done, static_cast<std::uint32_t>(length),
                           piece.local_region, piece.remote_region});
         done += length;
@@ -76,9 +80,11 @@ Stripes stripe(std::span<const Piece> pieces, const StripeRules& rules) {
                     "transfer needs " + std::to_string(expected) +
                         " operations, at most 2^30 are carried: raise chunk_size or split it");
     }
+    // A chunk size that was asked for is kept to; ours is a wish.
+    const std::uint64_t most = rules.chunk_size ? limit : rules.max_chunk;
     result.chunks.reserve(expected);
     for (const Piece& piece : pieces) {
-        if (piece.length) cut(piece, limit, result.chunks);
+        if (piece.length) cut(piece, limit, most, result.chunks);
     }
     if (result.chunks.empty()) return result;
     result.run_length = pick_run_length(result, rules.rails);

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""benchmark/compare.py: what it makes of what it has measured, and a run of ours against itself.  compare_test.py CASE [PLUGIN]"""
+"""benchmark/compare.py: what it makes of what it has measured, a run of ours against itself, and runs beside Mooncake.
+
+    compare_test.py CASE [PLUGIN | ARGUMENTS of compare.py]
+"""
 import argparse
 import json
 import pathlib
@@ -11,8 +14,10 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmark/side_by_side"))
+import beside_mooncake  # noqa: E402
 import measure  # noqa: E402
 import report  # noqa: E402
+import turns  # noqa: E402
 
 OPTIONS = argparse.Namespace(rounds=3, seconds=0.1, against="UCX", only="", quick=False)
 
@@ -29,7 +34,7 @@ def case_ratios():
     assert found.complete() and "| 2.00 (0.50 to 3.00) |" in found.table(), found.table()
     assert "1 of 1 cells at 1 or above; geometric mean 2.00." in found.table(), found.table()
     slow = report.Report(results([10.0, None], [5.0, 30.0]), OPTIONS)
-    assert "| **0.50** (0.50 to 0.50) |" in slow.table() and slow.complete(), slow.table()
+    assert "| **0.50** (0.50 to 0.50), ours failed in 1 of 2 rounds |" in slow.table() and not slow.complete(), slow.table()
     theirs = report.Report(results([10.0], [None]), OPTIONS)
     assert "theirs failed" in theirs.table() and theirs.complete(), theirs.table()
     ours = report.Report(results([None], [10.0]), OPTIONS)
@@ -48,11 +53,41 @@ def case_outputs():
     with tempfile.TemporaryDirectory() as folder:
         docs = pathlib.Path(folder)
         (docs / "images").mkdir()
-        (docs / "benchmarks.md").write_text(f"a\n{report.BEGIN}\nold\n{report.END}\nb\n", encoding="utf-8")
+        begin, end = found.style.markers
+        (docs / "benchmarks.md").write_text(f"a\n{begin}\nold\n{end}\nb\n", encoding="utf-8")
         found.write(docs)
         page = (docs / "benchmarks.md").read_text(encoding="utf-8")
         assert page.startswith("a\n") and page.endswith("\nb\n") and "old" not in page and found.table() in page, page
         assert (docs / "images/compare.svg").read_text(encoding="utf-8") == found.svg()
+
+
+def case_turns():
+    """The order changes with the round; what a pass did not get to is None, and the first reason stays."""
+    found, asked = turns.Turns(2), []
+
+    def side(name, times, errors):
+        return lambda: asked.append(name) or (times, errors)
+    cells = {("tcp", False, name): {"name": name} for name in ("a", "b")}
+    for number in range(2):
+        found.take(number, "tcp", cells, {"ours": side("ours", {"a": 1.0, "b": 2.0}, {}),
+                                          "theirs": side("theirs", {"a": 3.0}, {"b": f"round {number}"})})
+    assert asked == ["ours", "theirs", "theirs", "ours"], asked
+    results = found.results[("tcp", False, "b")]
+    assert (results["ours"], results["theirs"], results["why"]) == ([2.0, 2.0], [None, None], {"theirs": "round 0"}), results
+
+
+def case_failures():
+    """A failure of theirs is shown with its reason, beside what ours did."""
+    style = report.Style("Mooncake", "Mooncake", "compare-mooncake", lambda key, cell: f"{key[0]}, {cell['op']}", True)
+    measured = results([10.0], [None])
+    for result in measured.values():
+        result["why"] = {"theirs": "a transfer ends with status -1"}
+    found = report.Report(measured, OPTIONS, style)
+    table = found.table()
+    assert "* theirs failed in 1 cells: a transfer ends with status -1" in table and found.complete(), table
+    assert "In 1 more theirs failed in every round, ours in none in 1 of them." in table, table
+    assert "| tcp, WRITE: ours | 6,400,000/s, 26,214 MB/s |" in table and "| tcp, WRITE: theirs | failed |" in table, table
+    assert json.loads(found.json())["cells"][0]["why"] == {"theirs": "a transfer ends with status -1"}, found.json()
 
 
 def case_cells():
@@ -80,6 +115,55 @@ def case_itself(plugin):
         left = [path.name for path in pathlib.Path("/dev/shm").glob("*:*") if path.stat().st_mtime >= begun]
         assert not left, left
         assert len(cells) == 8 and all(cell["ours_us"] > 0 and cell["theirs_us"] > 0 for cell in cells), cells
+
+
+def case_parts():
+    """Cells of an earlier part stay, those of this one replace theirs."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "parts.json"
+        beside_mooncake.with_parts(path, [[["a", True, "x"], 1], [["a", True, "y"], 2]])
+        both = beside_mooncake.with_parts(path, [[["a", True, "y"], 3], [["b", True, "x"], 4]])
+        assert both == {("a", True, "x"): 1, ("a", True, "y"): 3, ("b", True, "x"): 4}, both
+        assert beside_mooncake.with_parts(path, []) == both and beside_mooncake.with_parts(None, []) == {}
+
+
+def run_beside_mooncake(arguments, *more):
+    """Exit status and cells of a short run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "cells.json"
+        done = subprocess.run([str(ROOT / "benchmark/compare.py"), "mooncake", *arguments, "--provider", "efa", "--rounds", "1",
+                               "--seconds", "0.02", "--json", str(path), *more], capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode == 77:
+            print(done.stdout)
+            sys.exit(77)
+        assert path.exists(), (done.stdout, done.stderr)
+        return done, json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+def case_mooncake(*arguments):
+    """Every cell is there, ours ends well in each, theirs where no rail has failed, and else says why not."""
+    done, cells = run_beside_mooncake(arguments, "--only", "(all|quarter|dies).* (4 KiB|1 MiB) x")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    found = [(cell["transport"], cell["name"]) for cell in cells]
+    wanted = [(where, cell["name"]) for where in ("all rails at one rate", "one rail at a quarter", "one rail dies")
+              for cell in beside_mooncake.all_cells() if cell["size"] in (4 << 10, 1 << 20)]
+    assert found == wanted and len(wanted) == 24, found
+    for cell in cells:
+        assert cell["ours_us"] > 0 and (cell["theirs_us"] or cell["why"]["theirs"]), cell
+        assert cell["theirs_us"] or cell["transport"] == "one rail dies", cell
+    for where, rails in (("one rail at a quarter", 3.25), ("one rail dies", 3)):
+        for cell in cells:  # no faster than what is left of four rails of 2 Gbit/s: the rail was disturbed, for both
+            if cell["transport"] == where and cell["batch"] * cell["size"] == 64 << 20:
+                for us in filter(None, (cell["ours_us"], cell["theirs_us"])):
+                    assert us >= 0.95 * (64 << 20) / (rails * 250), cell
+
+
+def case_mooncake_corrupt(*arguments):
+    done, cells = run_beside_mooncake(arguments, "--only", "all rails.* 64 KiB x 1$", "--corrupt")
+    assert done.returncode == 1 and len(cells) == 2, (done.stdout, done.stderr)
+    for cell in cells:
+        assert cell["ours_failed"] == cell["theirs_failed"] == 1, cell
+        assert all("the wrong bytes have arrived" in cell["why"][side] for side in ("ours", "theirs")), cell
 
 
 if __name__ == "__main__":

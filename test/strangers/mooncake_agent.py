@@ -58,27 +58,29 @@ class Agent:
         return {"wrong": 0 if found == wanted else sum(a != b for a, b in zip(found, wanted))}
 
     def _transfer(self, operation, segment, requests):
+        """A function without arguments that moves them all, waits, and answers a status."""
         own = [self.address + request[0] for request in requests]
         remote, lengths = [request[1] for request in requests], [request[2] for request in requests]
         if len(requests) == 1:
             one = self.engine.transfer_sync_write if operation == "write" else self.engine.transfer_sync_read
-            return one(segment, own[0], remote[0], lengths[0])
+            return lambda: one(segment, own[0], remote[0], lengths[0])
         many = self.engine.batch_transfer_sync_write if operation == "write" else self.engine.batch_transfer_sync_read
-        return many(segment, own, remote, lengths)
+        return lambda: many(segment, own, remote, lengths)
 
     def write(self, segment, requests):
-        return {"status": self._transfer("write", segment, requests)}
+        return {"status": self._transfer("write", segment, requests)()}
 
     def read(self, segment, requests):
-        return {"status": self._transfer("read", segment, requests)}
+        return {"status": self._transfer("read", segment, requests)()}
 
     def rate(self, op, segment, remote, size, window, seconds):
         slots = max(1, min(window, len(self.memory) // size))
         requests = [[index % slots * size, remote + index % slots * size, size] for index in range(window)]
-        status = self._transfer(op, segment, requests)  # connects
+        transfer = self._transfer(op, segment, requests)
+        status = transfer()  # connects
         calls, started = 0, time.perf_counter()
         while status == 0 and (passed := time.perf_counter() - started) < seconds:
-            status = self._transfer(op, segment, requests)
+            status = transfer()
             calls += 1
         passed = time.perf_counter() - started
         return {"ops": calls * window, "seconds": passed, "status": status}

@@ -25,15 +25,15 @@ def nics_of(topology):
 
 
 class SimulatedMachine:
-    """One instance type. `hosts` processes, each a host of its own, find each other in one namespace.
+    """One instance type, or its first `rails` NICs. Processes, each a host of its own, find each other in one namespace.
 
     Make it in a chroot of our own only: it adds nodes to /dev. A context manager: leaving it removes what it made and what
     the provider left of its namespace.
     """
 
-    def __init__(self, topology, provider_dir, preload, simefactl):
+    def __init__(self, topology, provider_dir, preload, simefactl, rails=None):
         self.topology = pathlib.Path(topology).resolve()
-        self.nics = nics_of(self.topology)
+        self.nics = nics_of(self.topology)[:rails]
         self.provider_dir, self.preload, self.simefactl = provider_dir, preload, simefactl
         self.namespace = f"strangers-{os.getpid()}-{self.topology.name.split('.')[0]}"
         self.devices = pathlib.Path(tempfile.mkdtemp(prefix="railyard-devices-"))
@@ -50,22 +50,26 @@ class SimulatedMachine:
 
     def __exit__(self, *_):
         shutil.rmtree(self.devices, ignore_errors=True)
-        self._control("sweep")
+        self.control("sweep", "--all")
 
-    def environment(self, host, program):
-        """What a process of `program` (end of the path of the library that looks for devices) needs on host `host`."""
+    def environment(self, host, program=None):
+        """What a process needs on host `host`: `program` is the end of the path of a library that looks for devices by itself."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("FI_", "SIMEFA_"))}
         environment.update({
             "FI_PROVIDER_PATH": str(self.provider_dir), "FI_PROVIDER": "efa", "HWLOC_XMLFILE": str(self.topology),
-            "SIMEFA_NAMESPACE": self.namespace, "SIMEFA_HOST": str(host), "LD_PRELOAD": str(self.preload),
-            "RAILYARD_VERBS_DEVICES": str(self.devices), "RAILYARD_VERBS_FOR": program})
+            "SIMEFA_NAMESPACE": self.namespace, "SIMEFA_HOST": str(host)})
+        if program:
+            environment.update({"LD_PRELOAD": str(self.preload), "RAILYARD_VERBS_DEVICES": str(self.devices),
+                                "RAILYARD_VERBS_FOR": program})
         return environment
+
+    def control_command(self, *arguments):
+        return [str(self.simefactl), "--namespace", self.namespace, *arguments]
 
     def counters(self, host):
         """{NIC: {counter: value}} of the NICs that processes on `host` have open or had, while any process is there."""
-        shown = json.loads(self._control("show", "--host", str(host)))
+        shown = json.loads(self.control("show", "--host", str(host)))
         return {row["nic"]: row["counters"] for row in shown["nics"]}
 
-    def _control(self, *arguments):
-        return subprocess.run([str(self.simefactl), "--namespace", self.namespace, *arguments], check=True,
-                              stdout=subprocess.PIPE, text=True, timeout=LIMIT_S).stdout
+    def control(self, *arguments):
+        return subprocess.run(self.control_command(*arguments), check=True, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S).stdout

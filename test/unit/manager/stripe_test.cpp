@@ -80,6 +80,27 @@ TEST(Stripe, CutsFallOnAlignedTargetAddresses) {
         EXPECT_EQ(stripes.chunks[i].remote % 128, 0u);
 }
 
+TEST(Stripe, WhatUnalignedTargetsLeaveAtTheEndIsNoChunk) {
+    for (std::uint64_t size : {mebi, 4 * mebi, 16 * mebi}) {
+        const std::size_t even = stripe(std::vector<Piece>{{0, 0, size, 0, 0}}, rules(4)).chunks.size();
+        for (std::uint64_t offset : {1, 16, 127}) {
+            const std::vector<Piece> pieces = {{0, offset, size, 0, 0}};
+            const Stripes stripes = stripe(pieces, rules(4));
+            EXPECT_EQ(stripes.chunks.size(), even) << offset;
+            EXPECT_EQ(stripes.share, even / 4) << offset;
+            expect_exact(pieces, stripes);
+        }
+    }
+}
+
+TEST(Stripe, AChunkSizeThatWasAskedForHoldsOfTheLastOneToo) {
+    const std::vector<Piece> pieces = {{0, 16, mebi, 0, 0}};
+    for (const StripeRules& given : {rules(4, 0, 64 << 10), rules(4, 0, 0, 64 << 10)}) {
+        for (const Chunk& chunk : stripe(pieces, given).chunks)
+            EXPECT_LE(chunk.length, 64u << 10);
+    }
+}
+
 TEST(Stripe, ManyDescriptorsAreStripedByTheirSum) {
     const std::vector<Piece> pieces(1000, Piece{0, 0, 4096, 0, 0});
     const Stripes stripes = stripe(pieces, rules(4, 256 << 10));
