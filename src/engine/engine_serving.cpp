@@ -108,7 +108,7 @@ Status Engine::Impl::flush_for(const Request& request) {
 /// Posts the transfer that answers a request; it is ours until finish_served().
 Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request) {
     auto transfer = std::make_unique<Transfer>();
-    transfer->aim_at(peer);
+    transfer->aim_at(peer, tells());
     transfer->kind = request.kind == RequestKind::read ? Work::Kind::write : Work::Kind::read;
     for (const std::uint64_t token : request.tokens)
         transfer->locals.push_back(memory_of_token(token));

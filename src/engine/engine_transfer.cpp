@@ -145,7 +145,7 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
                                                std::to_string(remote.size()) + " remote ones");
     }
     auto transfer = std::make_unique<Transfer>();
-    if (!is_self(agent)) transfer->aim_at(require_peer(agent));
+    if (!is_self(agent)) transfer->aim_at(require_peer(agent), tells());
     transfer->kind = operation == Operation::read ? Work::Kind::read : Work::Kind::write;
 
     std::vector<Piece> pieces;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint64_t announce_again_ns = 1'000'000'000;
 /// A path that has failed is tried again so much later, and then in steps that double up to the second.
-constexpr std::uint64_t first_probe_ns = 50'000'000;
-constexpr std::uint64_t longest_probe_ns = 1'000'000'000;
+constexpr std::uint32_t first_probe_ns = 50'000'000;
+constexpr std::uint32_t longest_probe_ns = 1'000'000'000;
 
 }  // namespace
 

@@ -48,8 +48,8 @@ struct PeerEndpoint {
     bool confirmed = false;          ///< a probe has failed, too
     bool introduced_before = false;  ///< it has acknowledged a sender of ours
     bool may_be_held_up = false;     ///< something failed there since our sender was replaced for a probe
+    std::uint32_t probe_pause = 0;   ///< ns
     std::uint64_t probe_at = 0;      ///< ns, once it has failed
-    std::uint64_t probe_pause = 0;   ///< ns
     std::uint64_t asked_at = 0;      ///< ns, by the last probe
     std::uint64_t answered_at = 0;   ///< ns
 

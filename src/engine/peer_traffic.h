@@ -10,8 +10,8 @@
 
 namespace railyard {
 
-/// Made with the first transfer that is prepared to the peer, or the first notification. Relaxed atomics: any
-/// thread counts, the engine's report reads.
+/// Made in an engine that tells its statistics, with the first transfer that is prepared to the peer, or the
+/// first notification. Relaxed atomics: any thread counts, the engine's report reads.
 struct PeerTraffic {
     using Counter = std::atomic<std::uint64_t>;
     static void count(Counter& counter, std::uint64_t more = 1) noexcept {

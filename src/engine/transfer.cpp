@@ -66,8 +66,8 @@ void Transfer::on_notified(OutMessage& message, Status status) noexcept {
     if (status == Status::remote_disconnect && notification.wanted() == Status::ok &&
         notification.retry->undelivered(notification))
         return;
-    if (status == Status::ok)
-        PeerTraffic::count(static_cast<Transfer*>(notification.owner)->traffic->notifications);
+    PeerTraffic* const traffic = static_cast<Transfer*>(notification.owner)->traffic;
+    if (traffic && status == Status::ok) PeerTraffic::count(traffic->notifications);
     notification.owner->part_done(status);
 }
 

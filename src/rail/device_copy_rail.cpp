@@ -12,7 +12,6 @@ namespace {
 
 /// A group takes no further chunk beyond this, so that others get their turn.
 constexpr std::uint64_t bytes_per_group = std::uint64_t{64} << 20;
-constexpr std::uint64_t teardown_limit_ns = 2'000'000'000;
 
 }  // namespace
 

@@ -25,17 +25,19 @@ class Path {
     /// An operation ended because nobody answered; others should go another way. True for the first to say
     /// so.
     bool fail() noexcept {
-        if (failed_.exchange(true, std::memory_order_acq_rel)) return false;
-        failures_.fetch_add(1, std::memory_order_acq_rel);
+        if (failures_.fetch_or(failed_now, std::memory_order_acq_rel) & failed_now) return false;
+        failures_.fetch_add(one_failure, std::memory_order_acq_rel);
         return true;
     }
     /// How often it has failed: what was sent before the last time says nothing of the time since.
     [[nodiscard]] std::uint32_t failures() const noexcept {
-        return failures_.load(std::memory_order_acquire);
+        return failures_.load(std::memory_order_acquire) / one_failure;
     }
     /// Something went through again. True when it had failed.
-    bool heal() noexcept { return failed_.exchange(false, std::memory_order_acq_rel); }
-    [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+    bool heal() noexcept { return failures_.fetch_and(~failed_now, std::memory_order_acq_rel) & failed_now; }
+    [[nodiscard]] bool failed() const noexcept {
+        return failures_.load(std::memory_order_acquire) & failed_now;
+    }
 
     /// A chunk, or the rest of a lane, went another way. The holder of our rail's role alone, as of the next
     /// one.
@@ -48,13 +50,13 @@ class Path {
     [[nodiscard]] std::uint32_t repeats() const noexcept { return repeats_.load(std::memory_order_relaxed); }
 
   private:
+    static constexpr std::uint32_t failed_now = 1, one_failure = 2;
     static void count(std::atomic<std::uint32_t>& counter) noexcept {
         counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
 
     std::atomic<std::uint32_t> admitted_{0};  ///< 0: no endpoint of ours
-    std::atomic<bool> failed_{false};
-    std::atomic<std::uint32_t> failures_{0};
+    std::atomic<std::uint32_t> failures_{0};  ///< twice their number, and one more while it has failed
     std::atomic<std::uint32_t> failovers_{0}, repeats_{0};
 };
 

@@ -129,6 +129,9 @@ class Rail {
     bool prepare_wait() noexcept;
 
   protected:
+    /// For which a rail waits at its end for copies of a GPU.
+    static constexpr std::uint64_t teardown_limit_ns = 2'000'000'000;
+
     /// Posts all of it now and ends its part; false: that takes a whole round, and it has lost nothing. While
     /// nothing has been handed over that would come before it.
     virtual bool post_at_once(Submission&) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return false; }

@@ -18,7 +18,6 @@ constexpr std::uint32_t slots_per_free_slot = 7;
 /// What a carrier takes of a slot in one go, as elsewhere: a doorbell's worth of small chunks.
 constexpr std::uint64_t bytes_per_run = std::uint64_t{256} << 10;
 constexpr std::uint64_t longest_run = 32;
-constexpr std::uint64_t teardown_limit_ns = 2'000'000'000;
 
 bool may_post(const Route& route) noexcept {
     return !route.gated || route.path->admits(route.rail->sender_generation());

@@ -31,12 +31,13 @@ TEST_P(Counted, WhatAFailedRailLeftToOthersIsCountedAsSuch) {
     const LiveReport before = report();
     EXPECT_EQ(sum(before, &RailTrafficReport::failovers) + sum(before, &RailTrafficReport::disconnected), 0u);
     cluster().set("error_code=13", first_of_a);
-    cluster().set("error_next=1", first_of_a);
+    cluster().set("error_next=3", first_of_a);  // a probe may be among them
     const Growth errors("errors", first_of_a);
     ASSERT_EQ(run(*transfer), Status::ok);
     const LiveReport after = report();
     const RailTrafficReport& failed = *after.rails.at(0).traffic;
-    EXPECT_EQ(failed.disconnected, errors.value()) << "what the NIC has said";
+    EXPECT_GE(failed.disconnected, 1u);
+    EXPECT_LE(failed.disconnected + failed.control_errors, errors.value()) << "what the NIC has said";
     EXPECT_GE(failed.failovers, 1u);
     EXPECT_GE(after.rails[0].senders_replaced, 1u);
     for (std::size_t i = 1; i < after.rails.size(); ++i) {
