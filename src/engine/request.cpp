@@ -8,12 +8,12 @@ namespace railyard {
 namespace {
 
 constexpr std::uint16_t max_memories = 512;
-constexpr const char* what = "request";
+constexpr const char* request_words = "request";
 
 RequestMemory read_memory(WireReader& reader) {
     RequestMemory memory;
-    read_keys(reader, what, memory.rails, memory.keys);
-    require_consistent(!memory.keys.empty(), what);
+    read_keys(reader, request_words, memory.rails, memory.keys);
+    require_consistent(!memory.keys.empty(), request_words);
     return memory;
 }
 
@@ -28,7 +28,7 @@ RequestPiece read_piece(WireReader& reader, const Request& request) {
                            piece.memory < request.memories.size() && piece.length > 0 &&
                            piece.length <= UINT64_MAX - piece.theirs &&
                            piece.length <= UINT64_MAX - piece.ours,
-                       what);
+                       request_words);
     return piece;
 }
 
@@ -71,22 +71,22 @@ Request decode_request(std::string_view bytes) {
     const auto kind = reader.number<std::uint8_t>();
     require_consistent(kind >= static_cast<std::uint8_t>(RequestKind::read) &&
                            kind <= static_cast<std::uint8_t>(RequestKind::withdraw),
-                       what);
+                       request_words);
     request.kind = static_cast<RequestKind>(kind);
     const auto tokens = reader.number<std::uint16_t>();
-    require_consistent(reader.ok() && tokens > 0 && tokens <= max_memories, what);
+    require_consistent(reader.ok() && tokens > 0 && tokens <= max_memories, request_words);
     for (int i = 0; i < tokens && reader.ok(); ++i)
         request.tokens.push_back(reader.number<std::uint64_t>());
     const auto memories = reader.number<std::uint16_t>();
-    require_consistent(reader.ok() && memories <= max_memories, what);
+    require_consistent(reader.ok() && memories <= max_memories, request_words);
     for (int i = 0; i < memories && reader.ok(); ++i)
         request.memories.push_back(read_memory(reader));
     const auto pieces = reader.number<std::uint32_t>();
-    require_consistent(reader.ok() && pieces <= max_request_pieces, what);
+    require_consistent(reader.ok() && pieces <= max_request_pieces, request_words);
     for (std::uint32_t i = 0; i < pieces && reader.ok(); ++i)
         request.pieces.push_back(read_piece(reader, request));
     const bool moves = request.kind == RequestKind::read || request.kind == RequestKind::write;
-    require_consistent(reader.whole() && moves == !request.pieces.empty(), what);
+    require_consistent(reader.whole() && moves == !request.pieces.empty(), request_words);
     return request;
 }
 

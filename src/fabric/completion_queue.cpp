@@ -58,6 +58,7 @@ CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool b
 std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
     std::size_t total = 0;
     fi_cq_data_entry entries[32];
+    Completion well;  // all but its length is the same for each
     while (total < limit) {
         const ssize_t count = fi_cq_read(queue_.get(), entries, std::min(std::size(entries), limit - total));
         if (count == -FI_EAVAIL) {
@@ -78,8 +79,8 @@ std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
             if (entries[i].flags & (FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA)) [[unlikely]] {
                 complete_remote(entries[i]);
             } else if (entries[i].op_context) {
-                static_cast<OpContext*>(entries[i].op_context)
-                    ->complete_with({Status::ok, entries[i].len, 0, 0});
+                well.length = entries[i].len;
+                static_cast<OpContext*>(entries[i].op_context)->complete_with(well);
             }
         }
         total += static_cast<std::size_t>(count);

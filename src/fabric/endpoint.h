@@ -108,15 +108,16 @@ inline PostResult Endpoint::finish(OpContext& op, ssize_t rc) noexcept {
     return PostResult::failed;
 }
 
-/// Reads or writes to one peer, one after the other: what is the same for all of them is written down once. For
-/// as long as nothing else is done with the endpoint.
+/// Reads or writes to one peer, one after the other: what is the same for all of them is written down once.
+/// For as long as nothing else is done with the endpoint.
 class RmaRow {
   public:
     RmaRow(Endpoint& endpoint, fi_addr_t destination, Endpoint::Direction direction) noexcept
         : endpoint_(endpoint),
           way_(endpoint.way_to(destination)),
-          reads_(direction == Endpoint::Direction::read),
-          flags_(reads_ ? FI_COMPLETION : endpoint.write_flags_) {
+          flags_(direction == Endpoint::Direction::read ? FI_COMPLETION : endpoint.write_flags_) {
+        // As fi_readmsg and fi_writemsg do, once for all.
+        if (way_) post_ = direction == Endpoint::Direction::read ? way_->rma->readmsg : way_->rma->writemsg;
         message_.msg_iov = &local_;
         message_.desc = &descriptor_;
         message_.iov_count = 1;
@@ -135,16 +136,14 @@ class RmaRow {
         descriptor_ = piece.descriptor;
         remote_ = {piece.remote, piece.length, piece.key};
         message_.context = &op;
-        message_.data = piece.immediate;
-        const std::uint64_t flags = flags_ | piece.flags;
-        return endpoint_.finish(
-            op, reads_ ? fi_readmsg(way_, &message_, flags) : fi_writemsg(way_, &message_, flags));
+        if (piece.flags & RmaPiece::has_immediate) message_.data = piece.immediate;
+        return endpoint_.finish(op, post_(way_, &message_, flags_ | piece.flags));
     }
 
   private:
     Endpoint& endpoint_;
     fid_ep* const way_;
-    const bool reads_;
+    decltype(fi_ops_rma::writemsg) post_ = nullptr;
     const std::uint64_t flags_;
     iovec local_{};
     void* descriptor_ = nullptr;
