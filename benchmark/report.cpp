@@ -64,6 +64,11 @@ nlohmann::json to_json(const PointResult& result, const Options& options) {
     return json;
 }
 
+void tell_wrong(const Point& point, const std::string& wrong) {
+    if (wrong.empty()) return;
+    std::fprintf(stderr, "railyard-bench: WRONG: %s: %s\n", describe(point).c_str(), wrong.c_str());
+}
+
 nlohmann::json host_json(const Options& options, const std::string& provider) {
     nlohmann::json json = host_facts();
     json["libfabric"] = libfabric_version();
@@ -136,10 +141,7 @@ void Report::add(PointResult result) {
         print_heading(result.point);
         print_row(result);
     }
-    if (!result.wrong.empty()) {
-        std::fprintf(stderr, "railyard-bench: WRONG: %s: %s\n", describe(result.point).c_str(),
-                     result.wrong.c_str());
-    }
+    tell_wrong(result.point, result.wrong);
     results_.push_back(std::move(result));
 }
 

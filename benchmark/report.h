@@ -43,6 +43,8 @@ struct IdleResult {
 
 /// The keys of one element of "results".
 [[nodiscard]] nlohmann::json to_json(const PointResult& result, const Options& options);
+/// A line on the error output, unless `wrong` is empty.
+void tell_wrong(const Point& point, const std::string& wrong);
 
 /// The value of "host": the machine, and what was asked for.
 [[nodiscard]] nlohmann::json host_json(const Options& options, const std::string& provider);

@@ -131,10 +131,7 @@ void GroupReport::add(GroupPointResult result) {
         print_heading(result.point);
         print_row(result);
     }
-    if (!result.wrong.empty()) {
-        std::fprintf(stderr, "railyard-bench: WRONG: %s: %s\n", describe(result.point).c_str(),
-                     result.wrong.c_str());
-    }
+    tell_wrong(result.point, result.wrong);
     rows_.push_back(to_json(result, options_));
 }
 

@@ -140,14 +140,7 @@ def main():
     style = report.Style("Mooncake", "Mooncake's EFA transport", "compare-mooncake", lambda key, cell: f"{key[0]}, {cell['op']}", True)
     found = report.Report(measure(options), options, style)
     found.facts += f"; {options.rails} NICs of a simulated {options.topology.stem}arge, {options.rate:g} Gbit/s each"
-    print(found.table())
-    if options.json:
-        options.json.write_text(found.json())
-    if options.svg:
-        options.svg.write_text(found.svg())
-    if options.write:
-        found.write(ROOT / "docs")
-    return 0 if found.complete() else 1
+    return found.deliver(options, ROOT / "docs")
 
 
 if __name__ == "__main__":

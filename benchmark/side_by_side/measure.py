@@ -119,14 +119,7 @@ def main():
         found = report.Report(measure(options, python, plugins), options)
     finally:
         shutil.rmtree(plugins)
-    print(found.table())
-    if options.json:
-        options.json.write_text(found.json())
-    if options.svg:
-        options.svg.write_text(found.svg())
-    if options.write:
-        found.write(ROOT / "docs")
-    return 0 if found.complete() else 1
+    return found.deliver(options, ROOT / "docs")
 
 
 if __name__ == "__main__":

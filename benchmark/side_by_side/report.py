@@ -169,6 +169,17 @@ class Report:
         parts += [f'<text x="10" y="{height - 12}" fill="#555">{html.escape(self.facts)}</text>', "</svg>"]
         return "\n".join(parts) + "\n"
 
+    def deliver(self, options, docs):
+        """Prints the table, and writes what the options ask for; the exit status of the whole run."""
+        print(self.table())
+        if options.json:
+            options.json.write_text(self.json())
+        if options.svg:
+            options.svg.write_text(self.svg())
+        if options.write:
+            self.write(docs)
+        return 0 if self.complete() else 1
+
     def write(self, docs):
         page = docs / "benchmarks.md"
         begin, end = self.style.markers

@@ -127,8 +127,8 @@ class ABSL_LOCKABLE ThreadRole {
 
     // The lease. While there is one, held_ and its ending are true. Whoever ends it takes lessee_ away, and
     // then the lessee sees that or is seen inside. Either of them may come to have the role by that: the one
-    // that gets that word. Nobody is left without: who ends the lease leaves it to a lessee that was seen
-    // inside, who finds lessee_ gone on its way out (or, if it had just come in, at the door).
+    // that turns its ending to false. Nobody is left without: who ends the lease leaves it to a lessee that
+    // was seen inside, who finds lessee_ gone on its way out (or, if it had just come in, at the door).
 
     /// The lessee's, or who was it a moment ago. Pairs with recall().
     bool enter(Seat& mine) noexcept {
