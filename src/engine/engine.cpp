@@ -26,6 +26,13 @@ const std::string& Engine::agent_name() const noexcept {
 std::size_t Engine::rail_count() const noexcept {
     return impl_->rails().size();
 }
+std::vector<RailCounters> Engine::rail_counters() const {
+    require_own_process();
+    std::vector<RailCounters> counters;
+    for (std::size_t i = 0; i < rail_count(); ++i)
+        counters.push_back(impl_->rails().rail(i).counters());
+    return counters;
+}
 const std::string& Engine::provider() const noexcept {
     return impl_->rails().provider();
 }

@@ -17,6 +17,7 @@
 #include "common/params.h"
 #include "common/status.h"
 #include "engine/peer_report.h"
+#include "rail/rail_counters.h"
 
 namespace railyard {
 
@@ -97,6 +98,8 @@ class Engine {
 
     [[nodiscard]] const std::string& agent_name() const noexcept;
     [[nodiscard]] std::size_t rail_count() const noexcept;
+    /// What each rail has done so far. Waits for their roles.
+    [[nodiscard]] std::vector<RailCounters> rail_counters() const;
     /// Provider name of the rails as libfabric gives it, for messages and metadata.
     [[nodiscard]] const std::string& provider() const noexcept;
     [[nodiscard]] const Params& params() const noexcept;

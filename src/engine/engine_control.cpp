@@ -71,7 +71,7 @@ Engine::Impl::Impl(EngineConfig config)
         for (std::size_t i = 0; i < rails_->size(); ++i)
             rails.push_back(&rails_->rail(i));
         thread_ = std::make_unique<ProgressThread>(
-            std::move(rails), config_.progress_delay, caller_passes_,
+            std::move(rails), config_.progress_delay, [this]() noexcept { return callers_.passes(); },
             [this]() noexcept {
                 watch();
                 return run_chores();
@@ -266,8 +266,15 @@ void Engine::Impl::keep_spare(std::unique_ptr<OwnMessage> ping) noexcept {
 
 bool Engine::Impl::progress_rails() noexcept {
     bool worked = rails_->local().has_work() && rails_->local().progress() == Rail::Progress::worked;
+    const ThreadTag me = this_thread_tag();
+    std::uint64_t now = 0;
     for (std::size_t i = 0; i < rails_->size(); ++i) {
-        worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
+        Rail& rail = rails_->rail(i);
+        if (rail.keeper().is_other_than(me)) {
+            if (now == 0) now = now_ns();
+            if (rail.is_looked_after(now)) continue;
+        }
+        worked = rail.progress() == Rail::Progress::worked || worked;
     }
     return worked;
 }

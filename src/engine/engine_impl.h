@@ -16,6 +16,7 @@
 
 #include "common/mutex.h"
 #include "common/process_barrier.h"
+#include "engine/callers.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/message_auth.h"
@@ -23,7 +24,6 @@
 #include "engine/peer.h"
 #include "engine/progress_thread.h"
 #include "engine/rail_pace.h"
-#include "engine/rate_model.h"
 #include "engine/recent_table.h"
 #include "engine/stats_file.h"
 #include "engine/stats_socket.h"
@@ -72,11 +72,11 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     bool progress_rest() noexcept;
     /// Of a caller; like progress() and progress_rails().
     bool make_pass() noexcept {
-        count_caller_pass();
+        callers_.mine().count_pass();
         return progress();
     }
     bool make_rails_pass() noexcept {
-        count_caller_pass();
+        callers_.mine().count_pass();
         return progress_rails();
     }
     void set_chore(EngineChore* chore, ChoreTime time) noexcept;
@@ -119,10 +119,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     [[gnu::noinline]] void measure(const Transfer& transfer) noexcept;
     void cancel(Transfer& transfer) noexcept;
     void progress_for(Transfer& transfer) noexcept;
-    /// Roughly: two at once may count as one, which is less than a locked instruction in each.
-    void count_caller_pass() noexcept {
-        caller_passes_.store(caller_passes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
     void wake() noexcept;
     /// What is to be done in each pass besides the rails; true: there is more to come that no rail tells of.
     bool run_chores() noexcept;
@@ -217,8 +213,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     const EngineConfig config_;
     const std::uint64_t nonce_;
     MessageCounters message_counters_;
+    Callers callers_;
     std::atomic<std::uint64_t> next_transfer_{0};
-    std::atomic<std::uint64_t> caller_passes_{0};
     std::atomic<std::uint32_t> messages_in_flight_{0};  ///< that the destructor waits for: no pings
     std::atomic<std::uint32_t> seen_changes_{0};        ///< of the rails
     std::atomic<std::uint64_t> next_watch_{0};          ///< ns
@@ -242,7 +238,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     /// Grows with every deregistration; a transfer that has seen the current value need not look again.
     std::atomic<std::uint64_t> registration_epoch_{0};
     const bool process_barriers_ = has_process_barrier();
-    RateModel rates_;
     const MessageAuth auth_{config_.params.cluster_secret};
     NotificationInbox inbox_{{}, nonce_, &auth_};
     /// Sent notifications: freed outside of the rails' roles, because the last one gives its peer back.

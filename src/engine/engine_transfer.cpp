@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
+#include "engine/rail_choice.h"
 
 namespace railyard {
 namespace {
@@ -18,6 +19,8 @@ constexpr std::uint64_t interrupt_limit_ns = 200'000'000;
 
 /// Of a small transfer, how many rounds share one look at the exact clock, which costs as much as its post.
 constexpr std::uint32_t rounds_per_measurement = 8;
+
+constexpr std::uint32_t rounds_per_look_at_keepers = 64;
 
 std::string describe(std::uint64_t address, std::uint64_t length) {
     char text[64];
@@ -51,19 +54,6 @@ bool has_failed(const Route& route) noexcept {
     return route.path && route.path->failed();
 }
 
-/// All routes of a striped lane, else the one whose rail has the least to do, of those that have not failed.
-Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
-    const Transfer::RouteRange all = transfer.lane_routes[lane];
-    if (transfer.lanes[lane].striped) return all;
-    std::uint32_t least = all.begin;
-    for (std::uint32_t i = all.begin + 1; i < all.end; ++i) {
-        const Route &route = transfer.routes[i], &best = transfer.routes[least];
-        if (has_failed(route)) continue;
-        if (has_failed(best) || route.rail->load() < best.rail->load()) least = i;
-    }
-    return {least, least + 1};
-}
-
 std::uint32_t count_submissions(const Transfer& transfer) noexcept {
     if (transfer.submissions.size() == 1) return 1;
     std::uint32_t count = 0;
@@ -79,19 +69,45 @@ void offer(Transfer& transfer, std::uint32_t route) noexcept {
     transfer.routes[route].rail->submit(transfer.submissions[route]);
 }
 
-void offer_lanes(Transfer& transfer) noexcept {
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange chosen = choose_routes(transfer, lane);
-        const auto begin = transfer.routes.begin() + chosen.begin, end = transfer.routes.begin() + chosen.end;
-        const bool any_good = !std::all_of(begin, end, has_failed);
-        for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
-            if (any_good && has_failed(transfer.routes[i])) {
-                transfer.part_done(Status::ok);  // the others carry its share
-                continue;
-            }
-            offer(transfer, i);
-        }
+/// Keepers that have gone are found in passes over all rails, too; but a thread whose transfers end at its
+/// first polls makes none.
+void look_at_keepers(std::span<const Route> routes, ThreadTag me) noexcept {
+    const std::uint64_t now = now_ns();
+    for (const Route& route : routes) {
+        if (route.rail->keeper().is_other_than(me)) static_cast<void>(route.rail->is_looked_after(now));
     }
+}
+
+/// To every rail that has not failed, unless all have.
+void offer_striped(Transfer& transfer, Transfer::RouteRange all) noexcept {
+    const auto begin = transfer.routes.begin() + all.begin, end = transfer.routes.begin() + all.end;
+    const bool any_good = !std::all_of(begin, end, has_failed);
+    for (std::uint32_t i = all.begin; i < all.end; ++i) {
+        if (any_good && has_failed(transfer.routes[i])) {
+            transfer.part_done(Status::ok);  // the others carry its share
+            continue;
+        }
+        offer(transfer, i);
+    }
+}
+
+void offer_lanes(Transfer& transfer, bool makes_passes) noexcept {
+    const ThreadTag me = this_thread_tag();
+    bool own = true;
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
+        const Transfer::RouteRange all = transfer.lane_routes[lane];
+        if (transfer.lanes[lane].striped) {
+            own = false;
+            offer_striped(transfer, all);
+            continue;
+        }
+        const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
+        const RailChoice choice = choose_rail(routes, me, makes_passes);
+        if (choice.others && transfer.round() % rounds_per_look_at_keepers == 0) look_at_keepers(routes, me);
+        own = own && choice.own;
+        offer(transfer, all.begin + static_cast<std::uint32_t>(choice.route));
+    }
+    transfer.keeps_to.store(own ? me : no_thread, std::memory_order_relaxed);
 }
 
 [[noreturn]] void refuse(std::size_t index, const char* side, const std::string& reason) {
@@ -273,7 +289,7 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     } else if (transfer.submissions.empty()) {
         transfer.part_done(Status::ok);
     } else {
-        offer_lanes(transfer);
+        offer_lanes(transfer, callers_.mine().makes_passes());
     }
     if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
 }
@@ -293,20 +309,23 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
 /// By itself, so that the others need no room for a clock's answer.
 void Engine::Impl::measure(const Transfer& transfer) noexcept {
     const std::uint64_t taken = now_ns() - transfer.posted_at.load(std::memory_order_relaxed);
-    rates_.record(transfer.total_bytes, taken);
+    callers_.mine().rates.record(transfer.total_bytes, taken);
     if (transfer.traffic)
         transfer.traffic->directions[static_cast<std::size_t>(transfer.kind)].latency.add(taken);
 }
 
 void Engine::Impl::progress_for(Transfer& transfer) noexcept {
-    count_caller_pass();
+    callers_.mine().count_pass();
     if (++transfer.polls % polls_per_full_pass == 0) {
         // What we said, or the answer, may have been lost, and this transfer waits for it.
         if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
         progress();
         return;
     }
+    const ThreadTag me = this_thread_tag();
+    const bool keeps_to_own = transfer.keeps_to.load(std::memory_order_relaxed) == me;
     for (const Route& route : transfer.routes) {
+        if (keeps_to_own && route.rail->keeper().is_other_than(me)) continue;
         if (route.rail->has_work()) route.rail->progress();
         for (const Route& carrier : route.carriers) {
             if (carrier.rail->has_work()) carrier.rail->progress();
@@ -368,9 +387,10 @@ void Engine::Impl::release(Transfer* transfer) noexcept {
 
 CostEstimate Engine::Impl::estimate(const Transfer& transfer) const noexcept {
     CostEstimate estimate;
+    const RateModel rates = callers_.rates();
     const bool large = transfer.total_bytes > RateModel::small_bytes;
-    estimate.measured = large ? rates_.has_rate() : rates_.has_latency();
-    double nanoseconds = rates_.estimate_ns(transfer.total_bytes);
+    estimate.measured = large ? rates.has_rate() : rates.has_latency();
+    double nanoseconds = rates.estimate_ns(transfer.total_bytes);
     if (!estimate.measured) nanoseconds += static_cast<double>(transfer.total_bytes);  // a guess: 1 GB/s
     estimate.duration = std::chrono::microseconds(static_cast<std::int64_t>(nanoseconds / 1000) + 1);
     estimate.error_margin = estimate.measured ? estimate.duration / 2 : estimate.duration * 4;
