@@ -128,7 +128,7 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     submission.run = lane.take_alone();
     if (!submission.run.empty()) {
         const bool ended = lane.work->end_hand_over_early();
-        if (post_chunks(submission, submission.run) != fabric::PostResult::ok) {
+        if (post_chunks(submission, submission.run, 1) != fabric::PostResult::ok) {
             if (ended) lane.work->resume_hand_over();
             return false;
         }
@@ -257,9 +257,8 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     if (submission.run.empty()) {
         if (!free_operations_ || !may_take(lane)) return Served::full;
         if (submission.outstanding >= lane.share) return Served::waits;
-        const auto room = static_cast<std::uint32_t>(depth_) - outstanding();
         submission.run =
-            lane.take_run(std::min({lane.run_length, room, lane.share - submission.outstanding}));
+            lane.take_run(std::min({lane.run_length, room(), lane.share - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
     }
     if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {
@@ -267,9 +266,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return Served::rests;
     }
     while (!submission.run.empty()) {
-        if (!free_operations_) return Served::full;
+        const std::uint32_t count = std::min(submission.run.size(), room());
+        if (count == 0) return Served::full;
         const std::uint32_t before = submission.run.begin;
-        const auto result = post_chunks(submission, submission.run);
+        const auto result = post_chunks(submission, submission.run, count);
         if (submission.run.begin != before) {
             submission.stalled.reset();
             posted = true;
@@ -306,52 +306,41 @@ FabricRail::Served FabricRail::refused(Submission& submission, const char* what)
     return Served::through;
 }
 
-fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run) noexcept {
+fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std::uint32_t count) noexcept {
     const Work& work = *submission.lane->work;
     const Route& route = *submission.route;
     using Direction = fabric::Endpoint::Direction;
     fabric::RmaRow row(*sending_, route.destination,
                        work.kind == Work::Kind::read ? Direction::read : Direction::write);
+    if (work.immediate) [[unlikely]]
+        row.bring_immediates(*work.immediate + run.begin);
     // The provider may change none of these, but no compiler knows that.
-    const Chunk* const chunks = work.chunks.data();
     const RemoteKey* const keys = route.keys.data();
     void* const* const descriptors = route.descriptors.data();
-    const std::optional<std::uint32_t> immediate = work.immediate;
-    const std::uint32_t end = run.end;
-    fabric::PostResult result = fabric::PostResult::ok;
+    const Chunk* const begin = work.chunks.data() + run.begin;
+    const Chunk* const end = begin + count;
+    const Chunk* chunk = begin;
     Operation* operation = free_operations_;
-    std::uint32_t index = run.begin;
     std::uint64_t bytes = 0;
-    for (; index != end && operation; ++index, operation = operation->next) {
-        const Chunk& chunk = chunks[index];
-        const RemoteKey& key = keys[chunk.remote_region];
-        fabric::RmaPiece piece;
-        piece.local = chunk.local;
-        piece.length = chunk.length;
-        piece.descriptor = descriptors[chunk.local_region];
-        piece.remote = chunk.remote - key.address_base;
-        piece.key = key.key;
-        // The doorbell may wait only while the next post of the run is certain to follow.
-        if (index + 1 != end && operation->next) piece.flags = fabric::RmaPiece::more_follows;
-        if (immediate) [[unlikely]] {
-            piece.flags |= fabric::RmaPiece::has_immediate;
-            piece.immediate = *immediate + index;
-        }
-        result = row.post(*operation, piece);
-        if (result != fabric::PostResult::ok) {
-            count_refused(result);
-            break;
-        }
+    fabric::PostResult result = row.ready();
+    while (chunk != end && result == fabric::PostResult::ok) {
+        const RemoteKey& key = keys[chunk->remote_region];
+        const fabric::RmaPiece piece{chunk->local, chunk->length, descriptors[chunk->local_region],
+                                     chunk->remote - key.address_base, key.key};
+        result = row.post(*operation, piece, chunk + 1 != end);
+        if (result != fabric::PostResult::ok) break;
         operation->submission = &submission;
-        operation->length = chunk.length;
-        operation->chunk = index;
-        bytes += chunk.length;
+        operation->chunk = chunk;
+        bytes += chunk->length;
+        operation = operation->next;
+        ++chunk;
     }
-    const std::uint32_t count = index - run.begin;
+    if (result != fabric::PostResult::ok) count_refused(result);
+    const auto posted = static_cast<std::uint32_t>(chunk - begin);
     free_operations_ = operation;
-    run.begin = index;
-    submission.outstanding += count;
-    posted_ += count;
+    run.begin += posted;
+    submission.outstanding += posted;
+    posted_ += posted;
     posted_bytes_ += bytes;
     return result;
 }
@@ -366,7 +355,7 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
         Work& work = *submission.lane->work;
         const auto kind = static_cast<std::size_t>(work.kind);
         ++rail.counters_.operations[kind];
-        rail.counters_.bytes[kind] += operation.length;
+        rail.counters_.bytes[kind] += operation.chunk->length;
         work.part_done(Status::ok);
     } else {
         rail.operation_failed(operation, completion);

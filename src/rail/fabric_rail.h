@@ -74,8 +74,7 @@ class FabricRail final : public Rail {
         FabricRail* rail = nullptr;
         Submission* submission = nullptr;
         Operation* next = nullptr;
-        std::uint32_t length = 0;
-        std::uint32_t chunk = 0;
+        const Chunk* chunk = nullptr;
     };
     /// A chunk whose operation is over without having done its work.
     struct Returned {
@@ -101,8 +100,9 @@ class FabricRail final : public Rail {
     static bool has_turn(Submission& submission, bool alone) noexcept;
     Served post_run(Submission& submission, bool& posted) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    /// Moves `run` on behind what the provider has taken. ok: all of it, or as much as there are operations.
-    fabric::PostResult post_chunks(Submission& submission, Run& run) noexcept
+    /// The next `count` of `run`, no more than room(), which moves on behind what the provider has taken. ok:
+    /// all of them.
+    fabric::PostResult post_chunks(Submission& submission, Run& run, std::uint32_t count) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::cold, gnu::noinline]] void count_refused(fabric::PostResult result) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -114,6 +114,10 @@ class FabricRail final : public Rail {
     }
     [[nodiscard]] std::uint32_t outstanding() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return posted_ - static_cast<std::uint32_t>(counters_.operations[0] + counters_.operations[1]);
+    }
+    /// Operations in `free_operations_`.
+    [[nodiscard]] std::uint32_t room() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return static_cast<std::uint32_t>(depth_) - outstanding();
     }
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -128,7 +132,7 @@ class FabricRail final : public Rail {
     /// It has ended, and is not among those that ended well.
     void take_from_posted(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         --posted_;
-        posted_bytes_ -= operation.length;
+        posted_bytes_ -= operation.chunk->length;
     }
     using Operations = std::vector<Operation>;
     void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

@@ -38,7 +38,7 @@ void FabricRail::count_refused(fabric::PostResult result) noexcept {
 
 void FabricRail::operation_failed(const Operation& operation, const fabric::Completion& completion) noexcept {
     Submission& submission = *operation.submission;
-    const std::uint32_t chunk = operation.chunk;
+    const std::uint32_t chunk = submission.lane->work->index_of(*operation.chunk);
     take_from_posted(operation);
     if (!closing_) counters_.count_error(completion.status);
     if (completion.unknown_at_target && submission.route->gated) {
@@ -218,7 +218,8 @@ void FabricRail::take_back() noexcept {
         operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
         free_operation(operation);
         take_from_posted(operation);
-        give_back(*operation.submission, operation.chunk);
+        Submission& submission = *operation.submission;
+        give_back(submission, submission.lane->work->index_of(*operation.chunk));
     }
 }
 
@@ -306,7 +307,7 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
     if (!sending_ || !free_operations_ || (route.gated && !route.path->admits(sender_generation())))
         return false;
     Run chunk{returned.chunk, returned.chunk + 1};
-    switch (post_chunks(submission, chunk)) {
+    switch (post_chunks(submission, chunk, 1)) {
         case fabric::PostResult::ok:
             ++counters_.repeats;
             route.path->count_repeat();

@@ -187,6 +187,10 @@ class Work {
     std::vector<Chunk> chunks;
     std::vector<Lane> lanes;  ///< together all chunks, each once
 
+    [[nodiscard]] std::uint32_t index_of(const Chunk& chunk) const noexcept {
+        return static_cast<std::uint32_t>(&chunk - chunks.data());
+    }
+
     /// Arms one more part, which keeps the round from ending. Only by who holds a part of it that has not
     /// ended.
     void add_part() noexcept { remaining_.fetch_add(1, std::memory_order_relaxed); }

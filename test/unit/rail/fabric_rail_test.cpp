@@ -2,6 +2,8 @@
 // which the tests replace. Nothing here touches a network.
 #include "rail/fabric_rail.h"
 
+#include <numeric>
+
 #include "scripted_rail.h"
 
 namespace railyard {
@@ -142,6 +144,21 @@ TEST_F(FabricRailTest, EagainKeepsTheRunAndLosesNothing) {
     rail_.progress();
     EXPECT_TRUE(offer.work.done());
     EXPECT_EQ(offer.work.status(), Status::ok);
+}
+
+TEST_F(FabricRailTest, EachChunkBringsItsOwnImmediateAlsoWhereARunWasRefused) {
+    script.answers = {0, 0, -FI_EAGAIN, 0, -FI_EAGAIN};
+    Detour detour(rail_, rail_, 2, 40);
+    detour.work.immediate = 1000;
+    detour.post();
+    for (int i = 0; i < 4; ++i)
+        rail_.progress();
+    std::vector<std::uint64_t> expected(40);
+    std::iota(expected.begin(), expected.end(), 1000);
+    EXPECT_EQ(script.immediates, expected);
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(detour.work.done());
 }
 
 TEST_F(FabricRailTest, TheQueueIsNeverOverrun) {

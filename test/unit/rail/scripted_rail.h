@@ -33,6 +33,7 @@ struct Script {
     std::set<std::uint64_t> silent;                // destinations that take nothing
     std::vector<void*> posted;                     // contexts with the provider
     std::vector<std::uint64_t> flags;              // of every post, refused ones too
+    std::vector<std::uint64_t> immediates;         // of what was taken
     std::map<std::uint64_t, std::uint64_t> bytes;  // taken, by destination
     std::deque<std::pair<void*, int>> completed;   // context, error
     ssize_t queue_answer = 0;                      // to every look at the completions, unless 0
@@ -51,6 +52,7 @@ inline ssize_t scripted_write(fid_ep*, const fi_msg_rma* message, std::uint64_t 
     }
     if (answer == 0) {
         script.posted.push_back(message->context);
+        if (flags & FI_REMOTE_CQ_DATA) script.immediates.push_back(message->data);
         script.bytes[message->addr] += message->msg_iov->iov_len;
     }
     return answer;
