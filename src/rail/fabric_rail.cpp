@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "fabric/direct_access.h"
 #include "rail/deferred_close.h"
@@ -139,8 +140,21 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     return true;
 }
 
+/// One round's completions, and a look at how fast they come where there is enough under way to tell.
+std::size_t FabricRail::drain() noexcept {
+    const std::size_t ended = fabric_->queue.drain(completions_per_round);
+    if (outstanding_bytes() < RateMeter::burst_bytes) {
+        meter_.pause();
+    } else if (config_.compared && ended != 0 && ended < completions_per_round &&
+               meter_.look({now_ns(), carried_bytes(), outstanding_bytes(), posted_})) {
+        rate_.store(meter_.rate(), std::memory_order_relaxed);
+        rate_samples_.store(meter_.samples(), std::memory_order_relaxed);
+    }
+    return ended;
+}
+
 bool FabricRail::serve(bool drain_first) noexcept {
-    bool worked = drain_first && fabric_->queue.drain(completions_per_round) > 0;
+    bool worked = drain_first && drain() > 0;
     const bool reads_events = fabric_->domain.caps().connected || ++rounds_ % rounds_between_event_reads == 0;
     if (drain_first && !reads_events && is_calm() && inbox_.empty() && outbox_.empty()) {
         if (worked) publish_load();
@@ -151,8 +165,7 @@ bool FabricRail::serve(bool drain_first) noexcept {
     control_->queue(outbox_.take_all());
     worked = control_->post_pending() || worked;
     worked = post_pending() || worked;
-    if (!drain_first && (wants_room_ || control_->wants_room()) &&
-        fabric_->queue.drain(completions_per_round) > 0) {
+    if (!drain_first && (wants_room_ || control_->wants_room()) && drain() > 0) {
         settle_failures();
         control_->post_pending();
         post_pending();
@@ -256,9 +269,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     }
     if (submission.run.empty()) {
         if (!free_operations_ || !may_take(lane)) return Served::full;
-        if (submission.outstanding >= lane.share) return Served::waits;
-        submission.run =
-            lane.take_run(std::min({lane.run_length, room(), lane.share - submission.outstanding}));
+        const std::uint32_t most = submission.most_outstanding();
+        if (most == 0) return Served::through;  // others are through with the rest before it would be
+        if (submission.outstanding >= most) return Served::waits;
+        submission.run = lane.take_run(std::min({lane.run_length, room(), most - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
     }
     if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {

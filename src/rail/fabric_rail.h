@@ -18,6 +18,7 @@
 #include "rail/control_channel.h"
 #include "rail/pending_list.h"
 #include "rail/rail.h"
+#include "rail/rate_meter.h"
 
 namespace railyard {
 
@@ -26,6 +27,7 @@ struct FabricRailConfig {
     std::uint64_t give_up_after_ns = 0;  ///< a peer that takes nothing for so long is gone
     /// Grows whenever a sender is replaced or a path fails, on any rail; nullptr: nobody wants to know.
     std::atomic<std::uint32_t>* changes = nullptr;
+    bool compared = true;  ///< with other rails, so that its rate is measured
 };
 
 class FabricRail final : public Rail {
@@ -120,6 +122,7 @@ class FabricRail final : public Rail {
         return static_cast<std::uint32_t>(depth_) - outstanding();
     }
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
@@ -189,6 +192,7 @@ class FabricRail final : public Rail {
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     std::uint64_t posted_bytes_ ABSL_GUARDED_BY(role_) = 0;
     RailCounters counters_ ABSL_GUARDED_BY(role_);  ///< without those of control messages
+    RateMeter meter_ ABSL_GUARDED_BY(role_);
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     bool wants_room_ ABSL_GUARDED_BY(role_) = false;         ///< some submission, in the last pass
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass

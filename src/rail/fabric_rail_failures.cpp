@@ -107,6 +107,7 @@ void FabricRail::renew() noexcept {
         renewal_requested_.store(false, std::memory_order_relaxed);
         return;
     }
+    meter_.pause();
     std::unique_ptr<Operations> operations;
     std::shared_ptr<void> sends;
     std::unique_ptr<fabric::UnsentBytesDropped> dropped;
