@@ -44,7 +44,8 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     : Rail(std::move(name)),
       config_(config),
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
-      depth_(credits(device->caps)) {
+      depth_(credits(device->caps)),
+      pieces_(std::min(device->caps.rma_pieces, fabric::RmaRow::most_pieces)) {
     RoleGuard guard(role_);
     fabric_->control =
         std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
@@ -52,7 +53,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->queue.tell_of_immediates(&sink);
     sending_ = fabric_->sender ? fabric_->sender.get() : &fabric_->endpoint;
     control_->send_from(sending_);
-    returned_.reserve(depth_);
+    returned_.reserve(depth_ * pieces_);
     fabric_->operations.reserve(kept_generations);
     fabric_->old_sends.reserve(kept_generations);
     use(std::make_unique<Operations>(depth_));
@@ -292,7 +293,8 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         if (result == fabric::PostResult::failed) {
             const int error = sending_->last_error();
             RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
-            chunk_failed(submission, submission.run.begin++, fabric::classify_failure(false, error, 0));
+            const std::uint32_t first = submission.run.begin++;
+            chunks_failed(submission, {first, first + 1}, fabric::classify_failure(false, error, 0));
             posted = true;
         }
     }
@@ -321,6 +323,7 @@ FabricRail::Served FabricRail::refused(Submission& submission, const char* what)
 }
 
 fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std::uint32_t count) noexcept {
+    if (pieces_ > 1) return post_groups(submission, run, count);
     const Work& work = *submission.lane->work;
     const Route& route = *submission.route;
     using Direction = fabric::Endpoint::Direction;
@@ -359,21 +362,36 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
     return result;
 }
 
+template <bool grouped>
 void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Operation& operation = static_cast<Operation&>(op);
     FabricRail& rail = *operation.rail;
     rail.role_.assert_held();
-    rail.free_operation(operation);
+    const std::uint32_t chunks = grouped ? operation.chunks : 1;
+    rail.free_operation(operation, chunks);
     Submission& submission = *operation.submission;
     if (completion.status == Status::ok) [[likely]] {
         Work& work = *submission.lane->work;
         const auto kind = static_cast<std::size_t>(work.kind);
         ++rail.counters_.operations[kind];
-        rail.counters_.bytes[kind] += operation.chunk->length;
-        work.part_done(Status::ok);
+        rail.counters_.bytes[kind] += grouped ? operation.bytes() : operation.chunk->length;
+        work.part_done(Status::ok, chunks);
     } else {
         rail.operation_failed(operation, completion);
     }
+}
+
+void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
+    free_operations_ = nullptr;
+    for (Operation& operation : *operations) {
+        operation.handler = pieces_ > 1 ? on_complete<true> : on_complete<false>;
+        operation.rail = this;
+        operation.next = free_operations_;
+        free_operations_ = &operation;
+    }
+    if (fabric_->operations.size() == kept_generations)
+        fabric_->operations.erase(fabric_->operations.begin());
+    fabric_->operations.push_back(std::move(operations));
 }
 
 }  // namespace railyard

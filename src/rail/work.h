@@ -133,13 +133,13 @@ class Work {
             lane.rewind();
     }
 
-    /// Ends one part. The last call of a round is the last touch of the object by the rails: the poster may
-    /// repost or free it from then on. The release half pairs with done()'s acquire.
-    void part_done(Status status) noexcept {
+    /// Ends one part, or several at once. The last call of a round is the last touch of the object by the
+    /// rails: the poster may repost or free it from then on. The release half pairs with done()'s acquire.
+    void part_done(Status status, std::uint32_t parts = 1) noexcept {
         const Tail tail = tail_;
         if (status != Status::ok) stop(status);
-        const std::uint32_t before = remaining_.fetch_sub(1, std::memory_order_acq_rel);
-        if (tail && before == 2) tail(*this);
+        const std::uint32_t before = remaining_.fetch_sub(parts, std::memory_order_acq_rel);
+        if (tail && before == parts + 1) tail(*this);
     }
 
     /// Ends the part of a hand-over whose one chunk is about to be posted, if those two are all that is left
