@@ -312,7 +312,9 @@ unsigned rails_asked(const FabricChoice& choice) {
     const bool one_device = choice.provider == "auto" || choice.provider == "shm" || is_tcp(choice.provider);
     if (!names && !one_device) return choice.rails_limit;
     auto commas = std::count(choice.devices.begin(), choice.devices.end(), ',');
-    unsigned rails = (names ? static_cast<unsigned>(commas) + 1 : 1) * choice.rails_per_device;
+    const unsigned usual = is_tcp(choice.provider) ? 2 : 1;
+    const unsigned each = choice.rails_per_device ? choice.rails_per_device : usual;
+    unsigned rails = (names ? static_cast<unsigned>(commas) + 1 : 1) * each;
     return choice.rails_limit != 0 ? std::min(rails, choice.rails_limit) : rails;
 }
 

@@ -48,6 +48,8 @@ Engine::Impl::Impl(EngineConfig config)
       rails_(std::make_shared<RailManager>(config_.params, config_.progress_thread, inbox_)) {
     pace_ = RailPace(rails_->size());
     looks_.resize(rails_->size());
+    weights_ = RailWeights(rails_->size());
+    rates_of_rails_.resize(rails_->size());
     {
         const MutexLock lock(spare_pings_mutex_);
         spare_pings_.reserve(most_spare_pings);

@@ -105,6 +105,7 @@ void Engine::Impl::watch() noexcept {
         peers_.list(watched_peers_);
         for (const std::shared_ptr<Peer>& peer : watched_peers_)
             peer->watched.listed_at = now;
+        weigh_rails();
         if (look_at_transfers(now)) {
             next = now + watch_ns;
             look_at_rails(now);
@@ -137,8 +138,11 @@ void Engine::Impl::look_for_unanswered(std::uint64_t now) noexcept {
 }
 
 void Engine::Impl::look_at_rails(std::uint64_t now) {
-    for (std::size_t i = 0; i < looks_.size(); ++i)
-        looks_[i] = {rails_->rail(i).bytes_carried(), rails_->rail(i).bytes_under_way()};
+    for (std::size_t i = 0; i < looks_.size(); ++i) {
+        const Rail& rail = rails_->rail(i);
+        looks_[i] = {rail.bytes_carried(), rail.bytes_under_way(),
+                     double{1} * rail.weight() / Rail::full_weight};
+    }
     if (!pace_.look(looks_, now)) return;
     for (const RailPace::Change& change : pace_.changes()) {
         const double mega = 1e-6;
@@ -150,6 +154,23 @@ void Engine::Impl::look_at_rails(std::uint64_t now) {
                 : "keeps up again: %.0f MB/s, the others %.0f MB/s",
             change.rate * mega, change.others * mega);
     }
+}
+
+void Engine::Impl::weigh_rails() {
+    for (std::size_t i = 0; i < rates_of_rails_.size(); ++i)
+        rates_of_rails_[i] = rails_->rail(i).measured_rate();
+    const bool changed = weights_.look(rates_of_rails_);
+    for (std::size_t i = 0; i < rates_of_rails_.size(); ++i) {
+        Rail& rail = rails_->rail(i);
+        const std::uint32_t before = rail.weight(), weight = weights_.weight(i);
+        if (weight == before) continue;
+        rail.set_weight(weight);
+        if (!changed || (weight < Rail::full_weight && before < Rail::full_weight)) continue;
+        RAILYARD_LOG(info, rail.name().c_str(), "measured %.0f MB/s: gets %u %% of the others' share",
+                     static_cast<double>(rates_of_rails_[i].bytes_per_second) * 1e-6,
+                     weight * 100 / Rail::full_weight);
+    }
+    uneven_.store(weights_.uneven(), std::memory_order_relaxed);
 }
 
 /// True while any is in flight. Adds to unlisted_peers_.

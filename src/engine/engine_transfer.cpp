@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
+#include "engine/route_choice.h"
 
 namespace railyard {
 namespace {
@@ -18,6 +19,9 @@ constexpr std::uint64_t interrupt_limit_ns = 200'000'000;
 
 /// Of a small transfer, how many rounds share one look at the exact clock, which costs as much as its post.
 constexpr std::uint32_t rounds_per_measurement = 8;
+
+/// While rails have different weights: so many posts, and one that pays them no heed.
+constexpr std::uint32_t posts_per_trial = 128;
 
 std::string describe(std::uint64_t address, std::uint64_t length) {
     char text[64];
@@ -46,53 +50,6 @@ class RegionIndex {
     const Region* last_ = nullptr;
     std::uint32_t last_index_ = 0;
 };
-
-bool has_failed(const Route& route) noexcept {
-    return route.path && route.path->failed();
-}
-
-/// All routes of a striped lane, else the one whose rail has the least to do, of those that have not failed.
-Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
-    const Transfer::RouteRange all = transfer.lane_routes[lane];
-    if (transfer.lanes[lane].striped) return all;
-    std::uint32_t least = all.begin;
-    for (std::uint32_t i = all.begin + 1; i < all.end; ++i) {
-        const Route &route = transfer.routes[i], &best = transfer.routes[least];
-        if (has_failed(route)) continue;
-        if (has_failed(best) || route.rail->load() < best.rail->load()) least = i;
-    }
-    return {least, least + 1};
-}
-
-std::uint32_t count_submissions(const Transfer& transfer) noexcept {
-    if (transfer.submissions.size() == 1) return 1;
-    std::uint32_t count = 0;
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange all = transfer.lane_routes[lane];
-        count += transfer.lanes[lane].striped ? all.end - all.begin : 1;
-    }
-    return count;
-}
-
-void offer(Transfer& transfer, std::uint32_t route) noexcept {
-    transfer.submissions[route].rearm();
-    transfer.routes[route].rail->submit(transfer.submissions[route]);
-}
-
-void offer_lanes(Transfer& transfer) noexcept {
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange chosen = choose_routes(transfer, lane);
-        const auto begin = transfer.routes.begin() + chosen.begin, end = transfer.routes.begin() + chosen.end;
-        const bool any_good = !std::all_of(begin, end, has_failed);
-        for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
-            if (any_good && has_failed(transfer.routes[i])) {
-                transfer.part_done(Status::ok);  // the others carry its share
-                continue;
-            }
-            offer(transfer, i);
-        }
-    }
-}
 
 [[noreturn]] void refuse(std::size_t index, const char* side, const std::string& reason) {
     throw Error(Status::invalid_param, "descriptor " + std::to_string(index) + ", " + side + " " + reason);
@@ -273,9 +230,16 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     } else if (transfer.submissions.empty()) {
         transfer.part_done(Status::ok);
     } else {
-        offer_lanes(transfer);
+        offer_lanes(transfer, by_weight());
     }
     if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
+}
+
+/// Now and then all rails get the same, so that a slow one is seen to be fast again.
+bool Engine::Impl::by_weight() noexcept {
+    if (!uneven_.load(std::memory_order_relaxed)) [[likely]]
+        return false;
+    return weighted_posts_.fetch_add(1, std::memory_order_relaxed) % posts_per_trial != 0;
 }
 
 Status Engine::Impl::finished(Transfer& transfer) noexcept {

@@ -5,8 +5,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "fabric/address_vector.h"
@@ -145,6 +147,27 @@ class RmaRow {
             endpoint_.finish(op, post_(way_, &message_, more ? flags_ | FI_MORE : flags_));
         ++message_.data;
         return result;
+    }
+
+    /// Several pieces in one operation: no more than most_pieces, and than ProviderCaps::rma_pieces.
+    static constexpr std::size_t most_pieces = 4;
+    PostResult post(OpContext& op, std::span<const RmaPiece> pieces, bool more) noexcept {
+        std::array<iovec, most_pieces> locals;
+        std::array<void*, most_pieces> descriptors;
+        std::array<fi_rma_iov, most_pieces> remotes;
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            const RmaPiece& piece = pieces[i];
+            locals[i] = {reinterpret_cast<void*>(piece.local), piece.length};
+            descriptors[i] = piece.descriptor;
+            remotes[i] = {piece.remote, piece.length, piece.key};
+        }
+        fi_msg_rma message = message_;
+        message.msg_iov = locals.data();
+        message.desc = descriptors.data();
+        message.rma_iov = remotes.data();
+        message.iov_count = message.rma_iov_count = pieces.size();
+        message.context = &op;
+        return endpoint_.finish(op, post_(way_, &message, more ? flags_ | FI_MORE : flags_));
     }
 
   private:

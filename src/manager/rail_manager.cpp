@@ -74,9 +74,11 @@ void RailManager::find_devices(const Params& params) {
 
 void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
     const std::size_t first = control_rails_, spread = devices_.size() - first;
-    const std::size_t wanted = first + spread * params.rails_per_device;
+    const std::size_t each =
+        params.rails_per_device ? params.rails_per_device : devices_.back()->caps.usual_rails;
+    const std::size_t wanted = first + spread * each;
     const std::size_t limit = params.rails ? std::min<std::size_t>(first + params.rails, wanted) : wanted;
-    const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000, &changes_};
+    const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000, &changes_, limit > 1};
     std::string reasons;
     // Round by round over the devices, so that a limit spreads over them.
     for (std::size_t i = 0; i < wanted && rails_.size() < limit; ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "fabric/direct_access.h"
 #include "rail/deferred_close.h"
@@ -43,7 +44,8 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     : Rail(std::move(name)),
       config_(config),
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
-      depth_(credits(device->caps)) {
+      depth_(credits(device->caps)),
+      pieces_(std::min(device->caps.rma_pieces, fabric::RmaRow::most_pieces)) {
     RoleGuard guard(role_);
     fabric_->control =
         std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
@@ -51,7 +53,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->queue.tell_of_immediates(&sink);
     sending_ = fabric_->sender ? fabric_->sender.get() : &fabric_->endpoint;
     control_->send_from(sending_);
-    returned_.reserve(depth_);
+    returned_.reserve(depth_ * pieces_);
     fabric_->operations.reserve(kept_generations);
     fabric_->old_sends.reserve(kept_generations);
     use(std::make_unique<Operations>(depth_));
@@ -139,8 +141,21 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     return true;
 }
 
+/// One round's completions, and a look at how fast they come where there is enough under way to tell.
+std::size_t FabricRail::drain() noexcept {
+    const std::size_t ended = fabric_->queue.drain(completions_per_round);
+    if (outstanding_bytes() < RateMeter::burst_bytes) {
+        meter_.pause();
+    } else if (config_.compared && ended != 0 && ended < completions_per_round &&
+               meter_.look({now_ns(), carried_bytes(), outstanding_bytes(), posted_})) {
+        rate_.store(meter_.rate(), std::memory_order_relaxed);
+        rate_samples_.store(meter_.samples(), std::memory_order_relaxed);
+    }
+    return ended;
+}
+
 bool FabricRail::serve(bool drain_first) noexcept {
-    bool worked = drain_first && fabric_->queue.drain(completions_per_round) > 0;
+    bool worked = drain_first && drain() > 0;
     const bool reads_events = fabric_->domain.caps().connected || ++rounds_ % rounds_between_event_reads == 0;
     if (drain_first && !reads_events && is_calm() && inbox_.empty() && outbox_.empty()) {
         if (worked) publish_load();
@@ -151,8 +166,7 @@ bool FabricRail::serve(bool drain_first) noexcept {
     control_->queue(outbox_.take_all());
     worked = control_->post_pending() || worked;
     worked = post_pending() || worked;
-    if (!drain_first && (wants_room_ || control_->wants_room()) &&
-        fabric_->queue.drain(completions_per_round) > 0) {
+    if (!drain_first && (wants_room_ || control_->wants_room()) && drain() > 0) {
         settle_failures();
         control_->post_pending();
         post_pending();
@@ -256,9 +270,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     }
     if (submission.run.empty()) {
         if (!free_operations_ || !may_take(lane)) return Served::full;
-        if (submission.outstanding >= lane.share) return Served::waits;
-        submission.run =
-            lane.take_run(std::min({lane.run_length, room(), lane.share - submission.outstanding}));
+        const std::uint32_t most = submission.most_outstanding();
+        if (most == 0) return Served::through;  // others are through with the rest before it would be
+        if (submission.outstanding >= most) return Served::waits;
+        submission.run = lane.take_run(std::min({lane.run_length, room(), most - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
     }
     if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {
@@ -278,7 +293,8 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         if (result == fabric::PostResult::failed) {
             const int error = sending_->last_error();
             RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
-            chunk_failed(submission, submission.run.begin++, fabric::classify_failure(false, error, 0));
+            const std::uint32_t first = submission.run.begin++;
+            chunks_failed(submission, {first, first + 1}, fabric::classify_failure(false, error, 0));
             posted = true;
         }
     }
@@ -307,6 +323,7 @@ FabricRail::Served FabricRail::refused(Submission& submission, const char* what)
 }
 
 fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std::uint32_t count) noexcept {
+    if (pieces_ > 1) return post_groups(submission, run, count);
     const Work& work = *submission.lane->work;
     const Route& route = *submission.route;
     using Direction = fabric::Endpoint::Direction;
@@ -345,21 +362,36 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
     return result;
 }
 
+template <bool grouped>
 void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Operation& operation = static_cast<Operation&>(op);
     FabricRail& rail = *operation.rail;
     rail.role_.assert_held();
-    rail.free_operation(operation);
+    const std::uint32_t chunks = grouped ? operation.chunks : 1;
+    rail.free_operation(operation, chunks);
     Submission& submission = *operation.submission;
     if (completion.status == Status::ok) [[likely]] {
         Work& work = *submission.lane->work;
         const auto kind = static_cast<std::size_t>(work.kind);
         ++rail.counters_.operations[kind];
-        rail.counters_.bytes[kind] += operation.chunk->length;
-        work.part_done(Status::ok);
+        rail.counters_.bytes[kind] += grouped ? operation.bytes() : operation.chunk->length;
+        work.part_done(Status::ok, chunks);
     } else {
         rail.operation_failed(operation, completion);
     }
+}
+
+void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
+    free_operations_ = nullptr;
+    for (Operation& operation : *operations) {
+        operation.handler = pieces_ > 1 ? on_complete<true> : on_complete<false>;
+        operation.rail = this;
+        operation.next = free_operations_;
+        free_operations_ = &operation;
+    }
+    if (fabric_->operations.size() == kept_generations)
+        fabric_->operations.erase(fabric_->operations.begin());
+    fabric_->operations.push_back(std::move(operations));
 }
 
 }  // namespace railyard

@@ -80,6 +80,25 @@ class Rail {
         return bytes_under_way_.load(std::memory_order_relaxed);
     }
 
+    /// How fast it carries bytes while it has enough of them, and how often that has been measured.
+    struct MeasuredRate {
+        std::uint64_t bytes_per_second = 0;  ///< 0: not known
+        std::uint32_t samples = 0;           ///< ever; may wrap
+    };
+    /// Any thread.
+    [[nodiscard]] MeasuredRate measured_rate() const noexcept {
+        return {rate_.load(std::memory_order_relaxed), rate_samples_.load(std::memory_order_relaxed)};
+    }
+    /// What share of work the rail is worth beside others: less than full for one that has been found slow.
+    /// A hint, so that nothing has to be ordered with it. Any thread.
+    static constexpr std::uint32_t full_weight = 256;
+    [[nodiscard]] std::uint32_t weight() const noexcept { return weight_.load(std::memory_order_relaxed); }
+    void set_weight(std::uint32_t weight) noexcept { weight_.store(weight, std::memory_order_relaxed); }
+    /// With `more` operations each, it would be through with what it has before the other is.
+    [[nodiscard]] bool ends_before(const Rail& other, std::uint32_t more) const noexcept {
+        return std::uint64_t{load() + more} * other.weight() < std::uint64_t{other.load() + more} * weight();
+    }
+
     /// What it has done so far. Waits for the role: for reports. Any thread.
     [[nodiscard]] RailCounters counters() noexcept;
 
@@ -160,6 +179,8 @@ class Rail {
     MpscList<OutMessage> outbox_;
     std::atomic<std::uint32_t> load_{0};                                // written by the role holder only
     std::atomic<std::uint64_t> bytes_carried_{0}, bytes_under_way_{0};  // the same
+    std::atomic<std::uint64_t> rate_{0};                                // the same
+    std::atomic<std::uint32_t> rate_samples_{0};                        // the same
     std::atomic<std::uint32_t> sender_generation_{1};
 
   private:
@@ -167,6 +188,7 @@ class Rail {
     void serve_pushed() noexcept;
 
     std::string name_;
+    std::atomic<std::uint32_t> weight_{full_weight};
 };
 
 }  // namespace railyard
