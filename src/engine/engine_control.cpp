@@ -276,7 +276,10 @@ bool Engine::Impl::progress_rails() noexcept {
 
 bool Engine::Impl::progress_rest() noexcept {
     const bool worked = run_chores();
-    if (coarse_now_ns() >= next_watch_.load(std::memory_order_relaxed)) watch();
+    const std::uint64_t now = coarse_now_ns();
+    if (now >= next_watch_.load(std::memory_order_relaxed) ||
+        now >= next_weighing_.load(std::memory_order_relaxed))
+        watch();
     if (transfers_.has_retired()) transfers_.sweep();
     free_sent_messages();
     return worked;

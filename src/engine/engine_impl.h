@@ -209,7 +209,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void end_transfers_to(Peer& peer, bool interrupt);
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);
     void look_at_rails(std::uint64_t now);
-    void weigh_rails();
+    [[gnu::cold]] void look_after_all(std::uint64_t now) noexcept;
+    [[gnu::cold]] void weigh_rails(std::uint64_t now) noexcept;
 
     // engine_statistics.cpp
     /// Else nobody can ask for what is counted of peers, and it is not.
@@ -227,6 +228,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::atomic<std::uint32_t> messages_in_flight_{0};  ///< that the destructor waits for: no pings
     std::atomic<std::uint32_t> seen_changes_{0};        ///< of the rails
     std::atomic<std::uint64_t> next_watch_{0};          ///< ns
+    std::atomic<std::uint64_t> next_weighing_{0};       ///< ns
     std::atomic<bool> watching_{false};
     std::uint64_t next_unanswered_look_ = 0;            ///< ns; of who has set watching_
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< the same

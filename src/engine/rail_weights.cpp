@@ -4,21 +4,29 @@
 
 namespace railyard {
 
-bool RailWeights::look(std::span<const Rail::MeasuredRate> rates) {
-    bool changed = false;
-    if (rails_.size() < 2) return false;
+bool RailWeights::look(std::span<const Rail::MeasuredRate> rates) noexcept {
+    bool any_fresh = false;
     for (std::size_t i = 0; i < rails_.size(); ++i) {
         Weighed& rail = rails_[i];
         const bool fresh = rates[i].samples != rail.samples;
         rail.looks_without = fresh ? 0 : rail.looks_without + 1;
+        any_fresh |= fresh;
+        if (!fresh) continue;
         rail.samples = rates[i].samples;
-        if (fresh) rail.rate = rates[i].bytes_per_second;
+        rail.rate = rates[i].bytes_per_second;
     }
-    for (std::size_t i = 0; i < rails_.size(); ++i) {
-        Weighed& rail = rails_[i];
-        const double others = median_of_others(i);
-        if (rail.rate == 0 || others <= 0) continue;
-        changed = weigh(rail, static_cast<double>(rail.rate) / others, rail.looks_without == 0) || changed;
+    if (!any_fresh && !uneven()) return false;
+    sorted_.clear();
+    for (const Weighed& rail : rails_) {
+        if (rail.rate > 0) sorted_.push_back(rail.rate);
+    }
+    if (sorted_.size() < 2) return false;
+    std::sort(sorted_.begin(), sorted_.end());
+    bool changed = false;
+    for (Weighed& rail : rails_) {
+        if (rail.rate == 0) continue;
+        const double share = static_cast<double>(rail.rate) / median_of_others(rail);
+        changed = weigh(rail, share, rail.looks_without == 0) || changed;
     }
     return changed;
 }
@@ -48,16 +56,10 @@ bool RailWeights::uneven() const noexcept {
                        [](const Weighed& rail) { return rail.weight < Rail::full_weight; });
 }
 
-/// 0: none is known.
-double RailWeights::median_of_others(std::size_t rail) {
-    scratch_.clear();
-    for (std::size_t i = 0; i < rails_.size(); ++i) {
-        if (i != rail && rails_[i].rate > 0) scratch_.push_back(rails_[i].rate);
-    }
-    if (scratch_.empty()) return 0;
-    const auto middle = scratch_.begin() + static_cast<std::ptrdiff_t>(scratch_.size() / 2);
-    std::nth_element(scratch_.begin(), middle, scratch_.end());
-    return static_cast<double>(*middle);
+/// Of those that are known, the rail's own among them.
+double RailWeights::median_of_others(const Weighed& rail) const noexcept {
+    const std::size_t middle = (sorted_.size() - 1) / 2;
+    return static_cast<double>(sorted_[rail.rate <= sorted_[middle] ? middle + 1 : middle]);
 }
 
 }  // namespace railyard

@@ -41,6 +41,7 @@ class Shares : public testing::Test {
     void post(int rounds) {
         for (int i = 0; i < rounds; ++i)
             ASSERT_EQ(pair_.run(*transfer_), Status::ok);
+        posts_ += rounds;
     }
     static std::map<std::string, std::uint64_t> bytes() {
         std::map<std::string, std::uint64_t> out;
@@ -88,6 +89,7 @@ class Shares : public testing::Test {
     std::vector<LocalDescriptor> here_;
     std::vector<RemoteDescriptor> there_;
     Transfer* transfer_ = nullptr;
+    int posts_ = 0;
     std::vector<std::string> nics_;
 };
 
@@ -113,7 +115,9 @@ TEST_F(Shares, ARailThatIsFastAgainIsUsedAgain) {
     slow_down(1);
     ASSERT_TRUE(until([](const auto& part) { return part[1] < 0.1; }));
     cluster().set("rate_gbps=0.2", {"*", nics_[1]});
+    const int before = posts_;
     EXPECT_TRUE(until([](const auto& part) { return part[1] > 0.245; }));
+    EXPECT_LT(posts_ - before, 1000) << "a few trials, and long before its rate is forgotten";
     EXPECT_GE(best_rate(10, 10), 0.8 * 4);
 }
 

@@ -58,12 +58,12 @@ TEST_F(RailWeightsTest, ARailWithoutAnyOthersIsNotSlow) {
     EXPECT_FALSE(weights_.uneven());
 }
 
-TEST_F(RailWeightsTest, OneLookIsNotEnoughAndAnOldSampleIsNoOther) {
+TEST_F(RailWeightsTest, AMomentIsNotEnoughAndAnOldSampleIsNoOther) {
     EXPECT_FALSE(look({1000, 1000, 250, 1000}));
     for (int i = 0; i < 10; ++i)
         EXPECT_FALSE(look({1000, 1000, 0, 1000})) << "measured once";
     EXPECT_FALSE(look({1000, 1000, 1000, 1000}));
-    EXPECT_FALSE(look({1000, 1000, 250, 1000}));
+    EXPECT_FALSE(look({1000, 1000, 250, 1000}, RailWeights::looks_before_slow - 1));
     EXPECT_TRUE(look({1000, 1000, 250, 1000}));
 }
 
@@ -81,7 +81,7 @@ TEST_F(RailWeightsTest, ASlowRailThatIsNotMeasuredAnyMoreIsForgotten) {
     EXPECT_TRUE(look({1000, 1000, 0, 1000}));
     EXPECT_FALSE(weights_.uneven());
     EXPECT_FALSE(look({1000, 1000, 0, 1000}, 50));
-    EXPECT_TRUE(look({1000, 1000, 250, 1000}, 2));
+    EXPECT_TRUE(look({1000, 1000, 250, 1000}, 3));
     EXPECT_EQ(weights(), (Weights{256, 256, 64, 256}));
 }
 

@@ -81,13 +81,24 @@ TEST_F(RateMeterTest, TimeWithoutWorkDoesNotCount) {
     expect_rate(1e9);
 }
 
+TEST_F(RateMeterTest, NorDoesThatAfterAStreamWhoseEndsCameAtOnce) {
+    for (int i = 0; i < 10; ++i) {
+        under_way_ = 2 * mebi;
+        stream(8, 256 * kibi, 256 * 1'024);
+        carried_ += under_way_;
+        meter_.pause();
+        now_ += 10'000'000;
+    }
+    expect_rate(1e9);
+}
+
 TEST_F(RateMeterTest, OneSampleThatTookLongDoesNotMakeARailSlow) {
     under_way_ = 2 * mebi;
-    stream(9, 256 * kibi, 256 * 1'024);
+    stream(8 * RateMeter::samples_in_window + 1, 256 * kibi, 256 * 1'024);
     const std::uint64_t rate = meter_.rate();
     now_ += 50'000'000;  // nobody looked
     stream(8, 256 * kibi, 256 * 1'024);
-    EXPECT_EQ(meter_.samples(), 2u);
+    EXPECT_EQ(meter_.samples(), RateMeter::samples_in_window + 1);
     EXPECT_EQ(meter_.rate(), rate);
 }
 
