@@ -71,7 +71,7 @@ void Transfer::on_notified(OutMessage& message, Status status) noexcept {
 }
 
 void Transfer::leave_counts() noexcept {
-    if (uncounted) count_end(status());
+    if (uncounted && done()) count_end(status());
     if (!peer) return;
     PeerTraffic::Direction& direction = peer->traffic.directions[static_cast<std::size_t>(kind)];
     const std::uint64_t rounds = ended_well.load(std::memory_order_relaxed);
