@@ -48,7 +48,7 @@ class EtcdServer:
         self.data = tempfile.mkdtemp(prefix="railyard-etcd.")
         self.port, peer_port = free_ports(2)
         self.url = f"http{'s' if secure else ''}://127.0.0.1:{self.port}"
-        self.handlers, self.token, self.environment, tls = [urllib.request.ProxyHandler({})], None, {}, []
+        self.handlers, self.password, self.environment, tls = [urllib.request.ProxyHandler({})], None, {}, []
         if secure:
             if not shutil.which("openssl"):
                 print("needs openssl for certificates")
@@ -61,7 +61,7 @@ class EtcdServer:
             context.load_cert_chain(self.environment["ETCDCTL_CERT"], self.environment["ETCDCTL_KEY"])
             self.handlers.append(urllib.request.HTTPSHandler(context=context))
             tls = ["--client-cert-auth", "--trusted-ca-file", f"{self.data}/authority.pem", "--cert-file", f"{self.data}/server.pem",
-                   "--key-file", f"{self.data}/server.key"]
+                   "--key-file", f"{self.data}/server.key", "--auth-token-ttl", "2"]
         with open(os.path.join(self.data, "log"), "wb") as log:
             self.process = subprocess.Popen(
                 [self.program, "--data-dir", os.path.join(self.data, "data"), "--listen-client-urls", self.url,
@@ -91,18 +91,19 @@ class EtcdServer:
         return f"etcd{'s' if self.environment else ''}://127.0.0.1:{self.port}/{group}"
 
     def call(self, method, request):
-        asked = urllib.request.Request(f"{self.url}/v3/{method}", json.dumps(request).encode(),
-                                       {"Authorization": self.token} if self.token else {})
+        login = {"name": "root", "password": self.password}
+        headers = {"Authorization": self.call("auth/authenticate", login)["token"]} if self.password and request != login else {}
+        asked = urllib.request.Request(f"{self.url}/v3/{method}", json.dumps(request).encode(), headers)
         with urllib.request.build_opener(*self.handlers).open(asked, timeout=5) as answer:
             return json.load(answer)
 
     def ask_for_users(self, password):
-        """From now on nobody is let in but root, with that password."""
+        """From now on nobody is let in but root, with that password, for 2 s after the last request each time."""
         self.call("auth/user/add", {"name": "root", "password": password})
         self.call("auth/role/add", {"name": "root"})
         self.call("auth/user/grant", {"user": "root", "role": "root"})
         self.call("auth/enable", {})
-        self.token = self.call("auth/authenticate", {"name": "root", "password": password})["token"]
+        self.password = password
 
     def keys(self):
         """How many there are."""

@@ -183,6 +183,9 @@ def group_etcd_secure():
             os.environ.update(variables)
             ends = group_of(3, address=address)
             expect([end[0] for end in ends] == [0] * 3, f"not all well with a user: {ends}")
+        long = [start(2, "--seconds", "5", "--timeout", "6", "--sizes", "4K", address=address) for _ in range(2)]
+        ends = ends_of(long)
+        expect([end[0] for end in ends] == [0, 0], f"who was silent while it measured is not let in again: {ends}")
         await_keys(server, before)
 
 
