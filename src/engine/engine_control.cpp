@@ -190,7 +190,7 @@ void Engine::Impl::send_notification(const std::string& agent, std::string_view 
         return;
     }
     const std::shared_ptr<Peer> peer = require_peer(agent);
-    if (tells()) peer->traffic();
+    if (tells()) peer->measured();
     send_own(peer, MessageKind::notify, std::string(text));
 }
 
@@ -235,8 +235,7 @@ void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     } else if (status == Status::remote_disconnect && message->engine->undelivered(*message)) {
         return;
     } else if (status == Status::ok) {
-        PeerTraffic* const traffic = message->peer->counted();
-        if (traffic && message->kind == MessageKind::notify) PeerTraffic::count(traffic->notifications);
+        if (message->kind == MessageKind::notify) PeerTraffic::count(message->peer->traffic.notifications);
     } else {
         RAILYARD_LOG(warn, message->peer->agent().c_str(), "a %s of %zu bytes was not delivered: %s",
                      message->kind == MessageKind::notify ? "notification" : "control message",

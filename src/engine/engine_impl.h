@@ -213,7 +213,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     [[gnu::cold]] void weigh_rails(std::uint64_t now) noexcept;
 
     // engine_statistics.cpp
-    /// Else nobody can ask for what is counted of peers, and it is not.
+    /// Else nobody can ask how long transfers to peers took, and it is not counted.
     [[nodiscard]] bool tells() const noexcept { return stats_file_ || stats_socket_; }
     LiveReport live_report();
     std::uint64_t tell(std::uint64_t now);

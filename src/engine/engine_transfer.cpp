@@ -175,7 +175,7 @@ std::uint64_t Engine::Impl::epoch_of_post() noexcept {
 Status Engine::Impl::post(Transfer& transfer, const std::string* notification) noexcept {
     const Status refused = check_postable(transfer);
     if (refused != Status::ok) {
-        if (refused != Status::repost_active && transfer.traffic) transfer.traffic->count_error(refused);
+        if (refused != Status::repost_active && transfer.peer) transfer.peer->traffic.count_error(refused);
         return refused;
     }
     if (notification) {
@@ -258,8 +258,7 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
 void Engine::Impl::measure(const Transfer& transfer) noexcept {
     const std::uint64_t taken = now_ns() - transfer.posted_at.load(std::memory_order_relaxed);
     rates_.record(transfer.total_bytes, taken);
-    if (transfer.traffic)
-        transfer.traffic->directions[static_cast<std::size_t>(transfer.kind)].latency.add(taken);
+    if (transfer.latencies) (*transfer.latencies)[static_cast<std::size_t>(transfer.kind)].add(taken);
 }
 
 void Engine::Impl::progress_for(Transfer& transfer) noexcept {

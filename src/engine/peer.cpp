@@ -35,6 +35,7 @@ std::shared_ptr<Peer> Peer::anew() const {
 }
 
 Peer::~Peer() {
+    log_totals();
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;
     for (const auto& endpoint : resolved_)

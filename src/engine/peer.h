@@ -127,11 +127,12 @@ class Peer {
 
     /// Without traffic.
     [[nodiscard]] PeerReport report() const;
-    /// What is counted of it, made at the first call; stays where it is for the peer's life. Throws
-    /// std::bad_alloc.
-    PeerTraffic& traffic();
-    /// nullptr: nobody has called traffic() yet.
-    [[nodiscard]] PeerTraffic* counted() const noexcept { return traffic_.load(std::memory_order_acquire); }
+    /// Made at the first call; stays where it is for the peer's life. Throws std::bad_alloc.
+    PeerLatencies& measured();
+    /// nullptr: nobody has called measured() yet.
+    [[nodiscard]] PeerLatencies* latencies() const noexcept {
+        return latencies_.load(std::memory_order_acquire);
+    }
     /// Adds what its paths have counted.
     void report_paths(PeerTrafficReport& report) const;
     /// What it takes, in rails and pairs of rails: some 100 to 250 bytes each.
@@ -175,6 +176,7 @@ class Peer {
     /// The probe said nothing: the next look has it probed again.
     void probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns);
 
+    PeerTraffic traffic;
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed
     std::atomic<bool> reached{false};       ///< a transfer to it has succeeded
     /// Of the engine's watch, which runs once at a time.
@@ -190,6 +192,8 @@ class Peer {
     } watched;
 
   private:
+    /// Where there was anything.
+    void log_totals() const noexcept;
     /// Nobody would tell, and what is sent to it stays there.
     [[nodiscard]] bool has_ended_unseen() const noexcept;
     /// The endpoint, which a probe is sent to now.
@@ -220,8 +224,8 @@ class Peer {
     std::atomic<PeerEndpoint*> control_{nullptr};             // written under the mutex
     std::atomic<bool> gone_{false};
     std::atomic<PeerState> state_{PeerState::unknown};
-    std::unique_ptr<PeerTraffic> owned_traffic_ ABSL_GUARDED_BY(mutex_);
-    std::atomic<PeerTraffic*> traffic_{nullptr};           // written under the mutex
+    std::unique_ptr<PeerLatencies> owned_latencies_ ABSL_GUARDED_BY(mutex_);
+    std::atomic<PeerLatencies*> latencies_{nullptr};       // written under the mutex
     bool failed_probe_ ABSL_GUARDED_BY(mutex_) = false;    // since the last look
     std::uint64_t pinged_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
 };
