@@ -51,9 +51,14 @@ bool has_failed(const Route& route) noexcept {
     return route.path && route.path->failed();
 }
 
-/// All routes of a striped lane, else the one whose rail has the least to do, of those that have not failed.
+/// The host rail's, while it has not failed; else all routes of a striped lane, or the one whose rail has the
+/// least to do, of those that have not failed.
 Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
-    const Transfer::RouteRange all = transfer.lane_routes[lane];
+    Transfer::RouteRange all = transfer.lane_routes[lane];
+    if (all.host_first) {
+        if (!has_failed(transfer.routes[all.begin])) return {all.begin, all.begin + 1};
+        ++all.begin;
+    }
     if (transfer.lanes[lane].striped) return all;
     std::uint32_t least = all.begin;
     for (std::uint32_t i = all.begin + 1; i < all.end; ++i) {
@@ -64,13 +69,17 @@ Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) n
     return {least, least + 1};
 }
 
+/// Whatever has failed by the time that it is offered.
+std::uint32_t most_submissions(const Transfer& transfer, std::size_t lane) noexcept {
+    const Transfer::RouteRange all = transfer.lane_routes[lane];
+    return transfer.lanes[lane].striped ? all.end - all.begin - (all.host_first ? 1 : 0) : 1;
+}
+
 std::uint32_t count_submissions(const Transfer& transfer) noexcept {
     if (transfer.submissions.size() == 1) return 1;
     std::uint32_t count = 0;
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange all = transfer.lane_routes[lane];
-        count += transfer.lanes[lane].striped ? all.end - all.begin : 1;
-    }
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane)
+        count += most_submissions(transfer, lane);
     return count;
 }
 
@@ -84,6 +93,9 @@ void offer_lanes(Transfer& transfer) noexcept {
         const Transfer::RouteRange chosen = choose_routes(transfer, lane);
         const auto begin = transfer.routes.begin() + chosen.begin, end = transfer.routes.begin() + chosen.end;
         const bool any_good = !std::all_of(begin, end, has_failed);
+        // One carries what several might have.
+        for (std::uint32_t i = chosen.end - chosen.begin; i < most_submissions(transfer, lane); ++i)
+            transfer.part_done(Status::ok);
         for (std::uint32_t i = chosen.begin; i < chosen.end; ++i) {
             if (any_good && has_failed(transfer.routes[i])) {
                 transfer.part_done(Status::ok);  // the others carry its share
@@ -333,13 +345,15 @@ Status Engine::Impl::look(Transfer& transfer) noexcept {
 bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
                                     std::uint32_t first) noexcept {
     if (!transfer.immediate) {
-        const auto carries = [](const Route& route) {
-            return route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding;
+        const auto carries = [&](const Route& route) {
+            return route.rail == rails_->host() ||
+                   (route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding);
         };
         if (transfer.kind != Work::Kind::write || transfer.remote_flush || transfer.lanes.size() != 1 ||
             transfer.chunks.size() != descriptors ||
             !std::all_of(transfer.routes.begin(), transfer.routes.end(), carries))
             return false;
+        transfer.leave_host_rail();
     }
     transfer.immediate = first;
     return true;

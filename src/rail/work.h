@@ -228,6 +228,7 @@ struct Submission {
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
     std::uint32_t attempts = 0;     ///< rails that its chunks were taken from
+    std::uint32_t moved = 0;  ///< bytes of the first chunk of its run, where a rail may stop inside of one
     /// Its owner's, nullptr where nobody asks: what a peer may still carry out on the local memory after the
     /// round. Read after the round; falls when the peer says that it is over. Outlives the rails.
     std::atomic<std::uint32_t>* late = nullptr;
@@ -239,6 +240,7 @@ struct Submission {
         outstanding = 0;
         in_turn = false;
         attempts = 0;
+        moved = 0;
     }
 };
 
