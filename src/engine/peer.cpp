@@ -191,6 +191,10 @@ void Peer::fail_all() {
 
 bool Peer::has_ended_unseen() const noexcept {
     if (process_.ended()) return true;
+    {
+        const MutexLock lock(mutex_);
+        if (on_host_ && on_host_->rail->has_ended(on_host_->address)) return true;
+    }
     return process_.is_ours() && DeferredClose::has_closed(addresses_.at(0));
 }
 

@@ -130,6 +130,10 @@ void HostRail::do_remove_peer(PeerAddress peer) noexcept {
     delete reinterpret_cast<HostProcess*>(peer);
 }
 
+bool HostRail::has_ended(PeerAddress peer) const noexcept {
+    return reinterpret_cast<const HostProcess*>(peer)->look() == ESRCH;
+}
+
 bool HostRail::serve(bool) noexcept {
     waiting_ += take_submissions(pending_);
     bool worked = false;
@@ -157,7 +161,10 @@ bool HostRail::carry(Submission& submission, std::uint64_t room) noexcept {
         fail_rest(submission, work.status());
         return false;
     }
-    if (submission.route->path->failed()) return leave(submission);
+    if (submission.route->path->failed()) {
+        leave(submission);
+        return false;
+    }
     if (submission.run.empty()) {
         submission.run = submission.lane->take_run(pieces_per_call);
         submission.moved = 0;
@@ -204,11 +211,16 @@ bool HostRail::fail(Submission& submission, int error) noexcept {
         if (error == 0) return refuse(submission);
     }
     // For want of memory others may do better this once.
-    if (error != ENOMEM && submission.route->path->fail()) {
-        RAILYARD_LOG(info, name().c_str(), "process %d is reached no more (%s): the fabric carries the rest",
-                     process.pid(), std::strerror(error));
+    if (error != ENOMEM && submission.route->path->fail())
+        RAILYARD_LOG(info, name().c_str(), "process %d is reached no more: %s", process.pid(),
+                     std::strerror(error));
+    if (error == ESRCH) {
+        counters_.count_error(Status::remote_disconnect);
+        fail_rest(submission, Status::remote_disconnect);
+    } else {
+        leave(submission);
     }
-    return leave(submission);
+    return false;
 }
 
 /// Its next chunk.
@@ -223,7 +235,7 @@ bool HostRail::refuse(Submission& submission) noexcept {
 }
 
 /// Over another rail: what was taken, whole chunks of it, and what is left of the lane.
-bool HostRail::leave(Submission& submission) noexcept {
+void HostRail::leave(Submission& submission) noexcept {
     const Run taken = std::exchange(submission.run, {});
     submission.moved = 0;
     if (!taken.empty() && !hand_on(submission, taken, this)) submission.run = taken;
@@ -234,7 +246,6 @@ bool HostRail::leave(Submission& submission) noexcept {
         counters_.count_error(Status::remote_disconnect);
         fail_rest(submission, Status::remote_disconnect);
     }
-    return false;
 }
 
 }  // namespace railyard

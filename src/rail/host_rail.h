@@ -16,8 +16,9 @@ namespace railyard {
 ///
 /// Keys are words of the peer's card (RemoteKey::key), looked at before each call that writes and after each
 /// that reads: memory that the peer has deregistered is refused, but for a deregistration while a call
-/// writes. A refused chunk ends with Status::backend, as with a NIC; where the peer has gone or the kernel
-/// forbids it, its path fails and the chunks go to the other routes of their lane.
+/// writes. A refused chunk ends with Status::backend, as with a NIC; where the process has ended they end
+/// with Status::remote_disconnect. Where its engine has gone or the kernel forbids it, they go to the other
+/// routes of their lane. Either way the path has failed.
 class HostRail final : public Rail {
   public:
     static constexpr std::uint64_t bytes_per_round = std::uint64_t{1} << 20;
@@ -35,6 +36,7 @@ class HostRail final : public Rail {
     /// Of our card.
     [[nodiscard]] std::string address() const override { return card_->address(); }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return UINT32_MAX; }
+    [[nodiscard]] bool has_ended(PeerAddress peer) const noexcept override;
     /// Nothing comes but what is submitted.
     [[nodiscard]] bool needs_polling() const noexcept override { return false; }
 
@@ -54,7 +56,7 @@ class HostRail final : public Rail {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool refuse(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool fail(Submission& submission, int error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool leave(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void leave(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     const std::shared_ptr<HostCard> card_ = std::make_shared<HostCard>();
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);

@@ -129,7 +129,8 @@ TEST_P(HostPeers, AKilledPeerEndsItsTransfersAndNobodyElses) {
         EXPECT_EQ(status, Status::remote_disconnect);
         EXPECT_EQ(run(*other), Status::ok);
     }
-    EXPECT_LT(Clock::now() - killed, milliseconds(12'000));
+    EXPECT_LT(Clock::now() - killed, milliseconds(4000)) << "0.25 s is promised, on a free machine";
+    EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(4000)));
     EXPECT_TRUE(healthy->same_bytes() || length < size);
 }
 

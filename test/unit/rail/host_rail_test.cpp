@@ -216,7 +216,7 @@ TEST_F(HostRailTest, MemoryThatIsNotThereIsRefused) {
     EXPECT_FALSE(write.paths[0].failed());
 }
 
-TEST_F(HostRailTest, AProcessThatHasEndedLeavesItToOtherRails) {
+TEST_F(HostRailTest, AProcessThatHasEndedEndsIt) {
     HostTransfer write = transfer();
     write.prepare(Work::Kind::write, {{0, 0, 4 * mebi}, {4 * mebi, 4 * mebi, 1000}, {5 * mebi, 5 * mebi, 7}});
     write.post();
@@ -225,18 +225,28 @@ TEST_F(HostRailTest, AProcessThatHasEndedLeavesItToOtherRails) {
     for (int round = 0; !write.work.done() && round < 100; ++round)
         rail_.progress();
     EXPECT_TRUE(write.work.done());
+    EXPECT_EQ(write.work.status(), Status::remote_disconnect);
     EXPECT_TRUE(write.paths[0].failed());
-    EXPECT_EQ(write.fabric.taken, (std::vector<std::uint32_t>{0, 1, 2})) << "whole chunks";
-    EXPECT_EQ(rail_.counters().failovers, 1u);
+    EXPECT_TRUE(write.fabric.taken.empty());
+    EXPECT_EQ(rail_.counters().disconnected, 1u);
+    EXPECT_TRUE(rail_.has_ended(peer_));
 }
 
-TEST_F(HostRailTest, WithoutAnotherRailItEndsAsDisconnected) {
-    HostTransfer write = transfer();
-    write.prepare(Work::Kind::write, {{0, 0, 4 * mebi}, {4 * mebi, 4 * mebi, 1000}});
-    write.paths[1].fail();
-    other_.end(SIGKILL);
-    EXPECT_EQ(write.run(), Status::remote_disconnect);
-    EXPECT_EQ(rail_.counters().disconnected, 1u);
+TEST_F(HostRailTest, WhatIsLeftGoesToOtherRailsInWholeChunks) {
+    HostTransfer write = transfer(), alone = transfer();
+    write.prepare(Work::Kind::write, {{0, 0, 4 * mebi}, {4 * mebi, 4 * mebi, 1000}, {5 * mebi, 5 * mebi, 7}});
+    write.post();
+    ASSERT_FALSE(write.work.done());
+    other_.change(OtherProcess::close_rail);
+    for (int round = 0; !write.work.done() && round < 100; ++round)
+        rail_.progress();
+    EXPECT_EQ(write.work.status(), Status::ok);
+    EXPECT_EQ(write.fabric.taken, (std::vector<std::uint32_t>{0, 1, 2}));
+    EXPECT_EQ(rail_.counters().failovers, 1u);
+    EXPECT_FALSE(rail_.has_ended(peer_));
+    alone.prepare(Work::Kind::write, {{0, 0, 1000}});
+    alone.paths[1].fail();
+    EXPECT_EQ(alone.run(), Status::remote_disconnect);
 }
 
 /// The process lives on, and may put anything where its memory was.
