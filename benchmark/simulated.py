@@ -28,6 +28,7 @@ class Cluster:
         self.environment = {
             **os.environ, "FI_PROVIDER": "efa", "FI_PROVIDER_PATH": str(build / "test/simefa/provider"),
             "HWLOC_XMLFILE": str(ROOT / f"test/topo/{instance}.xml"), "SIMEFA_HOST": "initiator",
+            "RAILYARD_LOCAL_RAIL": "off",  # hosts are processes of one kernel
             "SIMEFA_NAMESPACE": f"numbers-{os.getpid()}"}
 
     def run(self, *command):

@@ -70,6 +70,7 @@ Engine::Impl::Impl(EngineConfig config)
     tell(now_ns());
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};
+        if (rails_->host()) rails.push_back(rails_->host());
         for (std::size_t i = 0; i < rails_->size(); ++i)
             rails.push_back(&rails_->rail(i));
         thread_ = std::make_unique<ProgressThread>(
@@ -116,6 +117,7 @@ std::shared_ptr<Peer> Engine::Impl::require_peer(const std::string& agent) const
 
 ConnectionInfo Engine::Impl::own_connection_info() const {
     ConnectionInfo info{config_.agent_name, nonce_, rails_->provider(), rails_->addresses()};
+    if (rails_->host()) info.host = rails_->host()->address();
     if (auth_.on()) {
         const MessageAuth::Tag tag = auth_.tag(MessageAuth::Use::connection_info, signed_part(info));
         info.tag.assign(tag.begin(), tag.end());
@@ -267,6 +269,8 @@ void Engine::Impl::keep_spare(std::unique_ptr<OwnMessage> ping) noexcept {
 
 bool Engine::Impl::progress_rails() noexcept {
     bool worked = rails_->local().has_work() && rails_->local().progress() == Rail::Progress::worked;
+    Rail* const host = rails_->host();
+    if (host && host->has_work()) worked = host->progress() == Rail::Progress::worked || worked;
     for (std::size_t i = 0; i < rails_->size(); ++i) {
         worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
     }

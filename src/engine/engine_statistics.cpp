@@ -73,6 +73,8 @@ LiveReport Engine::Impl::live_report() {
         report.rails.push_back({rail.name(), rail.load(), pace_.crawls(i) ? 1u : 0u,
                                 rail.sender_generation() - 1, report_of(rail.counters(), registered[i])});
     }
+    if (Rail* const host = rails_->host())
+        report.rails.push_back({host->name(), host->load(), 0, 0, report_of(host->counters(), 0)});
     transfers_.add_up(watched_peers_);
     for (const std::shared_ptr<Peer>& peer : watched_peers_) {
         PeerReport& told = report.peers.emplace_back(peer->report());

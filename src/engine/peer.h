@@ -87,6 +87,10 @@ class Peer {
     /// peer's life. Throws Error.
     PeerEndpoint& resolve(RailPair pair);
 
+    /// Its process as our host rail reaches it, found out at the first call; nullptr: it does not. Stays
+    /// where it is for the peer's life.
+    PeerEndpoint* on_this_host();
+
     /// Over the control pair, or another one that has been resolved where that has failed. Only after
     /// resolve(control_pair). Never waits.
     [[nodiscard]] ControlRoute control_route() const noexcept {
@@ -211,9 +215,12 @@ class Peer {
     const std::shared_ptr<MessageIds> ids_;
     std::atomic<bool> needs_introduction_;  // written under the mutex
     const fabric::PeerProcess process_;
+    const std::string host_address_;  ///< of its host rail; empty: it has none
     mutable Mutex mutex_;
-    Endpoints resolved_ ABSL_GUARDED_BY(mutex_);              // by pair
-    std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
+    bool looked_for_on_host_ ABSL_GUARDED_BY(mutex_) = false;
+    std::unique_ptr<PeerEndpoint> on_host_ ABSL_GUARDED_BY(mutex_);  ///< none until then, nor where it is not
+    Endpoints resolved_ ABSL_GUARDED_BY(mutex_);                     // by pair
+    std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;         // ns
     struct Admitted {
         RailPair pair;  ///< ours first
         std::uint32_t generation = 0;

@@ -19,6 +19,7 @@ PeerReport Peer::report() const {
         ++report.paths;
         report.failed += endpoint->path.failed() ? 1 : 0;
     }
+    report.on_host = on_host_ && !on_host_->path.failed() ? 1 : 0;
     return report;
 }
 
@@ -54,6 +55,9 @@ void Peer::report_paths(PeerTrafficReport& report) const {
         report.failovers += endpoint->path.failovers();
         report.repeats += endpoint->path.repeats();
     }
+    if (!on_host_) return;
+    report.path_failures += on_host_->path.failures();
+    report.failovers += on_host_->path.failovers();
 }
 
 }  // namespace railyard

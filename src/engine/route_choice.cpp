@@ -9,10 +9,14 @@ bool has_failed(const Route& route) noexcept {
     return route.path && route.path->failed();
 }
 
-/// All routes of a striped lane, else the one whose rail is through with it first, of those that have not
-/// failed.
+/// The host rail's, while it has not failed; else all routes of a striped lane, or the one whose rail is
+/// through with it first, of those that have not failed.
 Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
-    const Transfer::RouteRange all = transfer.lane_routes[lane];
+    Transfer::RouteRange all = transfer.lane_routes[lane];
+    if (all.host_first) {
+        if (!has_failed(transfer.routes[all.begin])) return {all.begin, all.begin + 1};
+        ++all.begin;
+    }
     if (transfer.lanes[lane].striped) return all;
     const std::uint32_t chunks = transfer.lanes[lane].size();
     std::uint32_t first = all.begin;
@@ -22,6 +26,12 @@ Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) n
         if (has_failed(best) || route.rail->ends_before(*best.rail, chunks)) first = i;
     }
     return {first, first + 1};
+}
+
+/// Whatever has failed by the time that it is offered.
+std::uint32_t most_submissions(const Transfer& transfer, std::size_t lane) noexcept {
+    const Transfer::RouteRange all = transfer.lane_routes[lane];
+    return transfer.lanes[lane].striped ? all.end - all.begin - (all.host_first ? 1 : 0) : 1;
 }
 
 }  // namespace
@@ -60,10 +70,8 @@ bool LaneShares::give(Submission& submission) const noexcept {
 std::uint32_t count_submissions(const Transfer& transfer) noexcept {
     if (transfer.submissions.size() == 1) return 1;
     std::uint32_t count = 0;
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange all = transfer.lane_routes[lane];
-        count += transfer.lanes[lane].striped ? all.end - all.begin : 1;
-    }
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane)
+        count += most_submissions(transfer, lane);
     return count;
 }
 
@@ -77,6 +85,9 @@ void offer_lanes(Transfer& transfer, bool weighted) noexcept {
         const Transfer::RouteRange chosen = choose_routes(transfer, lane);
         const std::span<Submission> offered(transfer.submissions.data() + chosen.begin,
                                             chosen.end - chosen.begin);
+        // One carries what several might have.
+        for (std::size_t i = offered.size(); i < most_submissions(transfer, lane); ++i)
+            transfer.part_done(Status::ok);
         const LaneShares shares(offered, weighted);
         for (Submission& submission : offered) {
             submission.rearm();

@@ -70,6 +70,15 @@ void Transfer::on_notified(OutMessage& message, Status status) noexcept {
     notification.owner->part_done(status);
 }
 
+void Transfer::leave_host_rail() noexcept {
+    for (RouteRange& range : lane_routes) {
+        if (!std::exchange(range.host_first, false)) continue;
+        ++range.begin;
+        for (std::uint32_t i = range.begin; i < range.end; ++i)
+            submissions[i].alternatives = {routes.data() + range.begin, range.end - range.begin};
+    }
+}
+
 void Transfer::leave_counts() noexcept {
     if (uncounted && done()) count_end(status());
     if (!peer) return;

@@ -112,6 +112,8 @@ class Rail {
     /// Resolves a peer endpoint's raw address. Throws Error.
     PeerAddress insert_peer(std::string_view address);
     void remove_peer(PeerAddress peer) noexcept;
+    /// The process behind it has ended, as far as the rail can see. Any thread.
+    [[nodiscard]] virtual bool has_ended(PeerAddress) const noexcept { return false; }
     /// The process behind it has ended: what is under way to it ends, too, where the provider does not say so
     /// by itself. Nothing may be submitted to it any more.
     void abandon_peer(PeerAddress peer) noexcept;

@@ -234,6 +234,7 @@ struct Submission {
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
     std::uint32_t attempts = 0;     ///< rails that its chunks were taken from
+    std::uint32_t moved = 0;  ///< bytes of the first chunk of its run, where a rail may stop inside of one
     /// Where rails have different weights, by who offers it. Chunks that the rail may have outstanding,
     /// instead of the lane's share; 0: that.
     std::uint32_t share = 0;
@@ -252,6 +253,7 @@ struct Submission {
         outstanding = 0;
         in_turn = false;
         attempts = 0;
+        moved = 0;
         share = part_of_rest = 0;
     }
     /// Chunks that the rail may have outstanding now.
