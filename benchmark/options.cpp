@@ -44,7 +44,7 @@ void declare_plugin(CLI::App& app, Options& options, Texts& texts) {
            "Where it lies [RAILYARD_PLUGIN_DIR, NIXL_PLUGIN_DIR, else ../plugins beside this program, "
            "else where it was installed with this program]")
         ->type_name("DIR");
-    app.add_option("--param", texts.params, "Backend parameter KEY=VALUE; repeatable")
+    app.add_option("--param", texts.params, "Backend parameter KEY=VALUE; repeatable [local_rail=off]")
         ->take_all()
         ->allow_extra_args(false);
     app.add_option("--provider", texts.provider,
@@ -153,6 +153,8 @@ void take_params(Options& options, const Texts& texts) {
         options.target_environment.insert(split_pair("--target-env", text));
     if (!texts.provider.empty()) set_param(options, "provider", texts.provider);
     if (!texts.rails.empty()) set_param(options, "rails_per_device", texts.rails);
+    // What is measured is the fabric, also between two processes of one host.
+    if (options.plugin == "RAILYARD") options.params.emplace("local_rail", "off");
 }
 
 void take_workload(Options& options, const Texts& texts) {
@@ -304,7 +306,7 @@ FabricChoice fabric_choice(const std::map<std::string, std::string>& params) {
     }
     Params parsed = Params::parse(ours);
     return {parsed.provider, parsed.devices, static_cast<unsigned>(parsed.rails_per_device),
-            static_cast<unsigned>(parsed.rails)};
+            static_cast<unsigned>(parsed.rails), parsed.local_rail == "auto"};
 }
 
 unsigned rails_asked(const FabricChoice& choice) {
@@ -312,7 +314,9 @@ unsigned rails_asked(const FabricChoice& choice) {
     const bool one_device = choice.provider == "auto" || choice.provider == "shm" || is_tcp(choice.provider);
     if (!names && !one_device) return choice.rails_limit;
     auto commas = std::count(choice.devices.begin(), choice.devices.end(), ',');
-    unsigned rails = (names ? static_cast<unsigned>(commas) + 1 : 1) * choice.rails_per_device;
+    const unsigned usual = is_tcp(choice.provider) ? 2 : 1;
+    const unsigned each = choice.rails_per_device ? choice.rails_per_device : usual;
+    unsigned rails = (names ? static_cast<unsigned>(commas) + 1 : 1) * each;
     return choice.rails_limit != 0 ? std::min(rails, choice.rails_limit) : rails;
 }
 

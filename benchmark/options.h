@@ -26,10 +26,11 @@ enum class StreamMode { off, attached, pool };
 
 /// What the network side is asked for, after parameters and environment: what the plugin itself would use.
 struct FabricChoice {
-    std::string provider;  ///< as the plugin's parameter of that name
-    std::string devices;   ///< likewise
-    unsigned rails_per_device = 1;
-    unsigned rails_limit = 0;  ///< 0: none
+    std::string provider;           ///< as the plugin's parameter of that name
+    std::string devices;            ///< likewise
+    unsigned rails_per_device = 0;  ///< 0: as many as the plugin opens when it is not told
+    unsigned rails_limit = 0;       ///< 0: none
+    bool local_rail = false;        ///< past the fabric where both sides are on one host
 };
 
 struct Options {

@@ -36,6 +36,7 @@ nlohmann::json to_json(const PointResult& result, const Options& options) {
                            {"batch", layout.batch},
                            {"window", layout.window},
                            {"rails", rails_asked(fabric_choice(options.params))},
+                           {"local_rail", fabric_choice(options.params).local_rail},
                            {"notify", result.point.notify},
                            {"pt", options.progress_thread},
                            {"mem", options.mem.kind()},
@@ -102,12 +103,14 @@ void Report::clear_progress() {
 }
 
 void Report::print_heading(const Point& point) {
-    unsigned rails = rails_asked(fabric_choice(options_.params));
+    const FabricChoice choice = fabric_choice(options_.params);
+    const unsigned rails = rails_asked(choice);
     std::string heading = options_.raw_only ? "plain libfabric loop" : options_.plugin;
     if (provider_ != "auto") heading += ", " + provider_;
     heading += std::string(", ") + to_string(point.op) + ", " + (rails ? std::to_string(rails) : "all") +
-               (rails == 1 ? " rail" : " rails") + ", notifications " + (point.notify ? "on" : "off") +
-               ", progress thread " + (options_.progress_thread ? "on" : "off") +
+               (rails == 1 ? " rail" : " rails") + (choice.local_rail ? " and the local rail" : "") +
+               ", notifications " + (point.notify ? "on" : "off") + ", progress thread " +
+               (options_.progress_thread ? "on" : "off") +
                (options_.uses_gpu() ? ", " + gpu_text(options_) : "") +
                (options_.check ? "" : ", NOT CHECKED");
     if (heading == last_heading_) return;

@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 
 #include <charconv>
+#include <cstdlib>
 
 #include "common/base64.h"
 #include "common/status.h"
@@ -61,6 +62,22 @@ std::size_t append(char* data, std::size_t size, std::size_t count, void* to) {
     return size * count;
 }
 
+std::string environment(const char* name) {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+}
+
+/// As etcdctl takes it: "NAME:PASSWORD", or the password apart.
+std::string user_of_environment() {
+    const std::string user = environment("ETCDCTL_USER");
+    if (user.empty() || user.find(':') != std::string::npos) return user;
+    return user + ":" + environment("ETCDCTL_PASSWORD");
+}
+
+std::string error_in(const Json& answer) {
+    return answer.is_object() ? answer.value("error", answer.value("message", "")) : "";
+}
+
 void start_curl() {
     static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
     if (once != CURLE_OK) throw Failure(std::string("libcurl does not start: ") + curl_easy_strerror(once));
@@ -69,10 +86,9 @@ void start_curl() {
 }  // namespace
 
 struct EtcdClient::Connection {
-    Connection()
-        : curl(curl_easy_init()), headers(curl_slist_append(nullptr, "Content-Type: application/json")) {
-        if (curl == nullptr || headers == nullptr) throw Failure("libcurl has no memory");
-        headers = curl_slist_append(headers, "Expect:");  // no round trip before a large body
+    Connection() : curl(curl_easy_init()) {
+        if (curl == nullptr) throw Failure("libcurl has no memory");
+        take_token("");
     }
     ~Connection() {
         curl_easy_cleanup(curl);
@@ -81,37 +97,85 @@ struct EtcdClient::Connection {
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
+    [[nodiscard]] bool has_token() const noexcept { return token; }
+    /// What each request is to carry from now on; empty: none.
+    void take_token(const std::string& text) {
+        curl_slist_free_all(headers);
+        headers = curl_slist_append(nullptr, "Content-Type: application/json");
+        headers = curl_slist_append(headers, "Expect:");  // no round trip before a large body
+        token = !text.empty();
+        if (token) headers = curl_slist_append(headers, ("Authorization: " + text).c_str());
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    }
+
     CURL* curl;
-    curl_slist* headers;
+    curl_slist* headers = nullptr;
+    bool token = false;
     char error[CURL_ERROR_SIZE] = "";
 };
 
-EtcdClient::EtcdClient(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit)
-    : base_("http://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
-            std::to_string(port)),
+EtcdClient::EtcdClient(const RendezvousAddress& server, std::chrono::milliseconds limit)
+    : base_((server.secure ? "https://" : "http://") +
+            (server.host.find(':') == std::string::npos ? server.host : "[" + server.host + "]") + ":" +
+            std::to_string(server.port)),
+      user_(server.secure ? user_of_environment() : ""),
       limit_(limit) {
     start_curl();
     connection_ = std::make_unique<Connection>();
     CURL* curl = connection_->curl;
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, connection_->headers);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, connection_->error);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);  // SIGALRM is the watchdog's
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");  // proxies of the environment lead out of a cluster
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, server.secure ? "https" : "http");
+    if (!server.secure) return;
+    for (const auto& [option, name] :
+         {std::pair{CURLOPT_CAINFO, "ETCDCTL_CACERT"}, std::pair{CURLOPT_SSLCERT, "ETCDCTL_CERT"},
+          std::pair{CURLOPT_SSLKEY, "ETCDCTL_KEY"}}) {
+        if (const std::string file = environment(name); !file.empty())
+            curl_easy_setopt(curl, option, file.c_str());
+    }
 }
 
 EtcdClient::~EtcdClient() = default;
 
+void EtcdClient::log_in() {
+    const std::size_t colon = user_.find(':');
+    connection_->take_token("");
+    const Answer answer =
+        ask("auth/authenticate", {{"name", user_.substr(0, colon)}, {"password", user_.substr(colon + 1)}});
+    if (answer.status != 200 || !answer.json.contains("token"))
+        throw Failure("the etcd server at " + base_ +
+                      " does not let in the user of ETCDCTL_USER: " + error_in(answer.json));
+    connection_->take_token(answer.json.at("token").get<std::string>());
+}
+
 Json EtcdClient::call(const char* method, const Json& request) {
+    constexpr long unauthenticated = 401;  // also of a token that has become too old
+    if (!user_.empty() && !connection_->has_token()) log_in();
+    Answer answer = ask(method, request);
+    if (answer.status == unauthenticated && !user_.empty()) {
+        log_in();
+        answer = ask(method, request);
+    }
+    if (answer.status == 200 && answer.json.is_object()) return answer.json;
+    std::string why = error_in(answer.json);
+    if (why.find("user name is empty") != std::string::npos)
+        why += ": with etcds://, ETCDCTL_USER=NAME:PASSWORD says who you are";
+    throw Failure("the etcd server at " + base_ + " refuses " + method + " with HTTP status " +
+                  std::to_string(answer.status) +
+                  (why.empty() ? "; is it an etcd of 3.4 or later?" : ": " + why));
+}
+
+EtcdClient::Answer EtcdClient::ask(const char* method, const Json& request) {
     const std::string url = base_ + "/v3/" + method;
     const std::string body = request.dump();
-    std::string answer;
+    std::string text;
     CURL* curl = connection_->curl;
     curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.c_str());
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &text);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(limit_.count()));
     connection_->error[0] = '\0';
     const CURLcode code = curl_easy_perform(curl);
@@ -119,13 +183,10 @@ Json EtcdClient::call(const char* method, const Json& request) {
         const std::string why = connection_->error[0] != '\0' ? connection_->error : curl_easy_strerror(code);
         throw Failure("the etcd server at " + base_ + " does not answer: " + why);
     }
-    long status = 0;
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    Json json = Json::parse(answer, nullptr, false);
-    if (status == 200 && json.is_object()) return json;
-    const std::string why = json.is_object() ? json.value("error", json.value("message", "")) : "";
-    throw Failure("the etcd server at " + base_ + " refuses " + method + " with HTTP status " +
-                  std::to_string(status) + (why.empty() ? "; is it an etcd of 3.4 or later?" : ": " + why));
+    Answer answer;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);
+    answer.json = Json::parse(text, nullptr, false);
+    return answer;
 }
 
 EtcdClient::Lease EtcdClient::grant(std::chrono::seconds ttl) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "group/group_options.h"
+
 namespace railyard::bench {
 
 struct EtcdEntry {
@@ -27,8 +29,9 @@ struct EtcdRange {
 /// longer than its limit.
 class EtcdClient {
   public:
-    /// `limit`: of each call. Does not connect yet.
-    EtcdClient(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit);
+    /// `limit`: of each call. Does not connect yet. With TLS, etcdctl's environment variables name the
+    /// certificates and the user.
+    EtcdClient(const RendezvousAddress& server, std::chrono::milliseconds limit);
     ~EtcdClient();
     EtcdClient(const EtcdClient&) = delete;
     EtcdClient& operator=(const EtcdClient&) = delete;
@@ -58,10 +61,18 @@ class EtcdClient {
     void remove_if(const EtcdEntry& entry);
 
   private:
+    struct Answer {
+        long status = 0;  ///< of HTTP
+        nlohmann::json json;
+    };
     [[nodiscard]] nlohmann::json call(const char* method, const nlohmann::json& request);
+    [[nodiscard]] Answer ask(const char* method, const nlohmann::json& request);
+    /// As the user, anew. Throws Failure.
+    void log_in();
 
     struct Connection;
     const std::string base_;
+    const std::string user_;  ///< "NAME:PASSWORD"; empty: none
     const std::chrono::milliseconds limit_;
     std::unique_ptr<Connection> connection_;
 };

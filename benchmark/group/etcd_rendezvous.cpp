@@ -269,7 +269,7 @@ class EtcdRendezvous final : public Rendezvous {
   private:
     static std::unique_ptr<EtcdClient> new_client(const GroupOptions& options,
                                                   std::chrono::milliseconds timeout) {
-        return std::make_unique<EtcdClient>(options.rendezvous->host, options.rendezvous->port,
+        return std::make_unique<EtcdClient>(*options.rendezvous,
                                             std::clamp<std::chrono::milliseconds>(timeout, 1s, 5s));
     }
 

@@ -32,17 +32,20 @@ bool take_prefix(std::string& text, std::string_view prefix) {
 std::string RendezvousAddress::text() const {
     const std::string place =
         (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
-    return kind == Kind::tcp ? "tcp://" + place : "etcd://" + place + "/" + group;
+    if (kind == Kind::tcp) return "tcp://" + place;
+    return (secure ? "etcds://" : "etcd://") + place + "/" + group;
 }
 
 RendezvousAddress parse_rendezvous(const std::string& text) {
     const auto refuse = [&](const std::string& why) -> UsageError {
-        return UsageError("--rendezvous: '" + text + "': " + why +
-                          "; want tcp://HOST:PORT or etcd://HOST:PORT/GROUP");
+        return UsageError(
+            "--rendezvous: '" + text + "': " + why +
+            "; want tcp://HOST:PORT, etcd://HOST:PORT/GROUP or (with TLS) etcds://HOST:PORT/GROUP");
     };
     RendezvousAddress address;
     std::string rest = text;
-    if (take_prefix(rest, "etcd://")) {
+    address.secure = take_prefix(rest, "etcds://");
+    if (address.secure || take_prefix(rest, "etcd://")) {
         address.kind = RendezvousAddress::Kind::etcd;
         const std::size_t slash = rest.find('/');
         if (slash == std::string::npos) throw refuse("no GROUP");
@@ -67,9 +70,11 @@ void declare_group(CLI::App& app, GroupOptions& options, GroupTexts& texts) {
                    "Processes of a group, which all run the same points; forked on this host without "
                    "--rendezvous")
         ->check(CLI::Range(2u, 4096u));
-    app.add_option("--rendezvous", texts.rendezvous,
-                   "Where the processes of a group meet: tcp://HOST:PORT, where rank 0 or whoever comes "
-                   "first listens, or etcd://HOST:PORT/GROUP");
+    app.add_option(
+        "--rendezvous", texts.rendezvous,
+        "Where the processes of a group meet: tcp://HOST:PORT, where rank 0 or whoever comes "
+        "first listens, or etcd://HOST:PORT/GROUP; with etcds:// by TLS, as ETCDCTL_CACERT, ETCDCTL_CERT, "
+        "ETCDCTL_KEY and ETCDCTL_USER say");
     app.add_option("--rank", options.rank,
                    "Number of this process in its group, from 0 [by the order of arrival]");
     app.add_option("--pattern", texts.pattern,

@@ -13,10 +13,11 @@ class App;
 
 namespace railyard::bench {
 
-/// tcp://HOST:PORT or etcd://HOST:PORT/GROUP.
+/// tcp://HOST:PORT, etcd://HOST:PORT/GROUP, or etcds:// for the same through TLS.
 struct RendezvousAddress {
     enum class Kind { tcp, etcd };
     Kind kind = Kind::tcp;
+    bool secure = false;  ///< etcd's only
     std::string host;
     std::uint16_t port = 0;
     std::string group;  ///< etcd's only

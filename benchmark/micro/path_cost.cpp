@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "common/clock.h"
 #include "fabric/info.h"
 #include "host/agent.h"
 
@@ -24,15 +25,19 @@ using host::Request;
 struct Setting {
     std::string plugins, provider = "efa-direct";
     unsigned rails = 1, descriptors = 64, peers = 1, regions = 1, calls = 16;
-    std::uint64_t size = 8;
+    std::uint64_t size = 8, region_size = 4096;
+    bool same = false, register_only = false;
 };
 
-constexpr std::uint64_t region_step = 64, region_size = 4096;  // of the regions that are only there
+constexpr std::uint64_t region_step = 64;  // between the regions that are only there
 
 /// An agent with one region for transfers, and the memory of others.
 struct Side {
     Side(const Setting& setting, const std::string& name, unsigned rails, std::uint64_t bytes)
-        : memory(bytes, 'x'), others((setting.regions + setting.calls) * region_step + region_size) {
+        : memory(bytes, 'x'),
+          others((setting.regions + setting.calls) * region_step + setting.region_size),
+          step(setting.same ? 0 : region_step),
+          region_size(setting.region_size) {
         host::AgentConfig config;
         config.name = name;
         config.plugin_dir = setting.plugins;
@@ -47,9 +52,10 @@ struct Side {
     }
     [[nodiscard]] std::uint64_t base() const { return reinterpret_cast<std::uint64_t>(memory.data()); }
     [[nodiscard]] Range other(unsigned i) const {
-        return {reinterpret_cast<std::uint64_t>(others.data()) + i * region_step, region_size, 0};
+        return {reinterpret_cast<std::uint64_t>(others.data()) + i * step, region_size, 0};
     }
     std::vector<char> memory, others;
+    std::uint64_t step, region_size;
     std::unique_ptr<Agent> agent;
 };
 
@@ -113,9 +119,18 @@ long allocations_in(Body&& body) {
     return allocations.load();
 }
 
+nlohmann::json measure_registrations(Side& side, const Setting& setting) {
+    const std::uint64_t begin = now_ns();
+    const long made = allocations_in([&] { measured_registrations(side, setting.regions, setting.calls); });
+    const auto took = static_cast<double>(now_ns() - begin);
+    return {{"register_us", took / 1e3 / setting.calls}, {"register_allocations", made}};
+}
+
 nlohmann::json measure(const Setting& setting) {
     const std::uint64_t bytes = setting.size * setting.descriptors;
-    Side from(setting, "from", setting.rails, bytes), to(setting, "to", setting.rails, bytes);
+    Side from(setting, "from", setting.rails, bytes);
+    if (setting.register_only) return measure_registrations(from, setting);
+    Side to(setting, "to", setting.rails, bytes);
     std::vector<std::unique_ptr<Side>> peers;
     for (unsigned i = 1; i < setting.peers; ++i) {
         Side& peer =
@@ -134,19 +149,18 @@ nlohmann::json measure(const Setting& setting) {
         run(request, to);
     std::vector<Request> made;
     made.reserve(setting.calls);
-    const long registering =
-        allocations_in([&] { measured_registrations(from, setting.regions, setting.calls); });
+    nlohmann::json seen = measure_registrations(from, setting);
     const long preparing = allocations_in([&] { measured_preparations(made, from, to, setting); });
     const long posting = allocations_in([&] { measured_posts(request, setting.calls); });
     if (to.memory != from.memory) throw Error(Status::backend, "the bytes are not the same");
     const unsigned version = fi_version();
-    return {{"compiler", __VERSION__},
-            {"libfabric", std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version))},
-            {"calls", setting.calls},
-            {"descriptors", setting.descriptors},
-            {"register_allocations", registering},
-            {"prepare_allocations", preparing},
-            {"post_allocations", posting}};
+    seen.update({{"compiler", __VERSION__},
+                 {"libfabric", std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version))},
+                 {"calls", setting.calls},
+                 {"descriptors", setting.descriptors},
+                 {"prepare_allocations", preparing},
+                 {"post_allocations", posting}});
+    return seen;
 }
 
 }  // namespace
@@ -163,6 +177,10 @@ int main(int count, char** words) {
     app.add_option("--peers", setting.peers, "Peers that are known and have been written to")
         ->capture_default_str();
     app.add_option("--regions", setting.regions, "Regions that are registered")->capture_default_str();
+    app.add_option("--region-size", setting.region_size, "Bytes of each of these")->capture_default_str();
+    app.add_flag("--same", setting.same, "These regions are one and the same range");
+    app.add_flag("--register-only", setting.register_only,
+                 "Nothing but registrations; also with providers whose peers must look");
     app.add_option("--calls", setting.calls, "How often each is called")->capture_default_str();
     CLI11_PARSE(app, count, words);
     try {

@@ -67,6 +67,7 @@ const Part parts[] = {{"shared", 0, 1, 2}, {"first", 0, 2, 1}, {"second", 1, 2, 
 ParamMap rails_for(const Setting& setting, const Part& part) {
     const unsigned rails = setting.rails / part.of;
     ParamMap params = bench::Side::params_of(setting.provider, rails);
+    params["local_rail"] = "off";  // else all of them have one rail, whatever the fabric
     const auto devices = fabric::discover(setting.provider, {});
     if (devices.size() < setting.rails) {
         params["rails_per_device"] = params["rails"];

@@ -29,8 +29,8 @@ SIZES = {"8 B": 8, "4 KiB": 4 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 M
 BATCHES = (1, 64, 512)
 TRANSPORTS = {
     # ours, and the environment that theirs needs
-    "tcp": ({"provider": "tcp", "devices": "lo"}, {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}),
-    "same host": ({"provider": "shm"}, {}),
+    "tcp": ({"provider": "tcp", "devices": "lo", "local_rail": "off"}, {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}),
+    "same host": ({"provider": "shm", "local_rail": "auto"}, {}),
 }
 
 

@@ -23,15 +23,23 @@ from nixl_cu12 import nixl_agent, nixl_agent_config
 
 LIMIT_S = 30
 BUFFER = 64 << 20
+HUGE_PAGE = 2 << 20
 WARM_UP = 3
 FIRST = {"op": "WRITE", "size": 64 << 10, "batch": 64, "notify": False, "window": 1}  # before plan's `disturb`
 STRIDE = 64  # between blocks that are smaller
 
 
+def aligned_ones():
+    """BUFFER bytes at the start of a huge page: where small ones begin would else be an accident of what each backend has mapped."""
+    memory = numpy.ones(BUFFER + HUGE_PAGE, dtype=numpy.uint8)
+    begin = -memory.ctypes.data % HUGE_PAGE
+    return memory[begin:begin + BUFFER]
+
+
 def make_agent(name, plan):
     agent = nixl_agent(name, nixl_agent_config(enable_prog_thread=plan["progress_thread"], backends=[]))
     agent.create_backend(plan["backend"], plan["params"])
-    buffer = numpy.ones(BUFFER, dtype=numpy.uint8)
+    buffer = aligned_ones()
     agent.register_memory([(buffer.ctypes.data, BUFFER, 0, "")], "DRAM", backends=[plan["backend"]])
     return agent, buffer
 

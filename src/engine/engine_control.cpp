@@ -48,6 +48,8 @@ Engine::Impl::Impl(EngineConfig config)
       rails_(std::make_shared<RailManager>(config_.params, config_.progress_thread, inbox_)) {
     pace_ = RailPace(rails_->size());
     looks_.resize(rails_->size());
+    weights_ = RailWeights(rails_->size());
+    rates_of_rails_.resize(rails_->size());
     {
         const MutexLock lock(spare_pings_mutex_);
         spare_pings_.reserve(most_spare_pings);
@@ -68,6 +70,7 @@ Engine::Impl::Impl(EngineConfig config)
     tell(now_ns());
     if (config_.progress_thread) {
         std::vector<Rail*> rails{&rails_->local()};
+        if (rails_->host()) rails.push_back(rails_->host());
         for (std::size_t i = 0; i < rails_->size(); ++i)
             rails.push_back(&rails_->rail(i));
         thread_ = std::make_unique<ProgressThread>(
@@ -114,6 +117,7 @@ std::shared_ptr<Peer> Engine::Impl::require_peer(const std::string& agent) const
 
 ConnectionInfo Engine::Impl::own_connection_info() const {
     ConnectionInfo info{config_.agent_name, nonce_, rails_->provider(), rails_->addresses()};
+    if (rails_->host()) info.host = rails_->host()->address();
     if (auth_.on()) {
         const MessageAuth::Tag tag = auth_.tag(MessageAuth::Use::connection_info, signed_part(info));
         info.tag.assign(tag.begin(), tag.end());
@@ -188,7 +192,7 @@ void Engine::Impl::send_notification(const std::string& agent, std::string_view 
         return;
     }
     const std::shared_ptr<Peer> peer = require_peer(agent);
-    if (tells()) peer->traffic();
+    if (tells()) peer->measured();
     send_own(peer, MessageKind::notify, std::string(text));
 }
 
@@ -233,8 +237,7 @@ void Engine::Impl::on_own_message(OutMessage& out, Status status) noexcept {
     } else if (status == Status::remote_disconnect && message->engine->undelivered(*message)) {
         return;
     } else if (status == Status::ok) {
-        PeerTraffic* const traffic = message->peer->counted();
-        if (traffic && message->kind == MessageKind::notify) PeerTraffic::count(traffic->notifications);
+        if (message->kind == MessageKind::notify) PeerTraffic::count(message->peer->traffic.notifications);
     } else {
         RAILYARD_LOG(warn, message->peer->agent().c_str(), "a %s of %zu bytes was not delivered: %s",
                      message->kind == MessageKind::notify ? "notification" : "control message",
@@ -266,6 +269,8 @@ void Engine::Impl::keep_spare(std::unique_ptr<OwnMessage> ping) noexcept {
 
 bool Engine::Impl::progress_rails() noexcept {
     bool worked = rails_->local().has_work() && rails_->local().progress() == Rail::Progress::worked;
+    Rail* const host = rails_->host();
+    if (host && host->has_work()) worked = host->progress() == Rail::Progress::worked || worked;
     const ThreadTag me = this_thread_tag();
     std::uint64_t now = 0;
     for (std::size_t i = 0; i < rails_->size(); ++i) {
@@ -281,7 +286,10 @@ bool Engine::Impl::progress_rails() noexcept {
 
 bool Engine::Impl::progress_rest() noexcept {
     const bool worked = run_chores();
-    if (coarse_now_ns() >= next_watch_.load(std::memory_order_relaxed)) watch();
+    const std::uint64_t now = coarse_now_ns();
+    if (now >= next_watch_.load(std::memory_order_relaxed) ||
+        now >= next_weighing_.load(std::memory_order_relaxed))
+        watch();
     if (transfers_.has_retired()) transfers_.sweep();
     free_sent_messages();
     return worked;

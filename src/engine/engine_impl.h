@@ -24,6 +24,7 @@
 #include "engine/peer.h"
 #include "engine/progress_thread.h"
 #include "engine/rail_pace.h"
+#include "engine/rail_weights.h"
 #include "engine/recent_table.h"
 #include "engine/stats_file.h"
 #include "engine/stats_socket.h"
@@ -88,6 +89,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     Status post(Transfer& transfer, const std::string* notification) noexcept;
     std::uint64_t epoch_of_post() noexcept;
     void start(Transfer& transfer) noexcept;
+    bool by_weight() noexcept;
     bool carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept;
     Status poll(Transfer& transfer) noexcept;
     Status look(Transfer& transfer) noexcept;
@@ -109,6 +111,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void add_lanes(const Layout& layout, std::span<const Piece> pieces, Way way);
     void add_direct_lane(const Layout& layout, const LanePlan& plan);
     std::vector<Route> direct_routes(const Layout& layout, const LanePlan& plan, Way way, std::size_t count);
+    std::optional<Route> host_route(const Transfer& transfer, std::uint64_t bytes);
     Route forward_route(const Layout& layout, Way way);
     Route route_by_request(Transfer& transfer, std::unique_ptr<Forwarding> forwarding);
     void note_gpus(Transfer& transfer);
@@ -203,9 +206,11 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void end_transfers_to(Peer& peer, bool interrupt);
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);
     void look_at_rails(std::uint64_t now);
+    [[gnu::cold]] void look_after_all(std::uint64_t now) noexcept;
+    [[gnu::cold]] void weigh_rails(std::uint64_t now) noexcept;
 
     // engine_statistics.cpp
-    /// Else nobody can ask for what is counted of peers, and it is not.
+    /// Else nobody can ask how long transfers to peers took, and it is not counted.
     [[nodiscard]] bool tells() const noexcept { return stats_file_ || stats_socket_; }
     LiveReport live_report();
     std::uint64_t tell(std::uint64_t now);
@@ -215,20 +220,25 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     MessageCounters message_counters_;
     Callers callers_;
     std::atomic<std::uint64_t> next_transfer_{0};
+    std::atomic<bool> uneven_{false};  ///< rails have different weights
+    std::atomic<std::uint32_t> weighted_posts_{0};
     std::atomic<std::uint32_t> messages_in_flight_{0};  ///< that the destructor waits for: no pings
     std::atomic<std::uint32_t> seen_changes_{0};        ///< of the rails
     std::atomic<std::uint64_t> next_watch_{0};          ///< ns
+    std::atomic<std::uint64_t> next_weighing_{0};       ///< ns
     std::atomic<bool> watching_{false};
     std::uint64_t next_unanswered_look_ = 0;            ///< ns; of who has set watching_
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< the same
     std::vector<std::shared_ptr<Peer>>
         unlisted_peers_;  ///< the same; those that are in no table, and have transfers in flight
-    std::vector<PeerEndpoint*> to_probe_;        ///< the same
-    std::vector<Rail*> held_up_;                 ///< the same
-    RailPace pace_;                              ///< the same
-    std::vector<RailPace::Look> looks_;          ///< the same
-    std::unique_ptr<StatsFile> stats_file_;      ///< the same; nullptr: nobody wants it
-    std::unique_ptr<StatsSocket> stats_socket_;  ///< the same
+    std::vector<PeerEndpoint*> to_probe_;             ///< the same
+    std::vector<Rail*> held_up_;                      ///< the same
+    RailPace pace_;                                   ///< the same
+    std::vector<RailPace::Look> looks_;               ///< the same
+    RailWeights weights_;                             ///< the same
+    std::vector<Rail::MeasuredRate> rates_of_rails_;  ///< the same
+    std::unique_ptr<StatsFile> stats_file_;           ///< the same; nullptr: nobody wants it
+    std::unique_ptr<StatsSocket> stats_socket_;       ///< the same
     Mutex spare_pings_mutex_;
     std::vector<std::unique_ptr<OwnMessage>> spare_pings_ ABSL_GUARDED_BY(spare_pings_mutex_);
     MpscList<OutMessage> undelivered_;

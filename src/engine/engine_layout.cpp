@@ -154,9 +154,31 @@ void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan) {
     const std::uint32_t first_route = append_chunks(transfer, plan.stripes);
     const std::size_t rails = plan.rails.size();
     const std::size_t count = plan.stripes.striped ? rails : std::min(rails, single_rail_candidates);
+    std::optional<Route> by_host = host_route(transfer, plan.stripes.total_bytes);
+    if (by_host) transfer.routes.push_back(std::move(*by_host));
     for (Route& route : direct_routes(layout, plan, {}, count))
         transfer.routes.push_back(std::move(route));
-    transfer.lane_routes.push_back({first_route, static_cast<std::uint32_t>(transfer.routes.size())});
+    transfer.lane_routes.push_back(
+        {first_route, static_cast<std::uint32_t>(transfer.routes.size()), by_host.has_value()});
+}
+
+/// Where the peer is on this host, all of the memory is the hosts', and so many bytes do better so.
+std::optional<Route> Engine::Impl::host_route(const Transfer& transfer, std::uint64_t bytes) {
+    if (!rails_->host() || !rails_->host_is_better(bytes)) return std::nullopt;
+    const auto in_gpu = [](const auto& region) { return region->gpu != nullptr; };
+    const auto unknown = [](const auto& region) { return region->host_key() == 0 && region->length != 0; };
+    if (std::any_of(transfer.locals.begin(), transfer.locals.end(), in_gpu) ||
+        std::any_of(transfer.remotes.begin(), transfer.remotes.end(), unknown))
+        return std::nullopt;
+    PeerEndpoint* const there = transfer.peer->on_this_host();
+    if (!there) return std::nullopt;
+    Route route;
+    route.rail = there->rail;
+    route.destination = there->address;
+    route.path = &there->path;
+    for (const auto& region : transfer.remotes)
+        route.keys.push_back({region->host_key(), 0});
+    return route;
 }
 
 /// Over `count` of the plan's pairs of rails. Staged memory is its staging buffers there.

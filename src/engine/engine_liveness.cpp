@@ -10,6 +10,7 @@ namespace {
 
 /// Between two looks while there is something to see, and else.
 constexpr std::uint64_t watch_ns = 50'000'000;
+constexpr std::uint64_t weighing_ns = 5'000'000;  // of rails
 constexpr std::uint64_t calm_watch_ns = 250'000'000;
 /// An operation that has been found unanswered so often, half a peer_timeout_ms apart, never will be.
 constexpr std::uint8_t unanswered_looks = 4;
@@ -96,8 +97,16 @@ void Engine::Impl::watch_soon() noexcept {
 
 void Engine::Impl::watch() noexcept {
     const std::uint64_t now = now_ns();
-    if (now < next_watch_.load(std::memory_order_relaxed)) return;
+    const bool due = now >= next_watch_.load(std::memory_order_relaxed);
+    if (!due && now < next_weighing_.load(std::memory_order_relaxed)) return;
     if (watching_.exchange(true, std::memory_order_acquire)) return;
+    weigh_rails(now);
+    if (due) look_after_all(now);
+    watching_.store(false, std::memory_order_release);
+}
+
+/// Of who has set watching_.
+void Engine::Impl::look_after_all(std::uint64_t now) noexcept {
     free_sent_messages();  // where only the progress thread drives
     std::uint64_t next = now + calm_watch_ns;
     next_watch_.store(next, std::memory_order_relaxed);  // what happens from here on brings it forward
@@ -126,7 +135,6 @@ void Engine::Impl::watch() noexcept {
     unlisted_peers_.clear();
     std::uint64_t expected = now + calm_watch_ns;
     next_watch_.compare_exchange_strong(expected, next, std::memory_order_relaxed);
-    watching_.store(false, std::memory_order_release);
 }
 
 /// Peers may be well, and answer others all the while.
@@ -137,8 +145,11 @@ void Engine::Impl::look_for_unanswered(std::uint64_t now) noexcept {
 }
 
 void Engine::Impl::look_at_rails(std::uint64_t now) {
-    for (std::size_t i = 0; i < looks_.size(); ++i)
-        looks_[i] = {rails_->rail(i).bytes_carried(), rails_->rail(i).bytes_under_way()};
+    for (std::size_t i = 0; i < looks_.size(); ++i) {
+        const Rail& rail = rails_->rail(i);
+        looks_[i] = {rail.bytes_carried(), rail.bytes_under_way(),
+                     double{1} * rail.weight() / Rail::full_weight};
+    }
     if (!pace_.look(looks_, now)) return;
     for (const RailPace::Change& change : pace_.changes()) {
         const double mega = 1e-6;
@@ -150,6 +161,24 @@ void Engine::Impl::look_at_rails(std::uint64_t now) {
                 : "keeps up again: %.0f MB/s, the others %.0f MB/s",
             change.rate * mega, change.others * mega);
     }
+}
+
+void Engine::Impl::weigh_rails(std::uint64_t now) noexcept {
+    next_weighing_.store(rails_->size() > 1 ? now + weighing_ns : UINT64_MAX, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < rates_of_rails_.size(); ++i)
+        rates_of_rails_[i] = rails_->rail(i).measured_rate();
+    const bool changed = weights_.look(rates_of_rails_);
+    for (std::size_t i = 0; i < rates_of_rails_.size(); ++i) {
+        Rail& rail = rails_->rail(i);
+        const std::uint32_t before = rail.weight(), weight = weights_.weight(i);
+        if (weight == before) continue;
+        rail.set_weight(weight);
+        if (!changed || (weight < Rail::full_weight && before < Rail::full_weight)) continue;
+        RAILYARD_LOG(info, rail.name().c_str(), "measured %.0f MB/s: gets %u %% of the others' share",
+                     static_cast<double>(rates_of_rails_[i].bytes_per_second) * 1e-6,
+                     weight * 100 / Rail::full_weight);
+    }
+    uneven_.store(weights_.uneven(), std::memory_order_relaxed);
 }
 
 /// True while any is in flight. Adds to unlisted_peers_.

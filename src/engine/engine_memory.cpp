@@ -68,7 +68,11 @@ std::string Engine::Impl::memory_metadata(const Registration& region) const {
     info.writable = region.writable;
     info.staged = region.staged;
     info.needs_flush = needs_flush(region);
-    info.token = region.token;
+    if (!region.gpu) {
+        info.token = region.on_host.key;
+    } else if (info.staged || info.needs_flush) {
+        info.token = region.token;
+    }
     info.rails = region.rails;
     for (const RegisteredMemory& memory : region.memory)
         info.keys.push_back({memory.key, memory.address_base});

@@ -36,7 +36,8 @@ RailTrafficReport report_of(const RailCounters& counters, std::uint64_t register
     return report;
 }
 
-void add_counted(const PeerTraffic& counted, PeerTrafficReport& report) {
+void add_counted(const Peer& peer, PeerTrafficReport& report) {
+    const PeerTraffic& counted = peer.traffic;
     const auto now = [](const PeerTraffic::Counter& counter) {
         return counter.load(std::memory_order_relaxed);
     };
@@ -44,8 +45,10 @@ void add_counted(const PeerTraffic& counted, PeerTrafficReport& report) {
     report.canceled = now(counted.canceled);
     report.failed = now(counted.failed);
     report.notifications_sent = now(counted.notifications);
-    report.write_latency = counted.directions[by_write].latency.counts();
-    report.read_latency = counted.directions[by_read].latency.counts();
+    if (const PeerLatencies* const latencies = peer.latencies()) {
+        report.write_latency = (*latencies)[by_write].counts();
+        report.read_latency = (*latencies)[by_read].counts();
+    }
 }
 
 }  // namespace
@@ -70,14 +73,15 @@ LiveReport Engine::Impl::live_report() {
         report.rails.push_back({rail.name(), rail.load(), pace_.crawls(i) ? 1u : 0u,
                                 rail.sender_generation() - 1, report_of(rail.counters(), registered[i])});
     }
+    if (Rail* const host = rails_->host())
+        report.rails.push_back({host->name(), host->load(), 0, 0, report_of(host->counters(), 0)});
     transfers_.add_up(watched_peers_);
     for (const std::shared_ptr<Peer>& peer : watched_peers_) {
         PeerReport& told = report.peers.emplace_back(peer->report());
-        const PeerTraffic* const counted = peer->counted();
         const std::uint64_t notified = inbox_.notifications_from(peer->nonce());
-        if (!counted && notified == 0) continue;
+        if (!peer->latencies() && notified == 0) continue;
         PeerTrafficReport& traffic = told.traffic.emplace();
-        if (counted) add_counted(*counted, traffic);
+        add_counted(*peer, traffic);
         traffic.transfers_written = peer->watched.transfers[by_write];
         traffic.transfers_read = peer->watched.transfers[by_read];
         traffic.bytes_written = peer->watched.bytes[by_write];

@@ -5,7 +5,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
-#include "engine/rail_choice.h"
+#include "engine/route_choice.h"
 
 namespace railyard {
 namespace {
@@ -20,7 +20,8 @@ constexpr std::uint64_t interrupt_limit_ns = 200'000'000;
 /// Of a small transfer, how many rounds share one look at the exact clock, which costs as much as its post.
 constexpr std::uint32_t rounds_per_measurement = 8;
 
-constexpr std::uint32_t rounds_per_look_at_keepers = 64;
+/// While rails have different weights: so many posts, and one that pays them no heed.
+constexpr std::uint32_t posts_per_trial = 128;
 
 std::string describe(std::uint64_t address, std::uint64_t length) {
     char text[64];
@@ -49,66 +50,6 @@ class RegionIndex {
     const Region* last_ = nullptr;
     std::uint32_t last_index_ = 0;
 };
-
-bool has_failed(const Route& route) noexcept {
-    return route.path && route.path->failed();
-}
-
-std::uint32_t count_submissions(const Transfer& transfer) noexcept {
-    if (transfer.submissions.size() == 1) return 1;
-    std::uint32_t count = 0;
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange all = transfer.lane_routes[lane];
-        count += transfer.lanes[lane].striped ? all.end - all.begin : 1;
-    }
-    return count;
-}
-
-void offer(Transfer& transfer, std::uint32_t route) noexcept {
-    transfer.submissions[route].rearm();
-    transfer.routes[route].rail->submit(transfer.submissions[route]);
-}
-
-/// Keepers that have gone are found in passes over all rails, too; but a thread whose transfers end at its
-/// first polls makes none.
-void look_at_keepers(std::span<const Route> routes, ThreadTag me) noexcept {
-    const std::uint64_t now = now_ns();
-    for (const Route& route : routes) {
-        if (route.rail->keeper().is_other_than(me)) static_cast<void>(route.rail->is_looked_after(now));
-    }
-}
-
-/// To every rail that has not failed, unless all have.
-void offer_striped(Transfer& transfer, Transfer::RouteRange all) noexcept {
-    const auto begin = transfer.routes.begin() + all.begin, end = transfer.routes.begin() + all.end;
-    const bool any_good = !std::all_of(begin, end, has_failed);
-    for (std::uint32_t i = all.begin; i < all.end; ++i) {
-        if (any_good && has_failed(transfer.routes[i])) {
-            transfer.part_done(Status::ok);  // the others carry its share
-            continue;
-        }
-        offer(transfer, i);
-    }
-}
-
-void offer_lanes(Transfer& transfer, bool makes_passes) noexcept {
-    const ThreadTag me = this_thread_tag();
-    bool own = true;
-    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange all = transfer.lane_routes[lane];
-        if (transfer.lanes[lane].striped) {
-            own = false;
-            offer_striped(transfer, all);
-            continue;
-        }
-        const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
-        const RailChoice choice = choose_rail(routes, me, makes_passes);
-        if (choice.others && transfer.round() % rounds_per_look_at_keepers == 0) look_at_keepers(routes, me);
-        own = own && choice.own;
-        offer(transfer, all.begin + static_cast<std::uint32_t>(choice.route));
-    }
-    transfer.keeps_to.store(own ? me : no_thread, std::memory_order_relaxed);
-}
 
 [[noreturn]] void refuse(std::size_t index, const char* side, const std::string& reason) {
     throw Error(Status::invalid_param, "descriptor " + std::to_string(index) + ", " + side + " " + reason);
@@ -234,7 +175,7 @@ std::uint64_t Engine::Impl::epoch_of_post() noexcept {
 Status Engine::Impl::post(Transfer& transfer, const std::string* notification) noexcept {
     const Status refused = check_postable(transfer);
     if (refused != Status::ok) {
-        if (refused != Status::repost_active && transfer.traffic) transfer.traffic->count_error(refused);
+        if (refused != Status::repost_active && transfer.peer) transfer.peer->traffic.count_error(refused);
         return refused;
     }
     if (notification) {
@@ -289,9 +230,16 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     } else if (transfer.submissions.empty()) {
         transfer.part_done(Status::ok);
     } else {
-        offer_lanes(transfer, callers_.mine().makes_passes());
+        offer_lanes(transfer, {by_weight(), callers_.mine().makes_passes()});
     }
     if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
+}
+
+/// Now and then all rails get the same, so that a slow one is seen to be fast again.
+bool Engine::Impl::by_weight() noexcept {
+    if (!uneven_.load(std::memory_order_relaxed)) [[likely]]
+        return false;
+    return weighted_posts_.fetch_add(1, std::memory_order_relaxed) % posts_per_trial != 0;
 }
 
 Status Engine::Impl::finished(Transfer& transfer) noexcept {
@@ -310,8 +258,7 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
 void Engine::Impl::measure(const Transfer& transfer) noexcept {
     const std::uint64_t taken = now_ns() - transfer.posted_at.load(std::memory_order_relaxed);
     callers_.mine().rates.record(transfer.total_bytes, taken);
-    if (transfer.traffic)
-        transfer.traffic->directions[static_cast<std::size_t>(transfer.kind)].latency.add(taken);
+    if (transfer.latencies) (*transfer.latencies)[static_cast<std::size_t>(transfer.kind)].add(taken);
 }
 
 void Engine::Impl::progress_for(Transfer& transfer) noexcept {
@@ -352,13 +299,15 @@ Status Engine::Impl::look(Transfer& transfer) noexcept {
 bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
                                     std::uint32_t first) noexcept {
     if (!transfer.immediate) {
-        const auto carries = [](const Route& route) {
-            return route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding;
+        const auto carries = [&](const Route& route) {
+            return route.rail == rails_->host() ||
+                   (route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding);
         };
         if (transfer.kind != Work::Kind::write || transfer.remote_flush || transfer.lanes.size() != 1 ||
             transfer.chunks.size() != descriptors ||
             !std::all_of(transfer.routes.begin(), transfer.routes.end(), carries))
             return false;
+        transfer.leave_host_rail();
     }
     transfer.immediate = first;
     return true;

@@ -23,17 +23,18 @@ void require_consistent(bool good, const char* what) {
     if (!good) throw Error(Status::mismatch, std::string(what) + " refused: its fields are not consistent");
 }
 
-std::string seal(EnvelopeKind kind, std::string_view payload) {
+std::string seal(EnvelopeKind kind, std::string_view payload, std::uint8_t version) {
     std::string out(magic);
     WireWriter writer(out);
     writer.number(static_cast<std::uint8_t>(kind));
-    writer.number(wire_version);
+    writer.number(version);
     writer.number(crc32(payload));
     writer.bytes(payload);
     return out;
 }
 
-std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t limit) {
+std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t limit,
+                        std::uint8_t* found_version) {
     WireReader reader(sealed);
     if (reader.raw(magic.size()) != magic) refuse(kind, "not made by Railyard");
     const auto found_kind = reader.number<std::uint8_t>();
@@ -41,7 +42,9 @@ std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t 
     const auto checksum = reader.number<std::uint32_t>();
     const auto length = reader.number<std::uint32_t>();
     if (!reader.ok()) refuse(kind, "truncated");
-    if (version != wire_version) {
+    const bool known =
+        version == wire_version || (version == version_with_host && kind == EnvelopeKind::connection);
+    if (!known) {
         refuse(kind, "version " + std::to_string(version) + ", this build speaks " +
                          std::to_string(wire_version) + ": run the same Railyard release on both sides");
     }
@@ -51,6 +54,7 @@ std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t 
     const std::string_view payload = reader.raw(length);
     if (!reader.whole()) refuse(kind, "truncated or followed by other bytes");
     if (crc32(payload) != checksum) refuse(kind, "damaged (checksum differs)");
+    if (found_version) *found_version = version;
     return payload;
 }
 

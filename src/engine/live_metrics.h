@@ -89,6 +89,8 @@ inline constexpr Metric<PeerReport> of_peers[] = {
      &PeerReport::paths},
     {"railyard_peer_paths_failed", "gauge", "Of these, pairs that are left alone because they failed.",
      &PeerReport::failed},
+    {"railyard_peer_on_host", "gauge",
+     "1: its process is on this host, and the host rail writes and reads its memory.", &PeerReport::on_host},
 };
 
 using Peer = PeerTrafficReport;

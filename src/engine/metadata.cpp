@@ -49,17 +49,20 @@ std::string signed_part(const ConnectionInfo& info) {
     writer.number(static_cast<std::uint16_t>(info.rails.size()));
     for (const std::string& address : info.rails)
         writer.bytes(address);
+    if (!info.host.empty()) writer.bytes(info.host);
     return payload;
 }
 
 std::string encode(const ConnectionInfo& info) {
     std::string payload = signed_part(info);
     WireWriter(payload).bytes(info.tag);
-    return seal(EnvelopeKind::connection, payload);
+    // What has no host part is what earlier versions understand, too.
+    return seal(EnvelopeKind::connection, payload, info.host.empty() ? wire_version : version_with_host);
 }
 
 ConnectionInfo decode_connection(std::string_view sealed) {
-    WireReader reader(unseal(EnvelopeKind::connection, sealed, max_payload));
+    std::uint8_t version = wire_version;
+    WireReader reader(unseal(EnvelopeKind::connection, sealed, max_payload, &version));
     ConnectionInfo info;
     info.agent = reader.bytes(max_agent_name);
     info.nonce = reader.number<std::uint64_t>();
@@ -68,8 +71,10 @@ ConnectionInfo decode_connection(std::string_view sealed) {
     require_consistent(reader.ok() && rails > 0 && rails <= max_rails, "connection info");
     for (int i = 0; i < rails && reader.ok(); ++i)
         info.rails.emplace_back(reader.bytes(max_address));
+    if (version == version_with_host) info.host = reader.bytes(max_address);
     info.tag = reader.bytes(MessageAuth::tag_size);
     require_consistent(reader.whole() && !info.agent.empty(), "connection info");
+    require_consistent(version != version_with_host || !info.host.empty(), "connection info");
     require_consistent(info.tag.empty() || info.tag.size() == MessageAuth::tag_size, "connection info");
     return info;
 }

@@ -23,6 +23,7 @@ struct ConnectionInfo {
     std::uint64_t nonce = 0;
     std::string provider;
     std::vector<std::string> rails;  ///< raw endpoint addresses by rail index
+    std::string host{};              ///< its host rail's address; empty: it has none
     std::string tag{};               ///< over all of the above, by MessageAuth; empty without a secret
 };
 
@@ -33,9 +34,9 @@ struct MemoryInfo {
     std::uint64_t length = 0;
     std::uint64_t device_id = 0;
     bool writable = true;
-    bool staged = false;       ///< reached through its owner only, who knows it as `token`
-    bool needs_flush = false;  ///< after a WRITE its owner has to act, who knows it as `token`
-    std::uint64_t token = 0;
+    bool staged = false;               ///< reached through its owner only, who knows it as `token`
+    bool needs_flush = false;          ///< after a WRITE its owner has to act, who knows it as `token`
+    std::uint64_t token = 0;           ///< else its owner's host rail's key; 0: none
     std::vector<std::uint16_t> rails;  ///< indices, growing; none for zero length and for staged memory
     std::vector<RemoteKey> keys;       ///< in the order of `rails`
 };

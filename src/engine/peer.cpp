@@ -25,22 +25,43 @@ Peer::Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails
       rails_(rails),
       ids_(std::move(ids)),
       needs_introduction_(rails->needs_introduction()),
-      process_(info.rails.empty() ? std::string_view() : info.rails.front()) {}
+      process_(info.rails.empty() ? std::string_view() : info.rails.front()),
+      host_address_(info.host) {}
 
 std::shared_ptr<Peer> Peer::anew() const {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) throw Error(Status::not_allowed, "the engine is being destroyed");
-    return std::make_shared<Peer>(ConnectionInfo{agent_, nonce_, rails->provider(), addresses_.unpacked()},
-                                  rails, ids_);
+    const ConnectionInfo info{agent_, nonce_, rails->provider(), addresses_.unpacked(), host_address_};
+    return std::make_shared<Peer>(info, rails, ids_);
 }
 
 Peer::~Peer() {
+    log_totals();
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;
     for (const auto& endpoint : resolved_)
         endpoint->rail->remove_peer(endpoint->address);
     for (const Admitted& sender : admitted_)
         rails->rail(sender.pair.local).remove_peer(sender.address);
+    if (on_host_) on_host_->rail->remove_peer(on_host_->address);
+}
+
+PeerEndpoint* Peer::on_this_host() {
+    const MutexLock lock(mutex_);
+    if (std::exchange(looked_for_on_host_, true)) return on_host_.get();
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails || !rails->host() || host_address_.empty()) return nullptr;
+    auto endpoint = std::make_unique<PeerEndpoint>();
+    endpoint->rail = rails->host();
+    try {
+        endpoint->address = endpoint->rail->insert_peer(host_address_);
+    } catch (const Error& error) {
+        RAILYARD_LOG(info, agent().c_str(), "over the fabric, not within the host: %s", error.what());
+        return nullptr;
+    }
+    on_host_ = std::move(endpoint);
+    RAILYARD_LOG(info, agent().c_str(), "on this host: its memory is written and read by the kernel");
+    return on_host_.get();
 }
 
 Peer::Endpoints::iterator Peer::place_of(RailPair pair) {
@@ -171,6 +192,10 @@ void Peer::fail_all() {
 
 bool Peer::has_ended_unseen() const noexcept {
     if (process_.ended()) return true;
+    {
+        const MutexLock lock(mutex_);
+        if (on_host_ && on_host_->rail->has_ended(on_host_->address)) return true;
+    }
     return process_.is_ours() && DeferredClose::has_closed(addresses_.at(0));
 }
 

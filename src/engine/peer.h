@@ -87,6 +87,10 @@ class Peer {
     /// peer's life. Throws Error.
     PeerEndpoint& resolve(RailPair pair);
 
+    /// Its process as our host rail reaches it, found out at the first call; nullptr: it does not. Stays
+    /// where it is for the peer's life.
+    PeerEndpoint* on_this_host();
+
     /// Over the control pair, or another one that has been resolved where that has failed. Only after
     /// resolve(control_pair). Never waits.
     [[nodiscard]] ControlRoute control_route() const noexcept {
@@ -127,11 +131,12 @@ class Peer {
 
     /// Without traffic.
     [[nodiscard]] PeerReport report() const;
-    /// What is counted of it, made at the first call; stays where it is for the peer's life. Throws
-    /// std::bad_alloc.
-    PeerTraffic& traffic();
-    /// nullptr: nobody has called traffic() yet.
-    [[nodiscard]] PeerTraffic* counted() const noexcept { return traffic_.load(std::memory_order_acquire); }
+    /// Made at the first call; stays where it is for the peer's life. Throws std::bad_alloc.
+    PeerLatencies& measured();
+    /// nullptr: nobody has called measured() yet.
+    [[nodiscard]] PeerLatencies* latencies() const noexcept {
+        return latencies_.load(std::memory_order_acquire);
+    }
     /// Adds what its paths have counted.
     void report_paths(PeerTrafficReport& report) const;
     /// What it takes, in rails and pairs of rails: some 100 to 250 bytes each.
@@ -175,6 +180,7 @@ class Peer {
     /// The probe said nothing: the next look has it probed again.
     void probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns);
 
+    PeerTraffic traffic;
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed
     std::atomic<bool> reached{false};       ///< a transfer to it has succeeded
     /// Of the engine's watch, which runs once at a time.
@@ -190,6 +196,8 @@ class Peer {
     } watched;
 
   private:
+    /// Where there was anything.
+    void log_totals() const noexcept;
     /// Nobody would tell, and what is sent to it stays there.
     [[nodiscard]] bool has_ended_unseen() const noexcept;
     /// The endpoint, which a probe is sent to now.
@@ -207,9 +215,12 @@ class Peer {
     const std::shared_ptr<MessageIds> ids_;
     std::atomic<bool> needs_introduction_;  // written under the mutex
     const fabric::PeerProcess process_;
+    const std::string host_address_;  ///< of its host rail; empty: it has none
     mutable Mutex mutex_;
-    Endpoints resolved_ ABSL_GUARDED_BY(mutex_);              // by pair
-    std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
+    bool looked_for_on_host_ ABSL_GUARDED_BY(mutex_) = false;
+    std::unique_ptr<PeerEndpoint> on_host_ ABSL_GUARDED_BY(mutex_);  ///< none until then, nor where it is not
+    Endpoints resolved_ ABSL_GUARDED_BY(mutex_);                     // by pair
+    std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;         // ns
     struct Admitted {
         RailPair pair;  ///< ours first
         std::uint32_t generation = 0;
@@ -220,8 +231,8 @@ class Peer {
     std::atomic<PeerEndpoint*> control_{nullptr};             // written under the mutex
     std::atomic<bool> gone_{false};
     std::atomic<PeerState> state_{PeerState::unknown};
-    std::unique_ptr<PeerTraffic> owned_traffic_ ABSL_GUARDED_BY(mutex_);
-    std::atomic<PeerTraffic*> traffic_{nullptr};           // written under the mutex
+    std::unique_ptr<PeerLatencies> owned_latencies_ ABSL_GUARDED_BY(mutex_);
+    std::atomic<PeerLatencies*> latencies_{nullptr};       // written under the mutex
     bool failed_probe_ ABSL_GUARDED_BY(mutex_) = false;    // since the last look
     std::uint64_t pinged_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
 };

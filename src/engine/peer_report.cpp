@@ -1,7 +1,9 @@
 // What a peer tells of itself.
 #include "engine/peer_report.h"
 
+#include "common/log.h"
 #include "engine/peer.h"
+#include "rail/work.h"
 
 namespace railyard {
 
@@ -17,17 +19,33 @@ PeerReport Peer::report() const {
         ++report.paths;
         report.failed += endpoint->path.failed() ? 1 : 0;
     }
+    report.on_host = on_host_ && !on_host_->path.failed() ? 1 : 0;
     return report;
 }
 
-PeerTraffic& Peer::traffic() {
-    if (PeerTraffic* const known = counted()) return *known;
+PeerLatencies& Peer::measured() {
+    if (PeerLatencies* const known = latencies()) return *known;
     const MutexLock lock(mutex_);
-    if (!owned_traffic_) {
-        owned_traffic_ = std::make_unique<PeerTraffic>();
-        traffic_.store(owned_traffic_.get(), std::memory_order_release);
+    if (!owned_latencies_) {
+        owned_latencies_ = std::make_unique<PeerLatencies>();
+        latencies_.store(owned_latencies_.get(), std::memory_order_release);
     }
-    return *owned_traffic_;
+    return *owned_latencies_;
+}
+
+void Peer::log_totals() const noexcept {
+    const auto now = [](const PeerTraffic::Counter& counter) {
+        return static_cast<unsigned long long>(counter.load(std::memory_order_relaxed));
+    };
+    const auto& written = traffic.directions[static_cast<std::size_t>(Work::Kind::write)];
+    const auto& read = traffic.directions[static_cast<std::size_t>(Work::Kind::read)];
+    const auto errors = now(traffic.disconnected) + now(traffic.canceled) + now(traffic.failed);
+    if (now(written.transfers) + now(read.transfers) + now(traffic.notifications) + errors == 0) return;
+    RAILYARD_LOG(info, agent_.c_str(),
+                 "forgotten, after %llu writes of %llu bytes, %llu reads of %llu, %llu notifications to it, "
+                 "and %llu errors",
+                 now(written.transfers), now(written.bytes), now(read.transfers), now(read.bytes),
+                 now(traffic.notifications), errors);
 }
 
 void Peer::report_paths(PeerTrafficReport& report) const {
@@ -37,6 +55,9 @@ void Peer::report_paths(PeerTrafficReport& report) const {
         report.failovers += endpoint->path.failovers();
         report.repeats += endpoint->path.repeats();
     }
+    if (!on_host_) return;
+    report.path_failures += on_host_->path.failures();
+    report.failovers += on_host_->path.failovers();
 }
 
 }  // namespace railyard

@@ -36,6 +36,7 @@ struct PeerReport {
     PeerState state = PeerState::unknown;
     std::size_t paths = 0;                       ///< pairs of rails that have been used
     std::size_t failed = 0;                      ///< of them, those that are left alone
+    std::uint64_t on_host = 0;                   ///< 1: the host rail reaches its process
     std::optional<PeerTrafficReport> traffic{};  ///< in a LiveReport, where there was any
 };
 

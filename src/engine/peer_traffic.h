@@ -10,8 +10,7 @@
 
 namespace railyard {
 
-/// Made in an engine that tells its statistics, with the first transfer that is prepared to the peer, or the
-/// first notification. Relaxed atomics: any thread counts, the engine's report reads.
+/// Relaxed atomics: any thread counts, the engine's report reads.
 struct PeerTraffic {
     using Counter = std::atomic<std::uint64_t>;
     static void count(Counter& counter, std::uint64_t more = 1) noexcept {
@@ -21,7 +20,6 @@ struct PeerTraffic {
     struct Direction {
         /// Of transfers that have been freed; those that are there count for themselves.
         Counter transfers{0}, bytes{0};
-        LatencyHistogram latency;
     };
     std::array<Direction, 2> directions;              ///< by Work::Kind
     Counter disconnected{0}, canceled{0}, failed{0};  ///< rounds that ended with that, or any other error
@@ -33,5 +31,9 @@ struct PeerTraffic {
                                                   : failed);
     }
 };
+
+/// By Work::Kind. Six times as large as the counters, so only where an engine tells its statistics: made with
+/// the first transfer that is prepared to the peer, or the first notification.
+using PeerLatencies = std::array<LatencyHistogram, 2>;
 
 }  // namespace railyard

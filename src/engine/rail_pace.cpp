@@ -31,13 +31,14 @@ bool RailPace::look(std::span<const Look> looks, std::uint64_t now_ns) {
     }
     for (std::size_t i = 0; i < rails_.size(); ++i) {
         Watched& rail = rails_[i];
-        if (!rail.measured()) continue;
-        const double others = median_of_others(i);
-        if (others <= 0) continue;
-        // A slow one is what the others wait for at a transfer's end, so it has work at most looks.
-        const bool opposite =
-            rail.crawls ? rail.rate >= steady_share * others
-                        : rail.rate < crawling_share * others && 2 * rail.busy_looks >= looks_in_window;
+        const double others = median_of_others(i), weight = looks[i].weight;
+        if (others <= 0 || (!rail.measured() && weight >= crawling_share)) continue;
+        if (!rail.measured()) rail.rate = weight * others;
+        // A slow one is what the others wait for at a transfer's end, so it has work at most looks; or it is
+        // known, and has little.
+        const bool slow = rail.rate < crawling_share * others && 2 * rail.busy_looks >= looks_in_window;
+        const bool opposite = rail.crawls ? weight >= steady_share && rail.rate >= steady_share * others
+                                          : slow || weight < crawling_share;
         rail.in_a_row = opposite ? rail.in_a_row + 1 : 0;
         if (rail.in_a_row < windows) continue;
         rail.in_a_row = 0;

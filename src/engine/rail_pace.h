@@ -15,6 +15,7 @@ class RailPace {
     struct Look {
         std::uint64_t carried = 0;    ///< bytes whose operations have ended well, ever
         std::uint64_t under_way = 0;  ///< bytes with the provider
+        double weight = 1;            ///< of 1: it has so much less to do, because it is known to be slow
     };
     /// A rail that has changed, with what it and the others carried, in bytes a second while they had work.
     struct Change {

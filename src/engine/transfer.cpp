@@ -66,15 +66,23 @@ void Transfer::on_notified(OutMessage& message, Status status) noexcept {
     if (status == Status::remote_disconnect && notification.wanted() == Status::ok &&
         notification.retry->undelivered(notification))
         return;
-    PeerTraffic* const traffic = static_cast<Transfer*>(notification.owner)->traffic;
-    if (traffic && status == Status::ok) PeerTraffic::count(traffic->notifications);
+    if (status == Status::ok) PeerTraffic::count(notification.peer->traffic.notifications);
     notification.owner->part_done(status);
 }
 
+void Transfer::leave_host_rail() noexcept {
+    for (RouteRange& range : lane_routes) {
+        if (!std::exchange(range.host_first, false)) continue;
+        ++range.begin;
+        for (std::uint32_t i = range.begin; i < range.end; ++i)
+            submissions[i].alternatives = {routes.data() + range.begin, range.end - range.begin};
+    }
+}
+
 void Transfer::leave_counts() noexcept {
-    if (uncounted) count_end(status());
-    if (!traffic) return;
-    PeerTraffic::Direction& direction = traffic->directions[static_cast<std::size_t>(kind)];
+    if (uncounted && done()) count_end(status());
+    if (!peer) return;
+    PeerTraffic::Direction& direction = peer->traffic.directions[static_cast<std::size_t>(kind)];
     const std::uint64_t rounds = ended_well.load(std::memory_order_relaxed);
     PeerTraffic::count(direction.transfers, rounds);
     PeerTraffic::count(direction.bytes, rounds * total_bytes);

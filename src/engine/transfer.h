@@ -40,6 +40,7 @@ class Transfer : public Work {
     struct RouteRange {
         std::uint32_t begin = 0;
         std::uint32_t end = 0;
+        bool host_first = false;  ///< the first is the host rail's, which carries all of it while it can
     };
     std::vector<RouteRange> lane_routes;  ///< by lane
     std::uint64_t total_bytes = 0;
@@ -69,7 +70,7 @@ class Transfer : public Work {
     bool uncounted = false;                    ///< the end of this round has not been seen, or there is none
     bool exact = false;                        ///< posted_at is, so that this round is measured
     std::atomic<std::uint64_t> posted_at{0};   ///< ns; else any other than before
-    PeerTraffic* traffic = nullptr;            ///< nullptr: it is not counted
+    PeerLatencies* latencies = nullptr;        ///< nullptr: nobody wants to know
     std::atomic<std::uint64_t> ended_well{0};  ///< rounds, whose ends have been seen; the caller's to write
     std::uint64_t checked_epoch = 0;  ///< of the engine's registrations, when `locals` were last looked at
     std::uint32_t polls = 0;
@@ -85,10 +86,10 @@ class Transfer : public Work {
         if (peer) peer->handles.fetch_sub(1, std::memory_order_relaxed);
     }
 
-    /// At most once; without it, it is a transfer to ourselves. `counted`: somebody wants to know of it.
-    /// Throws std::bad_alloc.
-    void aim_at(std::shared_ptr<Peer> target, bool counted) {
-        if (counted) traffic = &target->traffic();
+    /// At most once; without it, it is a transfer to ourselves. `measured`: somebody wants to know how long
+    /// it takes. Throws std::bad_alloc.
+    void aim_at(std::shared_ptr<Peer> target, bool measured) {
+        if (measured) latencies = &target->measured();
         peer = std::move(target);
         peer->handles.fetch_add(1, std::memory_order_relaxed);
     }
@@ -97,10 +98,12 @@ class Transfer : public Work {
         uncounted = false;
         if (status == Status::ok) {
             ended_well.store(ended_well.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        } else if (traffic) {
-            traffic->count_error(status);
+        } else if (peer) {
+            peer->traffic.count_error(status);
         }
     }
+    /// For good, with what only a fabric carries. Between rounds.
+    void leave_host_rail() noexcept;
     /// Leaves its counts to its peer: it is about to be freed.
     void leave_counts() noexcept;
     /// Has every rail that may have operations of it under way give them up: they end soon, and touch no

@@ -6,6 +6,7 @@ TransferList::~TransferList() {
     while (head_) {
         Transfer* transfer = head_;
         head_ = transfer->next;
+        transfer->leave_counts();
         delete transfer;
     }
 }
@@ -63,13 +64,12 @@ void TransferList::sweep() noexcept {
 void TransferList::add_up(std::span<const std::shared_ptr<Peer>> peers) {
     const MutexLock lock(mutex_);
     for (const std::shared_ptr<Peer>& peer : peers) {
-        const PeerTraffic* const traffic = peer->counted();
         for (std::size_t kind = 0; kind < 2; ++kind) {
             const auto now = [](const PeerTraffic::Counter& counter) {
                 return counter.load(std::memory_order_relaxed);
             };
-            peer->watched.transfers[kind] = traffic ? now(traffic->directions[kind].transfers) : 0;
-            peer->watched.bytes[kind] = traffic ? now(traffic->directions[kind].bytes) : 0;
+            peer->watched.transfers[kind] = now(peer->traffic.directions[kind].transfers);
+            peer->watched.bytes[kind] = now(peer->traffic.directions[kind].bytes);
         }
     }
     for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {

@@ -88,6 +88,12 @@ void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, Addr
     name_ = name_of(&endpoint->fid, rail);
 }
 
+PostResult Endpoint::refused(ssize_t rc) noexcept {
+    if (rc == -FI_EAGAIN) return PostResult::again;
+    last_error_ = static_cast<int>(-rc);
+    return PostResult::failed;
+}
+
 PostResult Endpoint::no_way() noexcept {
     if (missing_ == 0) return PostResult::again;
     last_error_ = missing_;

@@ -5,8 +5,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "fabric/address_vector.h"
@@ -28,12 +30,6 @@ struct RmaPiece {
     void* descriptor = nullptr;  ///< of the local registration on this rail
     std::uint64_t remote = 0;    ///< pointer or offset, as the target's region wants it
     std::uint64_t key = 0;
-    std::uint64_t flags = 0;  ///< more_follows, has_immediate
-    std::uint64_t immediate =
-        0;  ///< of a write: reaches the peer's ImmediateSink once the bytes are in place
-    /// Another post follows at once: the doorbell may wait.
-    static constexpr std::uint64_t more_follows = FI_MORE;
-    static constexpr std::uint64_t has_immediate = FI_REMOTE_CQ_DATA;
 };
 
 /// Role holder only. `op` stays with the provider from PostResult::ok until its complete_with.
@@ -82,6 +78,7 @@ class Endpoint {
     void open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses);
     void open_connected(Domain& domain, CompletionQueue& queue, const AddressVector& addresses, Duty duty);
     PostResult finish(OpContext& op, ssize_t rc) noexcept;
+    [[gnu::cold, gnu::noinline]] PostResult refused(ssize_t rc) noexcept;
     /// nullptr: there is no way there now; without an error in `missing_`, it is being made.
     [[nodiscard]] fid_ep* way_to(fi_addr_t destination) noexcept {
         return connections_ ? connections_->to(destination, missing_) : endpoint_.get();
@@ -103,9 +100,7 @@ inline PostResult Endpoint::finish(OpContext& op, ssize_t rc) noexcept {
         op.posted = 1;
         return PostResult::ok;
     }
-    if (rc == -FI_EAGAIN) return PostResult::again;
-    last_error_ = static_cast<int>(-rc);
-    return PostResult::failed;
+    return refused(rc);
 }
 
 /// Reads or writes to one peer, one after the other: what is the same for all of them is written down once.
@@ -128,23 +123,58 @@ class RmaRow {
     RmaRow(const RmaRow&) = delete;
     RmaRow& operator=(const RmaRow&) = delete;
 
+    /// Of writes: each brings the peer's ImmediateSink a number once its bytes are in place, `first` and on
+    /// from there.
+    void bring_immediates(std::uint32_t first) noexcept {
+        message_.data = first;
+        flags_ |= FI_REMOTE_CQ_DATA;
+    }
+    /// Only where this says ok may something be posted.
+    [[nodiscard]] PostResult ready() const noexcept {
+        if (way_) [[likely]]
+            return PostResult::ok;
+        return endpoint_.no_way();
+    }
+
+    /// `more`: another one is certain to follow at once, so the doorbell may wait.
     // Inline, so that the piece of each chunk is never in memory: a tenth of what a descriptor costs us.
-    PostResult post(OpContext& op, const RmaPiece& piece) noexcept {
-        if (!way_) [[unlikely]]
-            return endpoint_.no_way();
+    PostResult post(OpContext& op, const RmaPiece& piece, bool more) noexcept {
         local_ = {reinterpret_cast<void*>(piece.local), piece.length};
         descriptor_ = piece.descriptor;
         remote_ = {piece.remote, piece.length, piece.key};
         message_.context = &op;
-        if (piece.flags & RmaPiece::has_immediate) message_.data = piece.immediate;
-        return endpoint_.finish(op, post_(way_, &message_, flags_ | piece.flags));
+        const PostResult result =
+            endpoint_.finish(op, post_(way_, &message_, more ? flags_ | FI_MORE : flags_));
+        ++message_.data;
+        return result;
+    }
+
+    /// Several pieces in one operation: no more than most_pieces, and than ProviderCaps::rma_pieces.
+    static constexpr std::size_t most_pieces = 4;
+    PostResult post(OpContext& op, std::span<const RmaPiece> pieces, bool more) noexcept {
+        std::array<iovec, most_pieces> locals;
+        std::array<void*, most_pieces> descriptors;
+        std::array<fi_rma_iov, most_pieces> remotes;
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            const RmaPiece& piece = pieces[i];
+            locals[i] = {reinterpret_cast<void*>(piece.local), piece.length};
+            descriptors[i] = piece.descriptor;
+            remotes[i] = {piece.remote, piece.length, piece.key};
+        }
+        fi_msg_rma message = message_;
+        message.msg_iov = locals.data();
+        message.desc = descriptors.data();
+        message.rma_iov = remotes.data();
+        message.iov_count = message.rma_iov_count = pieces.size();
+        message.context = &op;
+        return endpoint_.finish(op, post_(way_, &message, more ? flags_ | FI_MORE : flags_));
     }
 
   private:
     Endpoint& endpoint_;
     fid_ep* const way_;
     decltype(fi_ops_rma::writemsg) post_ = nullptr;
-    const std::uint64_t flags_;
+    std::uint64_t flags_;
     iovec local_{};
     void* descriptor_ = nullptr;
     fi_rma_iov remote_{};

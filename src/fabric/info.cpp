@@ -1,6 +1,5 @@
 #include "fabric/info.h"
 
-#include <netinet/in.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -11,41 +10,11 @@
 #include "common/log.h"
 #include "common/shortage.h"
 #include "common/status.h"
+#include "fabric/choices.h"
 #include "fabric/interfaces.h"
 
 namespace railyard::fabric {
 namespace {
-
-/// Which entry of fi_getinfo's answer belongs to which family.
-struct Candidate {
-    std::string_view family, provider, fabric;  ///< empty fabric: any
-    fi_ep_type kind = FI_EP_RDM;
-};
-
-/// Best first. tcp: the provider's own reliable-datagram endpoint ("net" in libfabric 1.17, "tcp" from 1.18
-/// on) before the layered one. sockets is never taken: a thousand times slower.
-constexpr Candidate candidates[] = {
-    {"efa-direct", "efa", "efa-direct"},
-    {"efa", "efa", "efa"},
-    {"cxi", "cxi", ""},
-    {"verbs", "verbs;ofi_rxm", ""},
-    {"tcp", "net", ""},
-    {"tcp", "tcp", ""},
-    {"tcp", "tcp;ofi_rxm", ""},
-    {"shm", "shm", ""},
-    // Only for who asks for them: a connection a peer.
-    {"verbs-msg", "verbs", "", FI_EP_MSG},
-    {"tcp-msg", "tcp", "", FI_EP_MSG},
-};
-
-/// What a libfabric name that is no candidate's belongs to: by its core provider, "verbs" of "verbs;ofi_rxd".
-std::string_view family_of(std::string_view provider) {
-    const std::string_view core = provider.substr(0, provider.find(';'));
-    for (const Candidate& candidate : candidates) {
-        if (core == candidate.provider.substr(0, candidate.provider.find(';'))) return candidate.family;
-    }
-    return provider;
-}
 
 /// Families whose NICs read and write GPU memory themselves. The others are not asked (docs/adr/0010).
 bool may_reach_gpus(std::string_view family) {
@@ -93,69 +62,6 @@ InfoPtr query(const fi_info& hints) {
                                          shortage());
     }
     return InfoPtr(list);
-}
-
-/// Several addresses of one interface: IPv4 before global IPv6 before the rest.
-int address_rank(const fi_info& info) {
-    if (info.addr_format == FI_SOCKADDR_IN || !info.src_addr) return 0;
-    if (info.addr_format != FI_SOCKADDR_IN6) return 0;
-    const auto* address = static_cast<const sockaddr_in6*>(info.src_addr);
-    return IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr) ? 2 : 1;
-}
-
-bool matches(const fi_info& info, const Candidate& candidate) {
-    return candidate.provider == info.fabric_attr->prov_name &&
-           (candidate.fabric.empty() || candidate.fabric == info.fabric_attr->name);
-}
-
-bool is_tcp(std::string_view family) {
-    return family == "tcp" || family == "tcp-msg";
-}
-
-std::string device_name(const fi_info& info) {
-    if (info.nic && info.nic->device_attr && info.nic->device_attr->name) return info.nic->device_attr->name;
-    return info.domain_attr->name ? info.domain_attr->name : "";
-}
-
-NicPlace nic_place(const fi_info& info) {
-    NicPlace place;
-    if (!info.nic) return place;
-    if (info.nic->link_attr) place.gbps = static_cast<double>(info.nic->link_attr->speed) / 1e9;
-    if (info.nic->bus_attr && info.nic->bus_attr->bus_type == FI_BUS_PCI) {
-        const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
-        place.on_pci_bus = true;
-        place.domain = pci.domain_id;
-        place.bus = pci.bus_id;
-        place.device = pci.device_id;
-        place.function = pci.function_id;
-    }
-    return place;
-}
-
-/// The entries of one candidate, one per device, in libfabric's order.
-std::vector<Device> select(const fi_info* list, const Candidate& candidate) {
-    std::vector<Device> devices;
-    for (const fi_info* info = list; info; info = info->next) {
-        if (!matches(*info, candidate)) continue;
-        const std::string name = device_name(*info);
-        auto same =
-            std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.name == name; });
-        if (same != devices.end() && address_rank(*same->info) <= address_rank(*info)) continue;
-        std::string provider = info->fabric_attr->prov_name;
-        if (candidate.kind == FI_EP_MSG) provider += connected_suffix;
-        Device device{InfoPtr(fi_dupinfo(info)), std::move(provider), std::string(candidate.family), name,
-                      provider_caps(*info),      nic_place(*info)};
-        if (!device.info) throw Error(Status::backend, "fi_dupinfo failed: out of memory");
-        // tcp of libfabric 2 crashes in fi_cq_open with a wait object under FI_THREAD_COMPLETION.
-        if (is_tcp(candidate.family) && FI_MAJOR(fi_version()) >= 2)
-            device.info->domain_attr->threading = FI_THREAD_SAFE;
-        if (same != devices.end()) {
-            *same = std::move(device);
-        } else {
-            devices.push_back(std::move(device));
-        }
-    }
-    return devices;
 }
 
 /// Puts those with FI_HMEM in the place of the same devices without it.
@@ -223,14 +129,6 @@ void order_by_filter(std::vector<Device>& devices, const DeviceFilter& filter) {
 
 }  // namespace
 
-std::vector<std::string_view> families() {
-    std::vector<std::string_view> names;
-    for (const Candidate& candidate : candidates) {
-        if (names.empty() || names.back() != candidate.family) names.push_back(candidate.family);
-    }
-    return names;
-}
-
 bool DeviceFilter::allows(std::string_view name) const noexcept {
     if (names.empty()) return true;
     const bool listed = std::find(names.begin(), names.end(), name) != names.end();
@@ -264,28 +162,18 @@ std::vector<Device> discover(std::string_view provider, const DeviceFilter& filt
     const InfoPtr list = query(*make_hints(connected ? FI_EP_MSG : FI_EP_RDM, false));
     InfoPtr gpu_list;  // asked for when the first family comes that may have it
     bool asked = false;
-    auto usable = [&](const Candidate& candidate) {
-        std::vector<Device> devices = select(list.get(), candidate);
-        if (gpu_memory && may_reach_gpus(candidate.family)) {
-            if (!asked) gpu_list = query(*make_hints(candidate.kind, true));
+    for (const Choice& choice : choices_for(provider)) {
+        std::vector<Device> devices = devices_of(list.get(), choice);
+        if (gpu_memory && may_reach_gpus(choice.family)) {
+            if (!asked) gpu_list = query(*make_hints(choice.kind, true));
             asked = true;
-            prefer(devices, select(gpu_list.get(), candidate));
+            prefer(devices, devices_of(gpu_list.get(), choice));
         }
-        keep_usable(devices, candidate.family, filter);
+        keep_usable(devices, choice.family, filter);
         order_by_filter(devices, filter);
-        return devices;
-    };
-    for (const Candidate& candidate : candidates) {
-        const bool unasked = provider == "auto" && candidate.kind == FI_EP_RDM;
-        if (!unasked && provider != candidate.family) continue;
-        std::vector<Device> devices = usable(candidate);
         if (devices.empty()) continue;
-        warn_of_old_headers(candidate.family);
+        warn_of_old_headers(choice.family);
         return devices;
-    }
-    if (provider != "auto") {
-        std::vector<Device> devices = usable({family_of(provider), provider, ""});
-        if (!devices.empty()) return devices;
     }
     reject(provider, filter, list.get());
 }

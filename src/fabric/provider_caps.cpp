@@ -32,11 +32,17 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = caps.loses_answers = efa;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
+    // One sends while the other's bytes are received.
+    if (caps.sends_into_sockets) caps.usual_rails = 2;
     caps.connected = info.ep_attr->type == FI_EP_MSG;
     caps.immediate_data = info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
+    // shm writes several pieces by way of the peer, and says that they are there when it has asked it to.
+    if (!shm)
+        caps.rma_pieces =
+            std::max<std::size_t>(std::min(info.tx_attr->iov_limit, info.tx_attr->rma_iov_limit), 1);
     caps.max_rma = info.ep_attr->max_msg_size;
     if (shm && info.tx_attr->inject_size >= 2048) caps.max_eager = info.tx_attr->inject_size;
     caps.transmit_depth = info.tx_attr->size;

@@ -33,9 +33,11 @@ struct ProviderCaps {
     bool immediate_data = false;  ///< writes can bring the target 32 bits of it
     bool gpu_memory = false;      ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
     std::size_t key_size = 8;     ///< bytes of a memory key
+    std::size_t rma_pieces = 1;   ///< that one read or write may consist of, anywhere on either side
     std::size_t max_rma = 0;      ///< longest single read or write (bytes)
     /// Longest message that leaves without the receiver's help: with more, shm waits for it in line.
     std::size_t max_eager = SIZE_MAX;
+    unsigned usual_rails = 1;        ///< endpoints that it takes to make the most of a device
     std::size_t transmit_depth = 0;  ///< operations the endpoint takes before it answers EAGAIN
 };
 

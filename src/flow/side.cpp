@@ -28,6 +28,7 @@ Params choose_params(const SideConfig& config) {
     for (std::size_t i = 0;; ++i) {
         params["provider"] = config.providers.at(i);
         Params parsed = Params::parse(params);
+        parsed.local_rail = "off";  // it carries no immediate data, and nothing else is sent
         const fabric::DeviceFilter filter = fabric::parse_device_filter(parsed.devices);
         try {
             static_cast<void>(fabric::discover(parsed.provider, filter));

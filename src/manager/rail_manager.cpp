@@ -22,7 +22,9 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     provider_ = first.provider == "efa" ? first.family : first.provider;
     needs_introduction_ = first.caps.needs_introduction;
     connects_ = first.caps.sends_into_sockets;
+    no_nics_ = first.family == "shm" || first.family.starts_with("tcp");
     open(params, blocking, sink);
+    if (params.local_rail == "auto") open_host_rail();
     placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_);
     rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX};
     all_ = rail_range(rails_.size());
@@ -74,9 +76,11 @@ void RailManager::find_devices(const Params& params) {
 
 void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
     const std::size_t first = control_rails_, spread = devices_.size() - first;
-    const std::size_t wanted = first + spread * params.rails_per_device;
+    const std::size_t each =
+        params.rails_per_device ? params.rails_per_device : devices_.back()->caps.usual_rails;
+    const std::size_t wanted = first + spread * each;
     const std::size_t limit = params.rails ? std::min<std::size_t>(first + params.rails, wanted) : wanted;
-    const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000, &changes_};
+    const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000, &changes_, limit > 1};
     std::string reasons;
     // Round by round over the devices, so that a limit spreads over them.
     for (std::size_t i = 0; i < wanted && rails_.size() < limit; ++i) {
@@ -92,6 +96,14 @@ void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
         }
     }
     if (rails_.size() <= first) throw Error(Status::backend, "no rail could be opened" + reasons);
+}
+
+void RailManager::open_host_rail() {
+    try {
+        host_ = std::make_unique<HostRail>();
+    } catch (const Error& error) {
+        RAILYARD_LOG(warn, "host", "peers on this host are reached over the fabric: %s", error.what());
+    }
 }
 
 std::vector<std::string> RailManager::addresses() const {
@@ -113,7 +125,9 @@ std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address
     }
     region->writable = is_writable(address, length);
     region->rails = placement_->for_host_memory(address, length);
-    region->memory = register_on_rails(rails_of(region->rails), {address, length, region->writable});
+    const MemoryRange range{address, length, region->writable};
+    if (host_) region->on_host = host_->register_memory(range);
+    region->memory = register_on_rails(rails_of(region->rails), range);
     return region;
 }
 
@@ -125,6 +139,7 @@ std::vector<Rail*> RailManager::rails_of(const RailSet& set) const {
 }
 
 void RailManager::deregister_memory(Registration& region) noexcept {
+    if (host_) host_->deregister_memory(region.on_host);
     for (std::size_t i = 0; i < region.memory.size(); ++i)
         rails_[region.rails[i]]->deregister_memory(region.memory[i]);
     region.memory.clear();

@@ -13,6 +13,7 @@
 #include "manager/rail_placement.h"
 #include "manager/registration.h"
 #include "manager/stripe.h"
+#include "rail/host_rail.h"
 #include "rail/local_rail.h"
 #include "rail/rail.h"
 
@@ -38,6 +39,12 @@ class RailManager {
     [[nodiscard]] Rail& rail(std::size_t index) const noexcept { return *rails_[index]; }
     /// Carries transfers to ourselves.
     [[nodiscard]] Rail& local() noexcept { return local_; }
+    /// Carries transfers to peers on this host; nullptr: local_rail is off.
+    [[nodiscard]] Rail* host() const noexcept { return host_.get(); }
+    /// It does so better than the fabric with a lane of so many bytes.
+    [[nodiscard]] bool host_is_better(std::uint64_t bytes) const noexcept {
+        return no_nics_ || bytes < rules_.threshold;
+    }
     [[nodiscard]] const std::string& provider() const noexcept { return provider_; }
     /// Peers refuse operations of rails that they have not been told of (efa-direct).
     [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
@@ -74,6 +81,7 @@ class RailManager {
   private:
     void find_devices(const Params& params);
     void open(const Params& params, bool blocking, ControlSink& sink);
+    void open_host_rail();
     GpuPath& require_gpu(std::uint64_t ordinal) const;
     /// nothing, or why the rails of the GPU do not carry its memory
     std::string register_directly(Registration& region, const cuda::PointerInfo& memory);
@@ -96,6 +104,7 @@ class RailManager {
     std::string provider_;
     bool needs_introduction_ = false;
     bool connects_ = false;
+    bool no_nics_ = false;  ///< the fabric's bytes are moved by cores, too
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
     std::atomic<std::uint32_t> changes_{0};
     std::size_t control_rails_ = 0;  ///< the first ones, which carry messages alone: none or one
@@ -103,6 +112,7 @@ class RailManager {
     std::vector<const fabric::Device*> rail_devices_;  ///< by rail index
     std::unique_ptr<const RailPlacement> placement_;
     LocalRail local_;
+    std::unique_ptr<HostRail> host_;
 };
 
 }  // namespace railyard

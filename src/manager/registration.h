@@ -41,6 +41,7 @@ class Registration {
     bool writable = true;                  ///< false: source of WRITEs and of peers' READs only
     RailSet rails;                         ///< that know the memory; none for zero length
     std::vector<RegisteredMemory> memory;  ///< in the order of `rails`
+    RegisteredMemory on_host;              ///< with the host rail; key 0: it is not
     std::atomic<bool> revoked{false};
 };
 
@@ -53,10 +54,13 @@ class RemoteRegion {
     bool writable = true;
     bool staged = false;                 ///< no rail reaches it: the peer itself has to move its bytes
     bool needs_flush = false;            ///< the peer has to act after a WRITE, before its GPU sees the data
-    std::uint64_t token = 0;             ///< what the peer calls it; where either is set
+    std::uint64_t token = 0;             ///< what the peer calls it; where neither is set, see host_key()
     RailSet rails;                       ///< of the peer that know the memory; none for zero length
     std::vector<RemoteKey> keys;         ///< in the order of `rails`
     std::shared_ptr<Registration> self;  ///< set when it is our own memory
+
+    /// The peer's host rail's key of it; 0: none.
+    [[nodiscard]] std::uint64_t host_key() const noexcept { return staged || needs_flush ? 0 : token; }
 };
 
 }  // namespace railyard

@@ -20,7 +20,7 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
       rail_(domain.rail()),
       fragment_limit_(std::min(fragment_size, domain.caps().max_eager)),
       connects_(domain.caps().sends_into_sockets),
-      buffers_(std::make_unique<std::byte[]>(pinned_bytes)),
+      buffers_(std::make_unique_for_overwrite<std::byte[]>(pinned_bytes)),
       receives_(receive_slots),
       sends_(std::make_shared<Slots>(send_slots)) {
     if (domain.caps().local_descriptors) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "fabric/direct_access.h"
 #include "rail/deferred_close.h"
@@ -43,7 +44,8 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     : Rail(std::move(name)),
       config_(config),
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
-      depth_(credits(device->caps)) {
+      depth_(credits(device->caps)),
+      pieces_(std::min(device->caps.rma_pieces, fabric::RmaRow::most_pieces)) {
     RoleGuard guard(role_);
     fabric_->control =
         std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
@@ -51,7 +53,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->queue.tell_of_immediates(&sink);
     sending_ = fabric_->sender ? fabric_->sender.get() : &fabric_->endpoint;
     control_->send_from(sending_);
-    returned_.reserve(depth_);
+    returned_.reserve(depth_ * pieces_);
     fabric_->operations.reserve(kept_generations);
     fabric_->old_sends.reserve(kept_generations);
     use(std::make_unique<Operations>(depth_));
@@ -128,7 +130,7 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     submission.run = lane.take_alone();
     if (!submission.run.empty()) {
         const bool ended = lane.work->end_hand_over_early();
-        if (post_chunks(submission, submission.run) != fabric::PostResult::ok) {
+        if (post_chunks(submission, submission.run, 1) != fabric::PostResult::ok) {
             if (ended) lane.work->resume_hand_over();
             return false;
         }
@@ -139,8 +141,21 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     return true;
 }
 
+/// One round's completions, and a look at how fast they come where there is enough under way to tell.
+std::size_t FabricRail::drain() noexcept {
+    const std::size_t ended = fabric_->queue.drain(completions_per_round);
+    if (outstanding_bytes() < RateMeter::burst_bytes) {
+        meter_.pause();
+    } else if (config_.compared && ended != 0 && ended < completions_per_round &&
+               meter_.look({now_ns(), carried_bytes(), outstanding_bytes(), posted_})) {
+        rate_.store(meter_.rate(), std::memory_order_relaxed);
+        rate_samples_.store(meter_.samples(), std::memory_order_relaxed);
+    }
+    return ended;
+}
+
 bool FabricRail::serve(bool drain_first) noexcept {
-    bool worked = drain_first && fabric_->queue.drain(completions_per_round) > 0;
+    bool worked = drain_first && drain() > 0;
     const bool reads_events = fabric_->domain.caps().connected || ++rounds_ % rounds_between_event_reads == 0;
     if (drain_first && !reads_events && is_calm() && inbox_.empty() && outbox_.empty()) {
         if (worked) publish_load();
@@ -151,8 +166,7 @@ bool FabricRail::serve(bool drain_first) noexcept {
     control_->queue(outbox_.take_all());
     worked = control_->post_pending() || worked;
     worked = post_pending() || worked;
-    if (!drain_first && (wants_room_ || control_->wants_room()) &&
-        fabric_->queue.drain(completions_per_round) > 0) {
+    if (!drain_first && (wants_room_ || control_->wants_room()) && drain() > 0) {
         settle_failures();
         control_->post_pending();
         post_pending();
@@ -256,10 +270,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     }
     if (submission.run.empty()) {
         if (!free_operations_ || !may_take(lane)) return Served::full;
-        if (submission.outstanding >= lane.share) return Served::waits;
-        const auto room = static_cast<std::uint32_t>(depth_) - outstanding();
-        submission.run =
-            lane.take_run(std::min({lane.run_length, room, lane.share - submission.outstanding}));
+        const std::uint32_t most = submission.most_outstanding();
+        if (most == 0) return Served::through;  // others are through with the rest before it would be
+        if (submission.outstanding >= most) return Served::waits;
+        submission.run = lane.take_run(std::min({lane.run_length, room(), most - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
     }
     if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {
@@ -267,9 +281,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return Served::rests;
     }
     while (!submission.run.empty()) {
-        if (!free_operations_) return Served::full;
+        const std::uint32_t count = std::min(submission.run.size(), room());
+        if (count == 0) return Served::full;
         const std::uint32_t before = submission.run.begin;
-        const auto result = post_chunks(submission, submission.run);
+        const auto result = post_chunks(submission, submission.run, count);
         if (submission.run.begin != before) {
             submission.stalled.reset();
             posted = true;
@@ -278,7 +293,8 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         if (result == fabric::PostResult::failed) {
             const int error = sending_->last_error();
             RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
-            chunk_failed(submission, submission.run.begin++, fabric::classify_failure(false, error, 0));
+            const std::uint32_t first = submission.run.begin++;
+            chunks_failed(submission, {first, first + 1}, fabric::classify_failure(false, error, 0));
             posted = true;
         }
     }
@@ -306,71 +322,76 @@ FabricRail::Served FabricRail::refused(Submission& submission, const char* what)
     return Served::through;
 }
 
-fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run) noexcept {
+fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std::uint32_t count) noexcept {
+    if (pieces_ > 1) return post_groups(submission, run, count);
     const Work& work = *submission.lane->work;
     const Route& route = *submission.route;
     using Direction = fabric::Endpoint::Direction;
     fabric::RmaRow row(*sending_, route.destination,
                        work.kind == Work::Kind::read ? Direction::read : Direction::write);
+    if (work.immediate) [[unlikely]]
+        row.bring_immediates(*work.immediate + run.begin);
     // The provider may change none of these, but no compiler knows that.
-    const Chunk* const chunks = work.chunks.data();
     const RemoteKey* const keys = route.keys.data();
     void* const* const descriptors = route.descriptors.data();
-    const std::optional<std::uint32_t> immediate = work.immediate;
-    const std::uint32_t end = run.end;
-    fabric::PostResult result = fabric::PostResult::ok;
+    const Chunk* const begin = work.chunks.data() + run.begin;
+    const Chunk* const end = begin + count;
+    const Chunk* chunk = begin;
     Operation* operation = free_operations_;
-    std::uint32_t index = run.begin;
     std::uint64_t bytes = 0;
-    for (; index != end && operation; ++index, operation = operation->next) {
-        const Chunk& chunk = chunks[index];
-        const RemoteKey& key = keys[chunk.remote_region];
-        fabric::RmaPiece piece;
-        piece.local = chunk.local;
-        piece.length = chunk.length;
-        piece.descriptor = descriptors[chunk.local_region];
-        piece.remote = chunk.remote - key.address_base;
-        piece.key = key.key;
-        // The doorbell may wait only while the next post of the run is certain to follow.
-        if (index + 1 != end && operation->next) piece.flags = fabric::RmaPiece::more_follows;
-        if (immediate) [[unlikely]] {
-            piece.flags |= fabric::RmaPiece::has_immediate;
-            piece.immediate = *immediate + index;
-        }
-        result = row.post(*operation, piece);
-        if (result != fabric::PostResult::ok) {
-            count_refused(result);
-            break;
-        }
+    fabric::PostResult result = row.ready();
+    while (chunk != end && result == fabric::PostResult::ok) {
+        const RemoteKey& key = keys[chunk->remote_region];
+        const fabric::RmaPiece piece{chunk->local, chunk->length, descriptors[chunk->local_region],
+                                     chunk->remote - key.address_base, key.key};
+        result = row.post(*operation, piece, chunk + 1 != end);
+        if (result != fabric::PostResult::ok) break;
         operation->submission = &submission;
-        operation->length = chunk.length;
-        operation->chunk = index;
-        bytes += chunk.length;
+        operation->chunk = chunk;
+        bytes += chunk->length;
+        operation = operation->next;
+        ++chunk;
     }
-    const std::uint32_t count = index - run.begin;
+    if (result != fabric::PostResult::ok) count_refused(result);
+    const auto posted = static_cast<std::uint32_t>(chunk - begin);
     free_operations_ = operation;
-    run.begin = index;
-    submission.outstanding += count;
-    posted_ += count;
+    run.begin += posted;
+    submission.outstanding += posted;
+    posted_ += posted;
     posted_bytes_ += bytes;
     return result;
 }
 
+template <bool grouped>
 void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Operation& operation = static_cast<Operation&>(op);
     FabricRail& rail = *operation.rail;
     rail.role_.assert_held();
-    rail.free_operation(operation);
+    const std::uint32_t chunks = grouped ? operation.chunks : 1;
+    rail.free_operation(operation, chunks);
     Submission& submission = *operation.submission;
     if (completion.status == Status::ok) [[likely]] {
         Work& work = *submission.lane->work;
         const auto kind = static_cast<std::size_t>(work.kind);
         ++rail.counters_.operations[kind];
-        rail.counters_.bytes[kind] += operation.length;
-        work.part_done(Status::ok);
+        rail.counters_.bytes[kind] += grouped ? operation.bytes() : operation.chunk->length;
+        work.part_done(Status::ok, chunks);
     } else {
         rail.operation_failed(operation, completion);
     }
+}
+
+void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
+    free_operations_ = nullptr;
+    for (Operation& operation : *operations) {
+        operation.handler = pieces_ > 1 ? on_complete<true> : on_complete<false>;
+        operation.rail = this;
+        operation.next = free_operations_;
+        free_operations_ = &operation;
+    }
+    if (fabric_->operations.size() == kept_generations)
+        fabric_->operations.erase(fabric_->operations.begin());
+    fabric_->operations.push_back(std::move(operations));
 }
 
 }  // namespace railyard

@@ -18,6 +18,7 @@
 #include "rail/control_channel.h"
 #include "rail/pending_list.h"
 #include "rail/rail.h"
+#include "rail/rate_meter.h"
 
 namespace railyard {
 
@@ -26,6 +27,7 @@ struct FabricRailConfig {
     std::uint64_t give_up_after_ns = 0;  ///< a peer that takes nothing for so long is gone
     /// Grows whenever a sender is replaced or a path fails, on any rail; nullptr: nobody wants to know.
     std::atomic<std::uint32_t>* changes = nullptr;
+    bool compared = true;  ///< with other rails, so that its rate is measured
 };
 
 class FabricRail final : public Rail {
@@ -42,6 +44,9 @@ class FabricRail final : public Rail {
     /// Bytes that each of several transfers may post before it is the next one's turn.
     static constexpr std::int64_t turn_bytes = std::int64_t{256} << 10;
     static constexpr std::size_t completions_per_round = 64;
+    /// Chunks share an operation up to here, where the provider lets them: beyond it the bytes cost more than
+    /// the operation.
+    static constexpr std::uint64_t group_bytes = std::uint64_t{64} << 10;
     /// Senders whose operations are kept, in case that a provider still tells of replaced ones.
     static constexpr std::size_t kept_generations = 8;
 
@@ -74,8 +79,15 @@ class FabricRail final : public Rail {
         FabricRail* rail = nullptr;
         Submission* submission = nullptr;
         Operation* next = nullptr;
-        std::uint32_t length = 0;
-        std::uint32_t chunk = 0;
+        const Chunk* chunk = nullptr;
+        std::uint32_t chunks = 1;  ///< it and those behind it
+
+        [[nodiscard]] std::uint64_t bytes() const noexcept {
+            std::uint64_t sum = 0;
+            for (std::uint32_t i = 0; i < chunks; ++i)
+                sum += chunk[i].length;
+            return sum;
+        }
     };
     /// A chunk whose operation is over without having done its work.
     struct Returned {
@@ -101,8 +113,12 @@ class FabricRail final : public Rail {
     static bool has_turn(Submission& submission, bool alone) noexcept;
     Served post_run(Submission& submission, bool& posted) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    /// Moves `run` on behind what the provider has taken. ok: all of it, or as much as there are operations.
-    fabric::PostResult post_chunks(Submission& submission, Run& run) noexcept
+    /// The next `count` of `run`, no more than room(), which moves on behind what the provider has taken. ok:
+    /// all of them.
+    fabric::PostResult post_chunks(Submission& submission, Run& run, std::uint32_t count) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    /// The same where an operation may have several.
+    fabric::PostResult post_groups(Submission& submission, Run& run, std::uint32_t count) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::cold, gnu::noinline]] void count_refused(fabric::PostResult result) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -115,28 +131,36 @@ class FabricRail final : public Rail {
     [[nodiscard]] std::uint32_t outstanding() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return posted_ - static_cast<std::uint32_t>(counters_.operations[0] + counters_.operations[1]);
     }
+    /// Operations in `free_operations_`.
+    [[nodiscard]] std::uint32_t room() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return static_cast<std::uint32_t>(depth_) - outstanding();
+    }
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    template <bool grouped>
     static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
     // fabric_rail_failures.cpp
-    void free_operation(Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+    void free_operation(Operation& operation, std::uint32_t chunks) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         operation.next = free_operations_;
         free_operations_ = &operation;
-        --operation.submission->outstanding;
+        operation.submission->outstanding -= chunks;
     }
     /// It has ended, and is not among those that ended well.
     void take_from_posted(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         --posted_;
-        posted_bytes_ -= operation.length;
+        posted_bytes_ -= operation.bytes();
     }
     using Operations = std::vector<Operation>;
     void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void give_back(Submission& submission, std::uint32_t chunk) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static Run chunks_of(const Operation& operation) noexcept;
+    void give_back(Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::cold]] void operation_failed(const Operation& operation,
                                         const fabric::Completion& completion) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[gnu::cold]] void chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept
+    [[gnu::cold]] void chunks_failed(Submission& submission, Run chunks, Status status) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void note_failure(Path& path) noexcept;
     bool settle_failures() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -176,6 +200,7 @@ class FabricRail final : public Rail {
     /// Where operations leave from; nullptr while there is nothing.
     fabric::Endpoint* sending_ ABSL_GUARDED_BY(role_) ABSL_PT_GUARDED_BY(role_) = nullptr;
     const std::size_t depth_;
+    const std::size_t pieces_;  ///< of an operation, at most
     ControlChannel* control_ ABSL_PT_GUARDED_BY(role_);
     std::uint32_t rounds_ ABSL_GUARDED_BY(role_) = 0;
     Operation* free_operations_ ABSL_GUARDED_BY(role_) = nullptr;
@@ -185,11 +210,12 @@ class FabricRail final : public Rail {
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     std::uint64_t posted_bytes_ ABSL_GUARDED_BY(role_) = 0;
     RailCounters counters_ ABSL_GUARDED_BY(role_);  ///< without those of control messages
+    RateMeter meter_ ABSL_GUARDED_BY(role_);
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     bool wants_room_ ABSL_GUARDED_BY(role_) = false;         ///< some submission, in the last pass
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass
     BlockedSet given_up_ ABSL_GUARDED_BY(role_);             ///< what waits behind a transfer ends with it
-    std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all operations
+    std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all chunks
     bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
     bool closing_ ABSL_GUARDED_BY(role_) = false;  ///< the sender: what fails now has only been interrupted

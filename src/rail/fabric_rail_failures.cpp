@@ -15,19 +15,6 @@ constexpr std::uint64_t longest_reopen_pause_ns = 5'000'000'000;
 
 }  // namespace
 
-void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
-    free_operations_ = nullptr;
-    for (Operation& operation : *operations) {
-        operation.handler = on_complete;
-        operation.rail = this;
-        operation.next = free_operations_;
-        free_operations_ = &operation;
-    }
-    if (fabric_->operations.size() == kept_generations)
-        fabric_->operations.erase(fabric_->operations.begin());
-    fabric_->operations.push_back(std::move(operations));
-}
-
 void FabricRail::count_refused(fabric::PostResult result) noexcept {
     if (result == fabric::PostResult::again) {
         ++counters_.refusals;
@@ -38,44 +25,51 @@ void FabricRail::count_refused(fabric::PostResult result) noexcept {
 
 void FabricRail::operation_failed(const Operation& operation, const fabric::Completion& completion) noexcept {
     Submission& submission = *operation.submission;
-    const std::uint32_t chunk = operation.chunk;
+    const Run chunks = chunks_of(operation);
     take_from_posted(operation);
     if (!closing_) counters_.count_error(completion.status);
     if (completion.unknown_at_target && submission.route->gated) {
         // The peer was disconnected from us, or knows too many: it will be told of us again.
         submission.route->path->forget();
         if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
-        return give_back(submission, chunk);
+        return give_back(submission, chunks);
     }
     const bool late = fabric_->domain.caps().late_after_error &&
                       !fabric::refused_here(true, completion.provider_error) && !closing_;
     // Before the transfer hears of it, nothing may be left that could still write.
     renewal_needed_ = renewal_needed_ || late;
     if (!late || (completion.status == Status::remote_disconnect && submission.route->path))
-        return chunk_failed(submission, chunk, completion.status);
+        return chunks_failed(submission, chunks, completion.status);
     submission.lane->work->stop(completion.status);
-    give_back(submission, chunk);
+    give_back(submission, chunks);
 }
 
-/// Of a chunk that nothing is under way of any more, or will be when it has its turn.
-void FabricRail::chunk_failed(Submission& submission, std::uint32_t chunk, Status status) noexcept {
+Run FabricRail::chunks_of(const Operation& operation) noexcept {
+    const std::uint32_t begin = operation.submission->lane->work->index_of(*operation.chunk);
+    return {begin, begin + operation.chunks};
+}
+
+/// Of chunks that nothing is under way of any more, or will be when it has its turn.
+void FabricRail::chunks_failed(Submission& submission, Run chunks, Status status) noexcept {
     Path* const path = submission.route->path;
     if (status != Status::remote_disconnect || !path) {
-        submission.lane->work->part_done(status);
+        submission.lane->work->part_done(status, chunks.size());
         return;
     }
     if (!closing_) {
         note_failure(*path);
         if (sending_) sending_->broke(submission.route->destination);
     }
-    give_back(submission, chunk);
+    give_back(submission, chunks);
 }
 
-void FabricRail::give_back(Submission& submission, std::uint32_t chunk) noexcept {
-    try {
-        returned_.push_back({&submission, chunk, now_ns()});
-    } catch (const std::bad_alloc&) {
-        submission.lane->work->part_done(Status::backend);
+void FabricRail::give_back(Submission& submission, Run chunks) noexcept {
+    for (; !chunks.empty(); ++chunks.begin) {
+        try {
+            returned_.push_back({&submission, chunks.begin, now_ns()});
+        } catch (const std::bad_alloc&) {
+            return submission.lane->work->part_done(Status::backend, chunks.size());
+        }
     }
 }
 
@@ -107,6 +101,7 @@ void FabricRail::renew() noexcept {
         renewal_requested_.store(false, std::memory_order_relaxed);
         return;
     }
+    meter_.pause();
     std::unique_ptr<Operations> operations;
     std::shared_ptr<void> sends;
     std::unique_ptr<fabric::UnsentBytesDropped> dropped;
@@ -216,9 +211,9 @@ void FabricRail::take_back() noexcept {
     for (Operation& operation : *fabric_->operations.back()) {
         if (!operation.posted) continue;
         operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
-        free_operation(operation);
+        free_operation(operation, operation.chunks);
         take_from_posted(operation);
-        give_back(*operation.submission, operation.chunk);
+        give_back(*operation.submission, chunks_of(operation));
     }
 }
 
@@ -306,7 +301,7 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
     if (!sending_ || !free_operations_ || (route.gated && !route.path->admits(sender_generation())))
         return false;
     Run chunk{returned.chunk, returned.chunk + 1};
-    switch (post_chunks(submission, chunk)) {
+    switch (post_chunks(submission, chunk, 1)) {
         case fabric::PostResult::ok:
             ++counters_.repeats;
             route.path->count_repeat();

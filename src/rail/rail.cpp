@@ -43,7 +43,7 @@ bool Rail::hand_on(const Submission& submission, Run chunks, const Rail* unable)
     const Route* best = nullptr;
     for (const Route& route : submission.alternatives) {
         if (!route.path || route.path->failed() || route.rail == unable) continue;
-        if (!best || route.rail->load() < best->rail->load()) best = &route;
+        if (!best || route.rail->ends_before(*best->rail, 1)) best = &route;
     }
     if (!best) return false;
     std::unique_ptr<Rerun> rerun(new (std::nothrow) Rerun(submission, chunks, *best));

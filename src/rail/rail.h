@@ -87,6 +87,25 @@ class alignas(cache_line) Rail {
         return bytes_under_way_.load(std::memory_order_relaxed);
     }
 
+    /// How fast it carries bytes while it has enough of them, and how often that has been measured.
+    struct MeasuredRate {
+        std::uint64_t bytes_per_second = 0;  ///< 0: not known
+        std::uint32_t samples = 0;           ///< ever; may wrap
+    };
+    /// Any thread.
+    [[nodiscard]] MeasuredRate measured_rate() const noexcept {
+        return {rate_.load(std::memory_order_relaxed), rate_samples_.load(std::memory_order_relaxed)};
+    }
+    /// What share of work the rail is worth beside others: less than full for one that has been found slow.
+    /// A hint, so that nothing has to be ordered with it. Any thread.
+    static constexpr std::uint32_t full_weight = 256;
+    [[nodiscard]] std::uint32_t weight() const noexcept { return weight_.load(std::memory_order_relaxed); }
+    void set_weight(std::uint32_t weight) noexcept { weight_.store(weight, std::memory_order_relaxed); }
+    /// With `more` operations each, it would be through with what it has before the other is.
+    [[nodiscard]] bool ends_before(const Rail& other, std::uint32_t more) const noexcept {
+        return std::uint64_t{load() + more} * other.weight() < std::uint64_t{other.load() + more} * weight();
+    }
+
     /// What it has done so far. Waits for the role: for reports. Any thread.
     [[nodiscard]] RailCounters counters() noexcept;
 
@@ -100,6 +119,8 @@ class alignas(cache_line) Rail {
     /// Resolves a peer endpoint's raw address. Throws Error.
     PeerAddress insert_peer(std::string_view address);
     void remove_peer(PeerAddress peer) noexcept;
+    /// The process behind it has ended, as far as the rail can see. Any thread.
+    [[nodiscard]] virtual bool has_ended(PeerAddress) const noexcept { return false; }
     /// The process behind it has ended: what is under way to it ends, too, where the provider does not say so
     /// by itself. Nothing may be submitted to it any more.
     void abandon_peer(PeerAddress peer) noexcept;
@@ -168,6 +189,8 @@ class alignas(cache_line) Rail {
     std::atomic<std::uint32_t> load_{0};                                // written by the role holder only
     std::atomic<std::uint32_t> looks_{0};                               // the same; at what has completed
     std::atomic<std::uint64_t> bytes_carried_{0}, bytes_under_way_{0};  // the same
+    std::atomic<std::uint64_t> rate_{0};                                // the same
+    std::atomic<std::uint32_t> rate_samples_{0};                        // the same
     std::atomic<std::uint32_t> sender_generation_{1};
 
   private:
@@ -175,6 +198,7 @@ class alignas(cache_line) Rail {
     void serve_pushed() noexcept;
     [[gnu::cold, gnu::noinline]] void count_contention() noexcept;
 
+    std::atomic<std::uint32_t> weight_{full_weight};
     RailKeeper keeper_;
     // Written by those who do not get the role, which must not hold up who has it.
     alignas(cache_line) std::atomic<std::uint64_t> contended_{0};

@@ -273,7 +273,7 @@ void StagingRail::carry(Opened& opened, Slot& slot) noexcept {
     const Route* best = nullptr;
     for (std::size_t i = 0; i < carriers.size(); ++i) {
         const Route& route = carriers[(first + i) % carriers.size()];
-        if (!best || (may_post(route) && (!may_post(*best) || route.rail->load() < best->rail->load())))
+        if (!best || (may_post(route) && (!may_post(*best) || route.rail->ends_before(*best->rail, 1))))
             best = &route;
     }
     assert(best && "a staged route has carriers");

@@ -2,6 +2,7 @@
 // end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +91,7 @@ class Lane {
         cursor_.store(end_, std::memory_order_relaxed);
         return run.begin < end_ ? run : Run{};
     }
+    [[nodiscard]] std::uint32_t size() const noexcept { return end_ - begin_; }
     /// One chunk in all.
     [[nodiscard]] bool is_single() const noexcept { return end_ - begin_ == 1; }
     /// Only while the work is done.
@@ -131,13 +133,13 @@ class Work {
             lane.rewind();
     }
 
-    /// Ends one part. The last call of a round is the last touch of the object by the rails: the poster may
-    /// repost or free it from then on. The release half pairs with done()'s acquire.
-    void part_done(Status status) noexcept {
+    /// Ends one part, or several at once. The last call of a round is the last touch of the object by the
+    /// rails: the poster may repost or free it from then on. The release half pairs with done()'s acquire.
+    void part_done(Status status, std::uint32_t parts = 1) noexcept {
         const Tail tail = tail_;
         if (status != Status::ok) stop(status);
-        const std::uint32_t before = remaining_.fetch_sub(1, std::memory_order_acq_rel);
-        if (tail && before == 2) tail(*this);
+        const std::uint32_t before = remaining_.fetch_sub(parts, std::memory_order_acq_rel);
+        if (tail && before == parts + 1) tail(*this);
     }
 
     /// Ends the part of a hand-over whose one chunk is about to be posted, if those two are all that is left
@@ -187,6 +189,10 @@ class Work {
     std::vector<Chunk> chunks;
     std::vector<Lane> lanes;  ///< together all chunks, each once
 
+    [[nodiscard]] std::uint32_t index_of(const Chunk& chunk) const noexcept {
+        return static_cast<std::uint32_t>(&chunk - chunks.data());
+    }
+
     /// Arms one more part, which keeps the round from ending. Only by who holds a part of it that has not
     /// ended.
     void add_part() noexcept { remaining_.fetch_add(1, std::memory_order_relaxed); }
@@ -228,6 +234,14 @@ struct Submission {
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
     std::uint32_t attempts = 0;     ///< rails that its chunks were taken from
+    std::uint32_t moved = 0;  ///< bytes of the first chunk of its run, where a rail may stop inside of one
+    /// Where rails have different weights, by who offers it. Chunks that the rail may have outstanding,
+    /// instead of the lane's share; 0: that.
+    std::uint32_t share = 0;
+    /// Of a slow rail, which leaves the rest to others rather than end last: what it may have outstanding of
+    /// the chunks that have not ended, in parts of `whole`; 0: it takes what there is.
+    std::uint32_t part_of_rest = 0;
+    static constexpr std::uint32_t whole = 1 << 16;
     /// Its owner's, nullptr where nobody asks: what a peer may still carry out on the local memory after the
     /// round. Read after the round; falls when the peer says that it is over. Outlives the rails.
     std::atomic<std::uint32_t>* late = nullptr;
@@ -239,6 +253,17 @@ struct Submission {
         outstanding = 0;
         in_turn = false;
         attempts = 0;
+        moved = 0;
+        share = part_of_rest = 0;
+    }
+    /// Chunks that the rail may have outstanding now.
+    [[nodiscard]] std::uint32_t most_outstanding() const noexcept {
+        if (share == 0) [[likely]]
+            return lane->share;
+        if (part_of_rest == 0) return share;
+        const std::uint64_t rest =
+            std::min(lane->work->parts_left(), lane->size() + 1);  // its own hand-over, too
+        return std::min(share, static_cast<std::uint32_t>(rest * part_of_rest / whole));
     }
 };
 

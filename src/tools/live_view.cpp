@@ -159,10 +159,12 @@ Json peer_json(const PeerReport& peer) {
 std::string engine_line(const LiveFile& file, std::uint64_t now_ms) {
     const LiveReport& report = file.report;
     const std::uint64_t age = age_of(report, now_ms);
-    std::string line = cell(report.agent) + ": instance " + instance_text(report.nonce) + ", process " +
-                       std::to_string(report.pid) + ", " + std::to_string(report.rails.size()) +
-                       " rails over " + report.provider + ", " + std::to_string(report.peers.size()) +
-                       " peers, Railyard " + report.version + ", " + seconds_text(age) + " ago\n";
+    std::string line =
+        cell(report.agent) + ": instance " + instance_text(report.nonce) + ", process " +
+        std::to_string(report.pid) + ", " + std::to_string(report.rails.size()) + " rails over " +
+        report.provider + ", " + std::to_string(report.peers.size()) + " peers, Railyard " + report.version +
+        ", " + (file.interval_ms ? "in " + seconds_text(file.interval_ms) : seconds_text(age) + " ago") +
+        "\n";
     if (age > stale_ms)
         line += "Note: " + file.path + " is old: the process has been killed, or nobody drives its engine\n";
     return line;
@@ -229,10 +231,14 @@ LiveFile read_live_file(const std::string& path) {
 
 std::string live_text(const std::vector<LiveFile>& files, std::uint64_t now_ms) {
     std::string text;
-    Table rails({"agent", "rail", "load", "senders replaced", "written", "read", "operations", "refusals",
-                 "repeats", "failovers", "errors"});
-    Table peers({"agent", "peer", "instance", "state", "paths", "failed", "written", "read", "transfers",
-                 "errors", "failovers", "notifications", "p50, p99"});
+    const bool are_rates = !files.empty() && files.front().interval_ms != 0;
+    const auto counted = [&](const char* name) { return std::string(name) + (are_rates ? "/s" : ""); };
+    Table rails({"agent", "rail", "load", counted("senders replaced"), counted("written"), counted("read"),
+                 counted("operations"), counted("refusals"), counted("repeats"), counted("failovers"),
+                 counted("errors")});
+    Table peers({"agent", "peer", "instance", "state", "paths", "failed", counted("written"), counted("read"),
+                 counted("transfers"), counted("errors"), counted("failovers"), counted("notifications"),
+                 "p50, p99"});
     for (const LiveFile& file : files) {
         const std::string agent = cell(file.report.agent);
         text += engine_line(file, now_ms);
@@ -260,6 +266,7 @@ std::string live_json(const std::vector<LiveFile>& files, std::uint64_t now_ms) 
                            {"provider", report.provider},
                            {"pid", report.pid},
                            {"age_ms", age_of(report, now_ms)},
+                           {"interval_ms", file.interval_ms ? Json(file.interval_ms) : Json()},
                            {"rails", rails},
                            {"peers", peers}});
     }

@@ -12,6 +12,8 @@ namespace railyard::tools {
 struct LiveFile {
     std::string path;
     LiveReport report;
+    std::uint64_t interval_ms =
+        0;  ///< that its counters are rates of, a second; 0: they count from the start
 };
 
 /// Of a file, a Unix socket or (with a leading @) an abstract one, which is waited for some seconds at most.
@@ -22,10 +24,10 @@ struct LiveFile {
 /// A line about each engine, and tables of all rails and peers. `now_ms`: since 1970.
 [[nodiscard]] std::string live_text(const std::vector<LiveFile>& files, std::uint64_t now_ms);
 
-/// {"engines":[{"file","agent","instance","version","provider","pid","age_ms","rails":[{"name","load",
-/// "senders_replaced",...}],"peers":[{"peer","instance","state","paths","failed",...}]}]}; instances in
-/// hexadecimal. What follows of a rail or a peer is its traffic, where there is any; rail_json() and
-/// peer_json() have its names.
+/// {"engines":[{"file","agent","instance","version","provider","pid","age_ms","interval_ms","rails":[{"name",
+/// "load","senders_replaced",...}],"peers":[{"peer","instance","state","paths","failed",...}]}]}; instances
+/// in hexadecimal; interval_ms is null for what counts from the start. What follows of a rail or a peer is
+/// its traffic, where there is any; rail_json() and peer_json() have its names.
 [[nodiscard]] std::string live_json(const std::vector<LiveFile>& files, std::uint64_t now_ms);
 
 }  // namespace railyard::tools

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <thread>
 
 #include "common/params.h"
 #include "common/status.h"
 #include "railyard_version.h"
 #include "tools/doctor/diagnosis.h"
+#include "tools/live_rates.h"
 #include "tools/live_view.h"
 #include "tools/reports.h"
 
@@ -23,6 +25,7 @@ struct Command {
     bool attributes = false;
     std::string svg;
     std::vector<std::string> live;
+    double interval = 0;  ///< s, between two looks; 0: one look
     bool doctor = false;
     std::string root;  ///< of the files that the doctor looks at
 };
@@ -54,6 +57,10 @@ void declare(CLI::App& app, Command& command) {
            "stats_file and stats_socket name")
         ->type_name("FILE")
         ->excludes(svg);
+    app.add_option("--interval", command.interval,
+                   "with --live, look twice, so many seconds apart, and show what was counted a second, and "
+                   "the latencies of that time")
+        ->check(CLI::Range(0.1, 3600.0));
     CLI::App* const doctor = app.add_subcommand(
         "doctor",
         "Say what is wrong with this machine, or could be better, and what to do. Exit status: 0 well, 1 "
@@ -75,15 +82,29 @@ void write_file(const std::string& path, const std::string& text) {
                     "cannot write \"" + path + "\": check the directory and its rights");
 }
 
-/// What can be read is shown, whatever else cannot.
-int show_live(const Command& command) {
+/// What `read` makes of each; of what cannot be read it is told why.
+template <class From, class Read>
+std::vector<LiveFile> all_readable(const std::vector<From>& from, Read read) {
     std::vector<LiveFile> files;
-    for (const std::string& path : command.live) {
+    for (const From& one : from) {
         try {
-            files.push_back(read_live_file(path));
+            files.push_back(read(one));
         } catch (const Error& error) {
             std::fprintf(stderr, "railyard-info: %s\n", error.what());
         }
+    }
+    return files;
+}
+
+int show_live(const Command& command) {
+    if (command.live.empty())
+        throw Error(Status::invalid_param,
+                    "--interval is for --live: name files or sockets of running engines, too");
+    std::vector<LiveFile> files = all_readable(command.live, read_live_file);
+    if (command.interval > 0 && !files.empty()) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
+        files = all_readable(
+            files, [](const LiveFile& before) { return rates_between(before, read_live_file(before.path)); });
     }
     const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
     const auto now =
@@ -111,7 +132,7 @@ int examine(const Command& command) {
 
 int run(const Command& command) {
     if (command.doctor) return examine(command);
-    if (!command.live.empty()) return show_live(command);
+    if (!command.live.empty() || command.interval > 0) return show_live(command);
     const Survey survey = make_survey(command.survey);
     if (!command.svg.empty()) write_file(command.svg, picture(survey));
     const std::string report = command.json ? json_report(survey) : text_report(survey, command.attributes);

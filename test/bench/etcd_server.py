@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -24,22 +25,48 @@ def free_ports(count):
     return ports
 
 
-class EtcdServer:
-    """with EtcdServer() as server: its data and its process go at the end. Ends the test as skipped where there is no etcd."""
+def certificate(folder, name, signer=None):
+    """FOLDER/NAME.pem and .key, for 127.0.0.1; of an authority of its own, or of `signer`. Without a common name, which etcd's gateway refuses."""
+    path = os.path.join(folder, name)
+    signed = ["-CA", f"{folder}/{signer}.pem", "-CAkey", f"{folder}/{signer}.key", "-addext", "basicConstraints=critical,CA:FALSE",
+              "-addext", "subjectAltName=IP:127.0.0.1"] if signer else []
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                    "-subj", f"/O={name}", "-keyout", f"{path}.key", "-out", f"{path}.pem", *signed],
+                   stdin=subprocess.DEVNULL, check=True, capture_output=True, timeout=LIMIT)
 
-    def __init__(self):
+
+class EtcdServer:
+    """with EtcdServer() as server: its data and its process go at the end. Ends the test as skipped where there is no etcd.
+
+    `secure`: it speaks TLS alone, with clients that have a certificate of its authority (`environment` names them)."""
+
+    def __init__(self, secure=False):
         self.program = shutil.which("etcd")
         if not self.program:
             print("needs an etcd server (package etcd-server)")
             sys.exit(SKIPPED)
         self.data = tempfile.mkdtemp(prefix="railyard-etcd.")
         self.port, peer_port = free_ports(2)
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if secure else ''}://127.0.0.1:{self.port}"
+        self.handlers, self.password, self.environment, tls = [urllib.request.ProxyHandler({})], None, {}, []
+        if secure:
+            if not shutil.which("openssl"):
+                print("needs openssl for certificates")
+                sys.exit(SKIPPED)
+            for name, signer in (("authority", None), ("server", "authority"), ("client", "authority")):
+                certificate(self.data, name, signer)
+            self.environment = {"ETCDCTL_CACERT": f"{self.data}/authority.pem", "ETCDCTL_CERT": f"{self.data}/client.pem",
+                                "ETCDCTL_KEY": f"{self.data}/client.key"}
+            context = ssl.create_default_context(cafile=self.environment["ETCDCTL_CACERT"])
+            context.load_cert_chain(self.environment["ETCDCTL_CERT"], self.environment["ETCDCTL_KEY"])
+            self.handlers.append(urllib.request.HTTPSHandler(context=context))
+            tls = ["--client-cert-auth", "--trusted-ca-file", f"{self.data}/authority.pem", "--cert-file", f"{self.data}/server.pem",
+                   "--key-file", f"{self.data}/server.key", "--auth-token-ttl", "2"]
         with open(os.path.join(self.data, "log"), "wb") as log:
             self.process = subprocess.Popen(
                 [self.program, "--data-dir", os.path.join(self.data, "data"), "--listen-client-urls", self.url,
                  "--advertise-client-urls", self.url, "--listen-peer-urls", f"http://127.0.0.1:{peer_port}",
-                 "--unsafe-no-fsync"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                 "--unsafe-no-fsync", *tls], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def __enter__(self):
         end = time.monotonic() + LIMIT
@@ -61,12 +88,22 @@ class EtcdServer:
         shutil.rmtree(self.data)
 
     def address(self, group):
-        return f"etcd://127.0.0.1:{self.port}/{group}"
+        return f"etcd{'s' if self.environment else ''}://127.0.0.1:{self.port}/{group}"
 
     def call(self, method, request):
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{self.url}/v3/{method}", json.dumps(request).encode(), timeout=5) as answer:
+        login = {"name": "root", "password": self.password}
+        headers = {"Authorization": self.call("auth/authenticate", login)["token"]} if self.password and request != login else {}
+        asked = urllib.request.Request(f"{self.url}/v3/{method}", json.dumps(request).encode(), headers)
+        with urllib.request.build_opener(*self.handlers).open(asked, timeout=5) as answer:
             return json.load(answer)
+
+    def ask_for_users(self, password):
+        """From now on nobody is let in but root, with that password, for 2 s after the last request each time."""
+        self.call("auth/user/add", {"name": "root", "password": password})
+        self.call("auth/role/add", {"name": "root"})
+        self.call("auth/user/grant", {"user": "root", "role": "root"})
+        self.call("auth/enable", {})
+        self.password = password
 
     def keys(self):
         """How many there are."""

@@ -71,13 +71,18 @@ TEST(GroupOptions, RendezvousAddresses) {
     EXPECT_EQ(etcd.host, "fd00::1");
     EXPECT_EQ(etcd.group, "job-17.a_b");
     EXPECT_EQ(etcd.text(), "etcd://[fd00::1]:2379/job-17.a_b");
+    EXPECT_FALSE(etcd.secure);
+    const RendezvousAddress secure = parse_rendezvous("etcds://h:2379/g");
+    EXPECT_EQ(secure.kind, RendezvousAddress::Kind::etcd);
+    EXPECT_TRUE(secure.secure);
+    EXPECT_EQ(secure.text(), "etcds://h:2379/g");
 }
 
 TEST(GroupOptions, BadRendezvousAddressesAreRefusedByName) {
     for (const char* text :
          {"", "10.0.0.1:5500", "udp://h:1", "tcp://", "tcp://h", "tcp://:1", "tcp://h:0", "tcp://h:65536",
           "tcp://h:1x", "tcp://h:1/group", "etcd://h:1", "etcd://h:1/", "etcd://h:1/a/b", "etcd://h/g",
-          "etcd://h:1/a b", "etcd://:1/g", "ETCD://h:1/g"}) {
+          "etcd://h:1/a b", "etcd://:1/g", "ETCD://h:1/g", "etcds://h:1"}) {
         try {
             static_cast<void>(parse_rendezvous(text));
             ADD_FAILURE() << text;

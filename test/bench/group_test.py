@@ -3,6 +3,7 @@
 import base64
 import http.server
 import json
+import os
 import re
 import socket
 import subprocess
@@ -164,6 +165,30 @@ class NotEtcd(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def group_etcd_secure():
+    """Over TLS, with etcdctl's environment: certificates, then users, too. Who lacks one of them is told so."""
+    with EtcdServer(secure=True) as server:
+        address = server.address("secure")
+        expect_errors(group_of(1, address=address, world=2), "does not answer: .*certificate")
+        os.environ.update(server.environment)
+        before = server.keys()
+        expect([end[0] for end in group_of(3, address=address)] == [0] * 3, "not all well with certificates")
+        plain = address.replace("etcds", "etcd")
+        expect_errors(group_of(1, address=plain, world=2), "the etcd server at http://")
+        server.ask_for_users("to:guess")
+        expect_errors(group_of(1, address=address, world=2), "refuses .* HTTP status 400: .*user name is empty.*ETCDCTL_USER=NAME")
+        os.environ["ETCDCTL_USER"] = "root:wrong"
+        expect_errors(group_of(1, address=address, world=2), "does not let in the user of ETCDCTL_USER: .*authentication failed")
+        for variables in ({"ETCDCTL_USER": "root:to:guess"}, {"ETCDCTL_USER": "root", "ETCDCTL_PASSWORD": "to:guess"}):
+            os.environ.update(variables)
+            ends = group_of(3, address=address)
+            expect([end[0] for end in ends] == [0] * 3, f"not all well with a user: {ends}")
+        long = [start(2, "--seconds", "5", "--timeout", "6", "--sizes", "4K", address=address) for _ in range(2)]
+        ends = ends_of(long)
+        expect([end[0] for end in ends] == [0, 0], f"who was silent while it measured is not let in again: {ends}")
+        await_keys(server, before)
+
+
 def group_etcd_unreachable():
     """Nobody there, somebody else there, and a server that goes while it is needed."""
     port = free_ports(1)[0]
@@ -200,7 +225,7 @@ CASES = {"tcp": lambda: group_patterns("--provider", "tcp", "--rails", "2"),
          "shm": lambda: group_patterns("--provider", "shm"), "progress-thread": lambda: group_patterns("--pt", "on"),
          "efa-direct": lambda: simulated(
              lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "socket": group_socket, "etcd": group_etcd,
-         "etcd-death": group_etcd_death, "etcd-stale": group_etcd_stale, "etcd-unreachable": group_etcd_unreachable}
+         "etcd-death": group_etcd_death, "etcd-stale": group_etcd_stale, "etcd-secure": group_etcd_secure, "etcd-unreachable": group_etcd_unreachable}
 
 CASES[CASE]()
 print(f"{CASE}: passed")

@@ -32,6 +32,8 @@ TEST(BenchOptions, DevicesAreLeftAloneWhereTheyAreNamedOrHaveNoMeaning) {
     EXPECT_EQ(good({"--provider", "shm"}).params.count("devices"), 0u);
     EXPECT_EQ(good({"--role", "initiator", "--peer", "h:1"}).params.count("devices"), 0u);
     EXPECT_EQ(good({"--plugin", "UCX"}).params.size(), 0u);
+    EXPECT_EQ(good({}).params.at("local_rail"), "off");
+    EXPECT_EQ(good({"--param", "local_rail=auto"}).params.at("local_rail"), "auto");
 }
 
 TEST(BenchOptions, ParamsRepeat) {

@@ -15,7 +15,7 @@ MATRIX = ["--iters", "40", "--window", "3", "--op", "both", "--sizes", "1,8,5000
 RAW = ["--raw-only"]
 PLUGIN = ["--plugin-dir", PLUGIN_DIR]
 RESULT_KEYS = {"op", "size", "batch", "rails", "notify", "pt", "mb_per_s", "ops_per_s", "p50_us", "p99_us", "p999_us",
-               "raw_mb_per_s", "ratio_raw", "checked", "mem", "target_mem", "gpu", "target_gpu", "stream"}
+               "raw_mb_per_s", "ratio_raw", "checked", "mem", "target_mem", "gpu", "target_gpu", "stream", "local_rail"}
 
 
 def fail(message, done=None):

@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 
-#include "engine_pair.h"
-
 #include "allocation_counter.h"
+#include "stats_directory.h"
+#include "unix_client.h"
 
 namespace railyard::test {
 namespace {
@@ -36,8 +36,8 @@ TEST_P(AllocationTest, TheCounterCounts) {
     EXPECT_GE(allocations.load(), 2);
 }
 
-TEST_P(AllocationTest, ARepostAllocatesNothing) {
-    EnginePair pair(GetParam());
+/// Reposts of many small and many larger descriptors, both ways.
+void expect_no_allocations(EnginePair& pair) {
     constexpr std::size_t count = 64;
     constexpr std::size_t block = 8192;
     Buffer source(*pair.a, count * block);
@@ -57,6 +57,26 @@ TEST_P(AllocationTest, ARepostAllocatesNothing) {
             pair.a->release(transfer);
         }
     }
+}
+
+TEST_P(AllocationTest, ARepostAllocatesNothing) {
+    EnginePair pair(GetParam());
+    expect_no_allocations(pair);
+}
+
+/// What is measured of a peer, where statistics are told, is made when a transfer to it is prepared.
+TEST_P(AllocationTest, ARepostAllocatesNothingWhereStatisticsAreTold) {
+    const StatsDirectory stats;
+    EnginePair pair(GetParam(), GetParam(), {{"stats_socket", (stats.path() / "%a.sock").string()}});
+    expect_no_allocations(pair);
+    UnixClient client(stats.path() / "alpha.sock");
+    client.say("\n");
+    ASSERT_TRUE(pair.until([&] { return client.hear(), client.ended(); }));
+    const PeerTrafficReport beta = traffic_with(parse_live_report(client.hear()), "beta");
+    EXPECT_EQ(beta.transfers_written, 2u * 220);
+    EXPECT_EQ(beta.transfers_read, 2u * 220);
+    EXPECT_EQ(beta.write_latency.count(), 28u + 220) << "one in eight small ones, and each of the others";
+    EXPECT_EQ(beta.read_latency.count(), 28u + 220);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, AllocationTest,

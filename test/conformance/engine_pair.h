@@ -21,9 +21,10 @@ namespace railyard::test {
 /// Whether a WRITE, from the second one on, ends with nobody driving the target: shm of libfabric 1 copies
 /// straight into the peer. Version 2 does so above 4096 bytes only, and says "sent" for the rest, so there we
 /// ask for delivery, which takes the target. On `efa` a rail's first operation takes the target, and nobody
-/// knows which of several rails a transfer uses.
+/// knows which of several rails a transfer uses. The host rail asks nobody.
 inline bool writes_alone(const Fabric& fabric) {
-    return fabric.provider == "efa-direct" || (fabric.provider == "efa" && fabric.rails == 1) ||
+    return fabric.local_rail || fabric.provider == "efa-direct" ||
+           (fabric.provider == "efa" && fabric.rails == 1) ||
            (fabric.provider == "shm" && FI_MAJOR(fi_version()) == 1);
 }
 inline bool may_write_alone(const Fabric& fabric) {
@@ -32,13 +33,15 @@ inline bool may_write_alone(const Fabric& fabric) {
 
 inline std::string fabric_name(const testing::TestParamInfo<Fabric>& info) {
     std::string name = info.param.provider + "_" + std::to_string(info.param.rails) + "rails_" +
-                       (info.param.progress_thread ? "thread" : "inline");
+                       (info.param.progress_thread ? "thread" : "inline") +
+                       (info.param.local_rail ? "_local" : "");
     std::replace_if(
         name.begin(), name.end(), [](char c) { return c == '-' || c == ';'; }, '_');
     return name;
 }
 
-/// The ways to run a suite: `usual`, or what RAILYARD_TEST_FABRICS lists, as in "efa-direct:32,efa:4:thread".
+/// The ways to run a suite: `usual`, or what RAILYARD_TEST_FABRICS lists, as in
+/// "efa-direct:32,efa:4:thread,tcp:1:local".
 inline std::vector<Fabric> fabrics(std::vector<Fabric> usual) {
     const char* text = std::getenv("RAILYARD_TEST_FABRICS");
     if (!text) return usual;
@@ -47,12 +50,14 @@ inline std::vector<Fabric> fabrics(std::vector<Fabric> usual) {
     for (std::string word; std::getline(words, word, ',');) {
         std::istringstream parts(word);
         Fabric fabric;
-        std::string rails, thread;
+        std::string rails, more;
         std::getline(parts, fabric.provider, ':');
         std::getline(parts, rails, ':');
-        std::getline(parts, thread);
         fabric.rails = std::stoi(rails);
-        fabric.progress_thread = thread == "thread";
+        while (std::getline(parts, more, ':')) {
+            fabric.progress_thread = fabric.progress_thread || more == "thread";
+            fabric.local_rail = fabric.local_rail || more == "local";
+        }
         listed.push_back(fabric);
     }
     return listed;

@@ -16,10 +16,11 @@ struct Fabric {
     std::string provider;
     int rails = 1;
     bool progress_thread = false;
+    bool local_rail = false;  ///< else everything goes over the fabric, which is what is to be tested
 };
 
 inline ParamMap fabric_params(const Fabric& fabric) {
-    ParamMap params{{"provider", fabric.provider}};
+    ParamMap params{{"provider", fabric.provider}, {"local_rail", fabric.local_rail ? "auto" : "off"}};
     if (fabric.provider.starts_with("efa")) {
         // One rail a NIC, and all of them for any memory.
         params["rails"] = std::to_string(fabric.rails);

@@ -1,5 +1,6 @@
 // What engines count of their rails and peers.
 #include "engine/transfer.h"
+#include "log_lines.h"
 #include "stats_directory.h"
 #include "unix_client.h"
 
@@ -191,6 +192,38 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, StatsSocketTest,
                          testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 2, true},
                                                     Fabric{"shm", 1, true}})),
                          fabric_name);
+
+/// Also those of handles that nobody has released.
+TEST(Statistics, WithoutASettingTheLogHasThePeersTotals) {
+    const LogLines lines(log::Level::info);
+    {
+        const Fabric fabric{"tcp", 2, false};
+        EnginePair pair(fabric, fabric, {{"log_level", "info"}});
+        Buffer source(*pair.a, 4096), target(*pair.b, 4096);
+        const auto remote = pair.publish(target);
+        const LocalDescriptor local = source.local(0, 4096);
+        const RemoteDescriptor there{target.address(), 4096, &remote};
+        Transfer* write = pair.a->prepare(Operation::write, {&local, 1}, {&there, 1}, "beta", "with data");
+        Transfer* read = pair.a->prepare(Operation::read, {&local, 1}, {&there, 1}, "beta", std::nullopt);
+        for (Transfer* transfer : {write, read, write, write})
+            ASSERT_EQ(pair.run(*transfer), Status::ok);
+        pair.a->release(write);
+        pair.a->deregister_memory(source.region);
+        EXPECT_EQ(pair.a->post(*read), Status::invalid_param);
+        EXPECT_EQ(lines.count("forgotten"), 0);
+    }
+    const auto text = lines.all();
+    const auto line = std::find_if(text.begin(), text.end(), [](const std::string& one) {
+        return one.find("forgotten") != std::string::npos;
+    });
+    ASSERT_NE(line, text.end());
+    EXPECT_NE(
+        line->find("beta: forgotten, after 3 writes of 12288 bytes, 1 reads of 4096, 3 notifications to "
+                   "it, and 1 errors"),
+        std::string::npos)
+        << *line;
+    EXPECT_EQ(lines.count("forgotten"), 1) << "beta has done nothing";
+}
 
 /// tcp says when nobody is there any more.
 TEST(Statistics, APeerThatGoesLeavesErrorsBehind) {

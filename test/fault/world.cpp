@@ -53,6 +53,7 @@ World::~World() {
 
 void World::make_engine(int index) {
     ParamMap params{{"provider", schedule_.provider},
+                    {"local_rail", "off"},
                     {"max_bw_per_dram_seg", "1000000"},  // all rails for any memory
                     {"connect_timeout_ms", "3000"}};
     std::string& devices = params["devices"];

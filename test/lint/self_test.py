@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 
+import doc_names
 import environment
 import format as format_lint  # pylint: disable=redefined-builtin
 import layers
@@ -135,6 +136,37 @@ class Links(InTree):
         self.assertIn("docs/a.md:1: links to ../c.md", list(links.findings(self.root))[0])
         self.write("c.md", "")
         self.assertEqual(list(links.findings(self.root)), [])
+
+
+class DocNames(InTree):
+    def setUp(self):
+        super().setUp()
+        self.write("meson_options.txt", "option('etcd', type: 'feature')\n")
+        self.write("src/common/params.def", 'RAILYARD_PARAM(text, devices, "", "", "list",\n    "x")\n')
+        self.write("src/rail/rail.h", "struct Rail { void freeze(); };\n")
+        self.write("benchmark/one.py", 'add_argument("--quick")\n')
+        self.write("benchmark/two.py", 'add_argument("--slow")\n')
+        self.write("benchmark/table.py", "")
+
+    def test_names(self):
+        good = ["see `src/rail/rail.h`, `src/*/rail.{h}` and `Rail::freeze`, `freeze()`", "    benchmark/one.py --quick", "`--quick` and `--slow`",
+                "    docker run --ulimit memlock=-1", "`-Detcd=disabled -Dbuildtype=release`, `RAILYARD_DEVICES`", "src/nothing.h, which is no code"]
+        self.write("docs/a.md", "\n".join(good))
+        self.assertEqual(list(doc_names.findings(self.root)), [])
+
+    def test_what_is_not_there(self):
+        for text, finding in [("`src/rail/reil.h`", "src/rail/reil.h is not there"), ("`src/rail/rail.{h,cpp}`", "is not there"),
+                              ("    benchmark/one.py --slow", "benchmark/one.py takes no --slow"), ("`--fast`", "nothing here takes --fast"),
+                              ("```\n--fast\n```", "nothing here takes --fast"), ("`-Detc=disabled`", "meson_options.txt has no etc"),
+                              ("`RAILYARD_DEVICE=x`", "nothing reads RAILYARD_DEVICE"), ("`Rail::freez`", "freez is not in the code"),
+                              ("`thaw()`", "thaw is not in the code")]:
+            self.write("docs/a.md", text + "\n")
+            found = list(doc_names.findings(self.root))
+            self.assertEqual(len(found), 1, f"{text}: {found}")
+            self.assertIn(finding, found[0])
+        self.write("docs/adr/0001-old.md", "`src/gone.h`\n")
+        self.write("docs/a.md", "")
+        self.assertEqual(list(doc_names.findings(self.root)), [], "decisions tell of their time")
 
 
 class Scripts(InTree):

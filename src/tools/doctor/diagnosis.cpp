@@ -88,13 +88,19 @@ class Diagnosis {
     void check_libfabric() {
         const std::string versions =
             version_text(facts_.library) + ", built with the headers of " + version_text(facts_.headers);
-        const char* const rebuild =
-            "build Railyard against the libfabric that it runs on: -Dlibfabric_path=DIRECTORY";
+        const std::string rebuild =
+            "build Railyard against the libfabric that it runs on: -Dlibfabric_path=DIRECTORY" +
+            std::string(has_efa_ ? ", /opt/amazon/efa for the EFA installer's" : "");
         if (facts_.library < facts_.headers) {
             add(Severity::warning, "libfabric", versions + ": it is older than these", rebuild);
         } else if (has_efa_ && facts_.headers < fabric::efa_rdma_version) {
             add(Severity::warning, "libfabric",
-                versions + ": EFA leaves device RDMA off for clients of headers before 1.18", rebuild);
+                versions +
+                    ": EFA leaves device RDMA off for clients of headers before 1.18, so there is no "
+                    "efa-direct, and every WRITE is emulated",
+                rebuild);
+        } else if (facts_.headers < facts_.library) {
+            add(Severity::note, "libfabric", versions + ": what came between is not asked for", rebuild);
         } else {
             add(Severity::ok, "libfabric", versions);
         }

@@ -3,42 +3,18 @@
 
 #include <time.h>
 
-#include <array>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 
+#include "common/boot_id.h"
 #include "common/clock.h"
 
 namespace railyard::tools::flow {
-
-using BootId = std::array<std::uint8_t, 16>;
 
 [[nodiscard]] inline std::uint64_t realtime_ns() noexcept {
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-/// Of the running kernel; all zero where it does not tell.
-[[nodiscard]] inline BootId boot_id() noexcept {
-    BootId id{};
-    std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file == nullptr) return id;
-    std::size_t digits = 0;
-    for (int c = std::fgetc(file); c != EOF && digits < 2 * id.size(); c = std::fgetc(file)) {
-        const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (value < 0) continue;  // a hyphen
-        id[digits / 2] = static_cast<std::uint8_t>(id[digits / 2] * 16 + value);
-        ++digits;
-    }
-    std::fclose(file);
-    return digits == 2 * id.size() ? id : BootId{};
-}
-
-/// True when both ids are of one kernel that has run through since.
-[[nodiscard]] inline bool same_boot(const BootId& left, const BootId& right) noexcept {
-    return left == right && left != BootId{};
 }
 
 /// Until now_ns() is `when`, or a signal came.

@@ -28,7 +28,7 @@ std::string refusal(const ParamMap& given, EnvLookup env = no_env) {
 TEST(Params, DefaultsAreAcceptedAsGiven) {
     const Params params = Params::parse(Params::defaults(), no_env);
     EXPECT_EQ(params.provider, "auto");
-    EXPECT_EQ(params.rails_per_device, 1u);
+    EXPECT_EQ(params.rails_per_device, 0u);
     EXPECT_EQ(params.stripe_threshold, 256u << 10);
 }
 
@@ -54,7 +54,7 @@ TEST(Params, RefusalsNameTheParameterTheValueAndWhatIsAllowed) {
     const std::string range = refusal({{"rails_per_device", "65"}});
     EXPECT_NE(range.find("rails_per_device"), std::string::npos) << range;
     EXPECT_NE(range.find("\"65\""), std::string::npos) << range;
-    EXPECT_NE(range.find("1..64"), std::string::npos) << range;
+    EXPECT_NE(range.find("0..64"), std::string::npos) << range;
     for (const char* bad : {"", "x", "-1", "3x", "99999999999999999999", "1 "}) {
         EXPECT_NE(refusal({{"rails", bad}}), "accepted") << bad;
     }

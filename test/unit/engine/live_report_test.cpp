@@ -129,6 +129,9 @@ railyard_peer_paths{agent="alpha",peer="beta",instance="0123456789abcdef"} 4
 # HELP railyard_peer_paths_failed Of these, pairs that are left alone because they failed.
 # TYPE railyard_peer_paths_failed gauge
 railyard_peer_paths_failed{agent="alpha",peer="beta",instance="0123456789abcdef"} 0
+# HELP railyard_peer_on_host 1: its process is on this host, and the host rail writes and reads its memory.
+# TYPE railyard_peer_on_host gauge
+railyard_peer_on_host{agent="alpha",peer="beta",instance="0123456789abcdef"} 0
 # EOF
 )");
 }

@@ -52,6 +52,30 @@ TEST(Metadata, ComesBackAsItWas) {
     EXPECT_EQ(m.keys[0].address_base, memory.keys[0].address_base);
 }
 
+/// Without a part for the host rail nothing differs from what earlier versions write and read.
+TEST(Metadata, OnlyAHostPartNeedsTheLaterVersion) {
+    constexpr std::size_t version_at = 5;
+    const std::string without = encode(connection);
+    EXPECT_EQ(without[version_at], 4);
+    EXPECT_EQ(decode_connection(without).host, "");
+    ConnectionInfo here = connection;
+    here.host = "card";
+    here.tag = std::string(32, 't');
+    std::string with = encode(here);
+    EXPECT_EQ(with[version_at], 5);
+    EXPECT_EQ(decode_connection(with).host, "card");
+    EXPECT_EQ(decode_connection(with).tag, here.tag);
+    EXPECT_NE(signed_part(here), signed_part(connection));
+    with[version_at] = 4;
+    EXPECT_THROW(static_cast<void>(decode_connection(with)), Error);
+    std::string empty = without;
+    empty[version_at] = 5;  // what it has is not what that version wants
+    EXPECT_THROW(static_cast<void>(decode_connection(empty)), Error);
+    std::string later = encode(memory);
+    later[version_at] = 5;
+    EXPECT_THROW(static_cast<void>(decode_memory(later)), Error);
+}
+
 TEST(Metadata, InconsistentFieldsAreRefused) {
     ConnectionInfo no_rails = connection;
     no_rails.rails.clear();

@@ -58,6 +58,19 @@ TEST_F(RailPaceTest, ARailWithLittleToDoIsNotSlow) {
     EXPECT_EQ(windows(6, {0, 1000, 0, 0}, 1), "") << "all the others are equal";
 }
 
+TEST_F(RailPaceTest, ARailThatIsKnownToBeSlowCrawlsWithLittleToDo) {
+    looks_[2].weight = 0.25;
+    EXPECT_EQ(windows(10, {1000, 1000, 0, 1000}, 2), "");
+    looks_[2].weight = 0.2;
+    EXPECT_EQ(windows(2, {1000, 1000, 0, 1000}, 2), "") << "not for a moment";
+    EXPECT_EQ(windows(1, {1000, 1000, 0, 1000}, 2), "+2");
+    EXPECT_NEAR(last_.rate, 200 * 20, 1);
+    EXPECT_EQ(windows(10, {1000, 1000, 1000, 1000}), "") << "in a trial, and not measured yet";
+    looks_[2].weight = 1;
+    EXPECT_EQ(windows(10, {1000, 1000, 0, 1000}, 2), "") << "nobody knows";
+    EXPECT_EQ(windows(3, {1000, 1000, 1000, 1000}), "-2");
+}
+
 TEST_F(RailPaceTest, ARailWithoutAnyOthersIsNotSlow) {
     RailPace one(1);
     std::vector<RailPace::Look> look(1);

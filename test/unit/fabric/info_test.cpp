@@ -35,6 +35,11 @@ TEST(Discovery, TcpOnTheLoopbackIsTheNativeProvider) {
     EXPECT_GT(devices[0].caps.transmit_depth, 0u);
 }
 
+TEST(Discovery, SeveralPiecesShareAnOperationWhereItsCompletionSaysThatTheyArePlaced) {
+    EXPECT_GE(discover("tcp", parse_device_filter("lo")).at(0).caps.rma_pieces, 4u);
+    EXPECT_EQ(discover("shm", {}).at(0).caps.rma_pieces, 1u);
+}
+
 TEST(Discovery, AnExactProviderNameIsTaken) {
     const std::vector<Device> devices = discover("tcp;ofi_rxm", parse_device_filter("lo"));
     ASSERT_EQ(devices.size(), 1u);

@@ -120,11 +120,20 @@ TEST(Stripe, EveryRailGetsAsManyChunks) {
 }
 
 TEST(Stripe, NoRailMayHoldMoreThanItsShare) {
-    const std::vector<Piece> pieces = {{0, 0, 32 * mebi, 0, 0}};
+    const std::vector<Piece> pieces = {{0, 0, 64 * mebi, 0, 0}};
     const Stripes stripes = stripe(pieces, rules(32));
-    EXPECT_EQ(stripes.chunks.size(), 64u);
-    EXPECT_EQ(stripes.share, 2u);
+    EXPECT_EQ(stripes.chunks.size(), 128u);
+    EXPECT_EQ(stripes.share, 4u);
     EXPECT_EQ(stripe(pieces, rules(1)).share, UINT32_MAX);
+}
+
+/// So that a slow rail can have less than a fast one; but no chunk is smaller than pays.
+TEST(Stripe, ABlockHasSeveralChunksForEachRail) {
+    for (const auto& [size, chunks] : {std::pair{mebi, 4u}, std::pair{2 * mebi, 8u}, std::pair{4 * mebi, 16u},
+                                       std::pair{8 * mebi, 16u}, std::pair{16 * mebi, 32u}}) {
+        const std::vector<Piece> pieces = {{0, 0, size, 0, 0}};
+        EXPECT_EQ(stripe(pieces, rules(4)).chunks.size(), chunks) << size;
+    }
 }
 
 TEST(Stripe, FewLargerChunksGoToManyRails) {

@@ -2,6 +2,8 @@
 // which the tests replace. Nothing here touches a network.
 #include "rail/fabric_rail.h"
 
+#include <numeric>
+
 #include "scripted_rail.h"
 
 namespace railyard {
@@ -112,6 +114,67 @@ TEST_F(FabricRailTest, OnePieceOfAWorkThatWasStoppedIsNotPosted) {
     EXPECT_EQ(script.bytes[1], 0u);
 }
 
+TEST_F(FabricRailTest, ASlowRailTakesAPartOfWhatIsLeftAndLeavesTheEndToOthers) {
+    Detour detour(rail_, rail_, 2);
+    Lane& lane = detour.work.lanes.front();
+    detour.work.arm(1, nullptr);
+    detour.submission.rearm();
+    detour.submission.share = 6;
+    detour.submission.part_of_rest = Submission::whole / 4;
+    rail_.submit(detour.submission);
+    EXPECT_EQ(script.bytes[1], 5u * 64);
+    for (int i = 0; i < 20 && rail_.has_work(); ++i) {
+        complete_all();
+        rail_.progress();
+    }
+    EXPECT_FALSE(rail_.has_work()) << "it does not wait for what others do";
+    EXPECT_FALSE(detour.work.done());
+    const auto rest = lane.take_run(20);
+    EXPECT_EQ(rest.size(), 2u);
+    for (std::uint32_t i = 0; i < rest.size(); ++i)
+        detour.work.part_done(Status::ok);
+    EXPECT_TRUE(detour.work.done());
+}
+
+TEST_F(FabricRailTest, AShareOfItsOwnGoesBeforeTheLanes) {
+    Detour detour(rail_, rail_, 2);
+    detour.work.lanes.front().share = 2;
+    detour.work.arm(1, nullptr);
+    detour.submission.rearm();
+    detour.submission.share = 7;
+    rail_.submit(detour.submission);
+    EXPECT_EQ(script.bytes[1], 7u * 64);
+    for (int i = 0; i < 20 && !detour.work.done(); ++i) {
+        complete_all();
+        rail_.progress();
+    }
+    EXPECT_TRUE(detour.work.done());
+}
+
+TEST_F(FabricRailTest, ItsRateIsMeasuredWhileMuchIsUnderWay) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end_one = [this] {
+        script.completed.emplace_back(script.posted.front(), 0);
+        script.posted.erase(script.posted.begin());
+        rail_.progress();
+    };
+    EXPECT_EQ(rail_.measured_rate().samples, 0u);
+    while (rail_.measured_rate().samples == 0 && std::chrono::steady_clock::now() < limit) {
+        Offer offer(rail_, 20, 1, nullptr, 64 << 10);
+        while (!script.posted.empty())
+            end_one();
+        ASSERT_TRUE(offer.work.done());
+    }
+    EXPECT_GT(rail_.measured_rate().bytes_per_second, 0u);
+    const std::uint32_t samples = rail_.measured_rate().samples;
+    for (int i = 0; i < 1'000; ++i) {
+        Offer small(rail_, 1, 1);
+        end_one();
+        ASSERT_TRUE(small.work.done());
+    }
+    EXPECT_EQ(rail_.measured_rate().samples, samples) << "small operations say nothing of it";
+}
+
 /// As tcp of libfabric 1.17 does of a READ whose connection breaks under it.
 TEST_F(FabricRailTest, AnOperationThatEndsTwiceCountsOnce) {
     Offer offer(rail_, 2, 1);
@@ -142,6 +205,21 @@ TEST_F(FabricRailTest, EagainKeepsTheRunAndLosesNothing) {
     rail_.progress();
     EXPECT_TRUE(offer.work.done());
     EXPECT_EQ(offer.work.status(), Status::ok);
+}
+
+TEST_F(FabricRailTest, EachChunkBringsItsOwnImmediateAlsoWhereARunWasRefused) {
+    script.answers = {0, 0, -FI_EAGAIN, 0, -FI_EAGAIN};
+    Detour detour(rail_, rail_, 2, 40);
+    detour.work.immediate = 1000;
+    detour.post();
+    for (int i = 0; i < 4; ++i)
+        rail_.progress();
+    std::vector<std::uint64_t> expected(40);
+    std::iota(expected.begin(), expected.end(), 1000);
+    EXPECT_EQ(script.immediates, expected);
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(detour.work.done());
 }
 
 TEST_F(FabricRailTest, TheQueueIsNeverOverrun) {

@@ -26,6 +26,7 @@ struct Script {
     std::deque<ssize_t> sends;              // answers to the next posts
     std::map<fi_addr_t, ssize_t> sends_to;  // answers by destination, when `sends` is used up
     std::deque<ssize_t> receives;           // answers to the next receive buffers
+    std::vector<void*> receive_memory;      // of every receive buffer offered
     ssize_t receives_otherwise = 0;
     std::vector<Sent> sent;                    // with the provider
     std::vector<void*> buffers;                // receive contexts with the provider
@@ -54,8 +55,9 @@ inline ssize_t scripted_sendmsg(fid_ep* endpoint, const fi_msg* message, std::ui
                          message->addr, message->context);
 }
 
-inline ssize_t scripted_recv(fid_ep*, void*, std::size_t, void*, fi_addr_t, void* context) {
+inline ssize_t scripted_recv(fid_ep*, void* memory, std::size_t, void*, fi_addr_t, void* context) {
     ++script.receive_posts;
+    script.receive_memory.push_back(memory);
     const ssize_t answer = next_of(script.receives, script.receives_otherwise);
     if (answer == 0) script.buffers.push_back(context);
     return answer;

@@ -33,6 +33,8 @@ struct Script {
     std::set<std::uint64_t> silent;                // destinations that take nothing
     std::vector<void*> posted;                     // contexts with the provider
     std::vector<std::uint64_t> flags;              // of every post, refused ones too
+    std::vector<std::uint64_t> immediates;         // of what was taken
+    std::vector<std::size_t> pieces;               // of each operation that was taken
     std::map<std::uint64_t, std::uint64_t> bytes;  // taken, by destination
     std::deque<std::pair<void*, int>> completed;   // context, error
     ssize_t queue_answer = 0;                      // to every look at the completions, unless 0
@@ -51,7 +53,13 @@ inline ssize_t scripted_write(fid_ep*, const fi_msg_rma* message, std::uint64_t 
     }
     if (answer == 0) {
         script.posted.push_back(message->context);
-        script.bytes[message->addr] += message->msg_iov->iov_len;
+        if (flags & FI_REMOTE_CQ_DATA) script.immediates.push_back(message->data);
+        EXPECT_EQ(message->iov_count, message->rma_iov_count);
+        script.pieces.push_back(message->iov_count);
+        for (std::size_t i = 0; i < message->iov_count; ++i) {
+            EXPECT_EQ(message->msg_iov[i].iov_len, message->rma_iov[i].len);
+            script.bytes[message->addr] += message->msg_iov[i].iov_len;
+        }
     }
     return answer;
 }
@@ -94,7 +102,9 @@ class FabricRailTest : public testing::Test {
   protected:
     static constexpr std::uint64_t give_up_ns = 50'000'000;
 
-    FabricRailTest() : rail_("rail", device(), sink_, {false, give_up_ns}) {
+    /// `pieces`: that the provider takes in one operation.
+    explicit FabricRailTest(std::size_t pieces = 1)
+        : rail_("rail", device(pieces), sink_, {false, give_up_ns}) {
         script = {};
         fid_ep* endpoint = FabricRailProbe::endpoint(rail_);
         fid_cq* queue = FabricRailProbe::queue(rail_);
@@ -114,8 +124,9 @@ class FabricRailTest : public testing::Test {
         FabricRailProbe::queue(rail_)->ops = real_cq_;
     }
 
-    static std::shared_ptr<const fabric::Device> device() {
+    static std::shared_ptr<const fabric::Device> device(std::size_t pieces = 1) {
         auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
+        devices.front().caps.rma_pieces = pieces;
         return std::make_shared<const fabric::Device>(std::move(devices.front()));
     }
 

@@ -100,9 +100,20 @@ TEST(Diagnosis, Libfabric) {
     machine.survey.others = {"efa (efa): rdmap79s0"};
     EXPECT_TRUE(machine.troubles("libfabric").empty()) << "it does, and another family was asked for";
     machine.facts.headers = FI_VERSION(1, 17);
+    expect_one(machine, "libfabric", Severity::warning, "no efa-direct", "-Dlibfabric_path=");
     expect_one(machine, "libfabric", Severity::warning, "2.1, built with the headers of 1.17",
-               "-Dlibfabric_path");
+               "/opt/amazon/efa");
+    machine.facts.library = FI_VERSION(1, 17);
+    expect_one(machine, "libfabric", Severity::warning, "before 1.18", "/opt/amazon/efa");
+    machine.facts.headers = machine.facts.library = FI_VERSION(1, 18);
+    EXPECT_TRUE(machine.troubles("libfabric").empty());
+    machine.facts.library = FI_VERSION(2, 1);
+    expect_one(machine, "libfabric", Severity::note, "headers of 1.18: what came between", "/opt/amazon/efa");
     machine.facts.devices.clear();
+    machine.facts.headers = FI_VERSION(1, 17);
+    expect_one(machine, "libfabric", Severity::note, "headers of 1.17: what came between",
+               "-Dlibfabric_path=DIRECTORY");
+    machine.facts.library = FI_VERSION(1, 17);
     EXPECT_TRUE(machine.troubles("libfabric").empty()) << "that concerns EFA alone";
     machine.facts.library = FI_VERSION(1, 15);
     expect_one(machine, "libfabric", Severity::warning, "older", "-Dlibfabric_path");

@@ -2,9 +2,16 @@
 #include "tools/doctor/host_facts.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +34,17 @@ class HostFactsTest : public testing::Test {
         std::ofstream(root_ + path) << text;
     }
     [[nodiscard]] HostFacts gather() const { return gather_facts(root_, machine_); }
+
+    /// What `look` answers in a child that has given up some of its rights by `restrict`, for good.
+    template <class Restrict, class Look>
+    static bool in_child(Restrict restrict_rights, Look look) {
+        const pid_t child = fork();
+        if (child == 0) _exit(!restrict_rights() ? 2 : look() ? 1 : 0);
+        int status = 0;
+        EXPECT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2) << "cannot give up rights here: " << status;
+        return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+    }
 
     std::string root_;
     topology::Machine machine_;
@@ -110,6 +128,36 @@ TEST_F(HostFactsTest, Devices) {
     EXPECT_EQ(facts.devices[1].driver, "");
     EXPECT_EQ(facts.devices[1].node, "/dev/infiniband/uverbs1");
     EXPECT_FALSE(facts.devices[1].present || facts.devices[1].usable);
+}
+
+bool forbid_reading_memory() {
+    sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog program{std::size(filter), filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/// As a container's seccomp profile does it.
+TEST_F(HostFactsTest, AFilterOfSystemCallsIsNoticed) {
+    EXPECT_FALSE(in_child(forbid_reading_memory, [&] { return gather().reads_memory; }));
+}
+
+TEST_F(HostFactsTest, AnotherUsersDeviceIsThereAndNotToBeUsed) {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
+    machine_.nics = {{"", {0, 0x4f, 0, 0}, 100, 0, true}};
+    put("/sys/bus/pci/devices/0000:4f:00.0/infiniband_verbs/uverbs0/dev");
+    put("/dev/infiniband/uverbs0");
+    fs::permissions(root_, fs::perms(0755));
+    fs::permissions(root_ + "/dev/infiniband/uverbs0", fs::perms(0600));
+    const auto become_nobody = [] { return setuid(65534) == 0; };
+    const auto device = [&] { return gather().devices.at(0); };
+    EXPECT_TRUE(in_child(become_nobody, [&] { return device().present; }));
+    EXPECT_FALSE(in_child(become_nobody, [&] { return device().usable; }));
+    fs::permissions(root_ + "/dev/infiniband/uverbs0", fs::perms(0666));
+    EXPECT_TRUE(in_child(become_nobody, [&] { return device().usable; }));
 }
 
 /// Of this machine, for what holds on every one.

@@ -1,4 +1,4 @@
-#include "engine/rail_choice.h"
+// Which rail a small transfer takes where several threads post.
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "../rail/taking_rail.h"
+#include "engine/route_choice.h"
 
 namespace railyard {
 namespace {
 
 constexpr ThreadTag first = 0x1000, second = 0x2000, third = 0x3000;
 
-class RailChoiceTest : public testing::Test {
+class KeptRailsTest : public testing::Test {
   protected:
     void open(const std::vector<std::uint32_t>& loads) {
         for (const std::uint32_t load : loads) {
@@ -27,7 +28,7 @@ class RailChoiceTest : public testing::Test {
     std::set<std::size_t> used_by(ThreadTag thread) {
         std::set<std::size_t> used;
         for (int i = 0; i < 20; ++i) {
-            const RailChoice choice = choose_rail(routes, thread, true);
+            const RailChoice choice = choose_rail(routes, 1, thread, true);
             EXPECT_TRUE(choice.own);
             used.insert(choice.route);
             rails[choice.route].add_load();
@@ -44,13 +45,13 @@ class RailChoiceTest : public testing::Test {
     std::vector<Route> routes;
 };
 
-TEST_F(RailChoiceTest, OneThreadTakesWhatHasTheLeastToDo) {
+TEST_F(KeptRailsTest, OneThreadTakesWhatHasTheLeastToDo) {
     open({3, 1, 2});
-    EXPECT_EQ(choose_rail(routes, first, true).route, 1u);
+    EXPECT_EQ(choose_rail(routes, 1, first, true).route, 1u);
     EXPECT_EQ(used_by(first), (std::set<std::size_t>{0, 1, 2}));
 }
 
-TEST_F(RailChoiceTest, ASecondThreadTakesItsShareAndTheFirstKeepsTheRest) {
+TEST_F(KeptRailsTest, ASecondThreadTakesItsShareAndTheFirstKeepsTheRest) {
     open({0, 0, 0, 0});
     ASSERT_EQ(used_by(first).size(), 4u);
     const std::set<std::size_t> its = used_by(second), left = used_by(first);
@@ -60,7 +61,7 @@ TEST_F(RailChoiceTest, ASecondThreadTakesItsShareAndTheFirstKeepsTheRest) {
         EXPECT_FALSE(left.contains(rail)) << rail;
 }
 
-TEST_F(RailChoiceTest, AThirdTakesFromWhoHasMore) {
+TEST_F(KeptRailsTest, AThirdTakesFromWhoHasMore) {
     open({0, 0, 0, 0, 0});
     ASSERT_EQ(used_by(first).size(), 5u);
     ASSERT_EQ(used_by(second).size(), 2u);
@@ -69,27 +70,27 @@ TEST_F(RailChoiceTest, AThirdTakesFromWhoHasMore) {
     EXPECT_EQ(used_by(second).size(), 2u);
 }
 
-TEST_F(RailChoiceTest, WithMoreThreadsThanRailsTheLastOneSharesWhatIsLeastLoaded) {
+TEST_F(KeptRailsTest, WithMoreThreadsThanRailsTheLastOneSharesWhatIsLeastLoaded) {
     open({5, 4});
-    ASSERT_TRUE(choose_rail(routes, first, true).own);
-    ASSERT_TRUE(choose_rail(routes, second, true).own);
-    const RailChoice choice = choose_rail(routes, third, true);
+    ASSERT_TRUE(choose_rail(routes, 1, first, true).own);
+    ASSERT_TRUE(choose_rail(routes, 1, second, true).own);
+    const RailChoice choice = choose_rail(routes, 1, third, true);
     EXPECT_FALSE(choice.own);
     EXPECT_EQ(choice.route, 1u);
-    EXPECT_TRUE(choose_rail(routes, first, true).own);
-    EXPECT_TRUE(choose_rail(routes, second, true).own);
+    EXPECT_TRUE(choose_rail(routes, 1, first, true).own);
+    EXPECT_TRUE(choose_rail(routes, 1, second, true).own);
 }
 
-TEST_F(RailChoiceTest, WhoMakesNoPassesKeepsNothing) {
+TEST_F(KeptRailsTest, WhoMakesNoPassesKeepsNothing) {
     open({1, 0});
-    const RailChoice choice = choose_rail(routes, first, false);
+    const RailChoice choice = choose_rail(routes, 1, first, false);
     EXPECT_FALSE(choice.own);
     EXPECT_EQ(choice.route, 1u);
     EXPECT_EQ(rails[0].keeper().thread(), no_thread);
     EXPECT_EQ(rails[1].keeper().thread(), no_thread);
 }
 
-TEST_F(RailChoiceTest, WhatNobodyKeepsAnyMoreIsSharedAgain) {
+TEST_F(KeptRailsTest, WhatNobodyKeepsAnyMoreIsSharedAgain) {
     open({0, 0, 0, 0});
     used_by(first);
     used_by(second);
@@ -100,17 +101,54 @@ TEST_F(RailChoiceTest, WhatNobodyKeepsAnyMoreIsSharedAgain) {
     EXPECT_EQ(used_by(first).size(), 4u);
 }
 
-TEST_F(RailChoiceTest, FailedPathsAreLeftAloneUnlessAllHaveFailed) {
+TEST_F(KeptRailsTest, FailedPathsAreLeftAloneUnlessAllHaveFailed) {
     open({0, 1, 9});
     paths[0].fail();
-    EXPECT_EQ(choose_rail(routes, first, true).route, 1u);
+    EXPECT_EQ(choose_rail(routes, 1, first, true).route, 1u);
     used_by(first);
     const std::set<std::size_t> its = used_by(second);
     EXPECT_EQ(its.size(), 1u);
     EXPECT_FALSE(its.contains(0));
     paths[1].fail();
     paths[2].fail();
-    EXPECT_LT(choose_rail(routes, first, true).route, 3u);
+    EXPECT_LT(choose_rail(routes, 1, first, true).route, 3u);
+}
+
+TEST_F(KeptRailsTest, OfItsOwnAThreadTakesTheOneThroughFirst) {
+    open({0, 0, 0, 0});
+    used_by(first);
+    const std::set<std::size_t> its = used_by(second);
+    ASSERT_EQ(its.size(), 2u);
+    for (LoadedRail& rail : rails)
+        rail.rest();
+    rails[*its.begin()].set_weight(Rail::full_weight / 4);
+    EXPECT_EQ(choose_rail(routes, 1, second, true).route, *its.rbegin());
+}
+
+TEST_F(KeptRailsTest, WhoKeepsASlowRailAloneMeetsOthersOnFastOnes) {
+    open({0, 0});
+    ASSERT_EQ(used_by(first).size(), 2u);
+    const std::size_t its = choose_rail(routes, 1, second, true).route;
+    ASSERT_EQ(used_by(second), (std::set<std::size_t>{its}));
+    for (LoadedRail& rail : rails)
+        rail.rest();
+    rails[its].set_weight(Rail::full_weight / 4);
+    const RailChoice choice = choose_rail(routes, 1, second, true);
+    EXPECT_EQ(choice.route, 1 - its);
+    EXPECT_FALSE(choice.own) << "its polls must not leave that rail out";
+    EXPECT_EQ(rails[1 - its].keeper().thread(), first);
+    rails[its].set_weight(Rail::full_weight * 3 / 4);
+    EXPECT_EQ(choose_rail(routes, 1, second, true).route, its) << "not much slower";
+}
+
+TEST_F(KeptRailsTest, WhoseRailsHaveAllFailedGetsOthers) {
+    open({0, 0, 0, 0});
+    used_by(first);
+    for (const std::size_t rail : used_by(second))
+        paths[rail].fail();
+    const RailChoice choice = choose_rail(routes, 1, second, true);
+    EXPECT_TRUE(choice.own);
+    EXPECT_FALSE(paths[choice.route].failed());
 }
 
 TEST(RailKeeper, IsForgottenWhenItHasNotLookedForAWhile) {

@@ -1,0 +1,236 @@
+#include "engine/route_choice.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/clock.h"
+
+namespace railyard {
+namespace {
+
+bool has_failed(const Route& route) noexcept {
+    return route.path && route.path->failed();
+}
+
+/// Of a small transfer, how many rounds share one look at the keepers of other rails.
+constexpr std::uint32_t rounds_per_look_at_keepers = 64;
+
+/// A slow rail is kept for nothing where others, used by several threads, are so many times as fast.
+constexpr std::uint64_t much_sooner = 2;
+
+/// Threads beyond these are taken for one.
+constexpr std::size_t most_keepers = 32;
+
+/// Who keeps how many of the rails that have not failed.
+struct KeptRails {
+    struct Count {
+        ThreadTag thread = no_thread;
+        std::size_t rails = 0;
+    };
+    KeptRails(std::span<const Route> routes, ThreadTag me) noexcept {
+        for (const Route& route : routes) {
+            if (has_failed(route)) continue;
+            ++rails;
+            const ThreadTag keeper = route.rail->keeper().thread();
+            if (keeper == me) {
+                ++mine;
+            } else if (keeper != no_thread) {
+                Count& count = of(keeper);
+                count.thread = keeper;
+                ++count.rails;
+            }
+        }
+    }
+    Count& of(ThreadTag thread) noexcept {
+        const auto end = others.begin() + static_cast<std::ptrdiff_t>(keepers);
+        const auto known =
+            std::find_if(others.begin(), end, [&](const Count& count) { return count.thread == thread; });
+        if (known != end) return *known;
+        if (keepers == most_keepers) return others.back();
+        return others[keepers++];
+    }
+    /// Of who keeps its rail.
+    Count& of(const Route& route) noexcept { return of(route.rail->keeper().thread()); }
+
+    std::size_t rails = 0, mine = 0, keepers = 0;
+    std::array<Count, most_keepers> others;
+};
+
+/// Rails that nobody keeps up to what this thread is to have at most; and as many of others' as bring it to
+/// its share.
+void take_share(std::span<const Route> routes, ThreadTag me) noexcept {
+    KeptRails kept(routes, me);
+    const std::size_t threads = kept.keepers + 1;
+    const std::size_t least = kept.rails / threads, most = (kept.rails + kept.keepers) / threads;
+    for (const Route& route : routes) {
+        if (kept.mine >= most) return;
+        if (has_failed(route) || route.rail->keeper().thread() != no_thread) continue;
+        route.rail->keeper().set(me);
+        ++kept.mine;
+    }
+    while (kept.mine < least) {
+        const Route* taken = nullptr;
+        for (const Route& route : routes) {
+            if (has_failed(route) || !route.rail->keeper().is_other_than(me)) continue;
+            if (!taken || kept.of(*taken).rails < kept.of(route).rails) taken = &route;
+        }
+        if (!taken) return;
+        --kept.of(*taken).rails;
+        taken->rail->keeper().set(me);
+        ++kept.mine;
+    }
+}
+
+/// The one through with it first, of those that `takes` agrees to; routes.size(): none.
+template <class Takes>
+std::size_t first_through(std::span<const Route> routes, std::uint32_t chunks, Takes&& takes) noexcept {
+    std::size_t best = routes.size();
+    for (std::size_t i = 0; i < routes.size(); ++i) {
+        if (has_failed(routes[i]) || !takes(routes[i].rail->keeper().thread())) continue;
+        if (best == routes.size() || routes[i].rail->ends_before(*routes[best].rail, chunks)) best = i;
+    }
+    return best;
+}
+
+/// Another one is so much sooner through with it than `own` that it is worth meeting its keeper there.
+bool worth_meeting(const Rail& other, const Rail& own, std::uint32_t chunks) noexcept {
+    return much_sooner * (other.load() + chunks) * own.weight() <
+           std::uint64_t{own.load() + chunks} * other.weight();
+}
+
+/// Keepers that have gone are found in passes over all rails, too; but a thread whose transfers end at its
+/// first polls makes none.
+void look_at_keepers(std::span<const Route> routes, ThreadTag me) noexcept {
+    const std::uint64_t now = now_ns();
+    for (const Route& route : routes) {
+        if (route.rail->keeper().is_other_than(me)) static_cast<void>(route.rail->is_looked_after(now));
+    }
+}
+
+void offer_striped(Transfer& transfer, Transfer::RouteRange all, bool weighted) noexcept {
+    const std::span<Submission> offered(transfer.submissions.data() + all.begin, all.end - all.begin);
+    const LaneShares shares(offered, weighted);
+    for (Submission& submission : offered) {
+        submission.rearm();
+        if (shares.give(submission)) {
+            submission.route->rail->submit(submission);
+        } else {
+            transfer.part_done(Status::ok);  // the others carry its share
+        }
+    }
+}
+
+/// Whatever has failed by the time that it is offered.
+std::uint32_t most_submissions(const Transfer& transfer, std::size_t lane) noexcept {
+    const Transfer::RouteRange all = transfer.lane_routes[lane];
+    return transfer.lanes[lane].striped ? all.end - all.begin - (all.host_first ? 1 : 0) : 1;
+}
+
+/// The first route's, which carries what several might have.
+void offer_host_rail(Transfer& transfer, std::size_t lane) noexcept {
+    if (const std::uint32_t most = most_submissions(transfer, lane); most > 1)
+        transfer.part_done(Status::ok, most - 1);
+    offer(transfer, transfer.lane_routes[lane].begin);
+}
+
+}  // namespace
+
+RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, ThreadTag me,
+                       bool may_keep) noexcept {
+    const auto any = [](ThreadTag) { return true; };
+    // Nearly always all of them are the thread's own, or its share is.
+    bool others = false, nobodys = false;
+    std::size_t best = first_through(routes, chunks, [&](ThreadTag keeper) {
+        others = others || (keeper != me && keeper != no_thread);
+        nobodys = nobodys || keeper == no_thread;
+        return keeper == me || (keeper == no_thread && may_keep);
+    });
+    if (may_keep && others && (nobodys || best == routes.size())) {
+        take_share(routes, me);
+        best = first_through(routes, chunks, [&](ThreadTag keeper) { return keeper == me; });
+    }
+    if (best == routes.size()) {
+        best = first_through(routes, chunks, any);
+        return {best == routes.size() ? 0 : best, false, others};
+    }
+    const Rail& own = *routes[best].rail;
+    if (others && own.weight() < Rail::full_weight) [[unlikely]] {
+        const std::size_t first = first_through(routes, chunks, any);
+        if (worth_meeting(*routes[first].rail, own, chunks)) return {first, false, true};
+    }
+    RailKeeper& keeper = routes[best].rail->keeper();
+    if (keeper.thread() != me) keeper.set(me);
+    return {best, true, others};
+}
+
+LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexcept {
+    for (const Submission& submission : offered) {
+        if (has_failed(*submission.route)) continue;
+        if (!last_resort_) last_resort_ = &submission;
+        if (!weighted) return;
+        const std::uint32_t weight = submission.route->rail->weight();
+        if (weight > most_) last_resort_ = &submission;
+        sum_ += weight;
+        most_ = std::max(most_, weight);
+        least_ = std::min(least_, weight);
+    }
+}
+
+bool LaneShares::give(Submission& submission) const noexcept {
+    const bool last_resort = &submission == last_resort_;
+    if (last_resort_ && !last_resort && has_failed(*submission.route)) return false;
+    if (least_ >= most_) return true;
+    const std::uint64_t weight = submission.route->rail->weight();
+    const std::uint64_t chunks = submission.lane->size();
+    if (last_resort || weight >= most_) {
+        const auto fair = static_cast<std::uint32_t>((chunks * weight + sum_ - 1) / sum_);
+        submission.share = std::max(fair, submission.lane->run_length);
+        return true;
+    }
+    // As many as end there no later than the rest does elsewhere, if each were handed out where it ends
+    // first.
+    submission.share = static_cast<std::uint32_t>((chunks + 1) * weight / sum_);
+    submission.part_of_rest = static_cast<std::uint32_t>((weight * Submission::whole + sum_ - 1) / sum_);
+    return submission.share > 0;
+}
+
+std::uint32_t count_submissions(const Transfer& transfer) noexcept {
+    if (transfer.submissions.size() == 1) return 1;
+    std::uint32_t count = 0;
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane)
+        count += most_submissions(transfer, lane);
+    return count;
+}
+
+void offer(Transfer& transfer, std::uint32_t route) noexcept {
+    transfer.submissions[route].rearm();
+    transfer.routes[route].rail->submit(transfer.submissions[route]);
+}
+
+void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
+    const ThreadTag me = this_thread_tag();
+    bool own = true;
+    for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
+        Transfer::RouteRange all = transfer.lane_routes[lane];
+        if (all.host_first) {
+            if (!has_failed(transfer.routes[all.begin])) {
+                offer_host_rail(transfer, lane);
+                continue;
+            }
+            ++all.begin;
+        }
+        if (transfer.lanes[lane].striped) {
+            own = false;
+            offer_striped(transfer, all, terms.weighted);
+            continue;
+        }
+        const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
+        const RailChoice choice = choose_rail(routes, transfer.lanes[lane].size(), me, terms.may_keep);
+        if (choice.others && transfer.round() % rounds_per_look_at_keepers == 0) look_at_keepers(routes, me);
+        own = own && choice.own;
+        offer(transfer, all.begin + static_cast<std::uint32_t>(choice.route));
+    }
+    transfer.keeps_to.store(own ? me : no_thread, std::memory_order_relaxed);
+}
+
+}  // namespace railyard

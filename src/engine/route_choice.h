@@ -1,0 +1,54 @@
+// Which rails the lanes of a transfer are offered to, and what share of them each may take.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/thread_tag.h"
+#include "engine/transfer.h"
+
+namespace railyard {
+
+/// Hand-overs of one round: what offer_lanes() ends parts for.
+[[nodiscard]] std::uint32_t count_submissions(const Transfer& transfer) noexcept;
+
+void offer(Transfer& transfer, std::uint32_t route) noexcept;
+
+struct OfferTerms {
+    bool weighted = false;  ///< rails get shares of striped lanes by their weight; else all get the same
+    bool may_keep = false;  ///< the calling thread makes passes, too, as who keeps rails must
+};
+
+/// All lanes of an armed transfer.
+void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept;
+
+struct RailChoice {
+    std::size_t route = 0;
+    bool own = false;     ///< the thread keeps its rail
+    bool others = false;  ///< other threads keep some of the rest
+};
+
+/// For `chunks` that one of the routes is to carry: the one whose rail is through with them first, of those
+/// that the thread keeps, unless others would be through much sooner. Failed ones only where all have.
+/// Threads share the rails evenly: one that comes takes its share of them from those who keep more. Where
+/// there are fewer rails than threads, who has none uses any. Any thread.
+[[nodiscard]] RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, ThreadTag me,
+                                     bool may_keep) noexcept;
+
+/// Shares of one lane. Weights and paths may change meanwhile: one rail is chosen here that takes whatever
+/// the others do not.
+class LaneShares {
+  public:
+    LaneShares(std::span<const Submission> offered, bool weighted) noexcept;
+    /// Gives it its share; false: it is not to be offered, because its path has failed, or because even one
+    /// chunk would end there after all the others have ended elsewhere.
+    bool give(Submission& submission) const noexcept;
+
+  private:
+    const Submission* last_resort_ = nullptr;  ///< nullptr: all paths have failed
+    std::uint64_t sum_ = 0;                    ///< of the weights
+    std::uint32_t most_ = 0, least_ = UINT32_MAX;
+};
+
+}  // namespace railyard

@@ -1,0 +1,122 @@
+#include "fabric/choices.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/status.h"
+
+namespace railyard::fabric {
+namespace {
+
+/// Best first. tcp: the provider's own reliable-datagram endpoint ("net" in libfabric 1.17, "tcp" from 1.18
+/// on) before the layered one. sockets is never taken: a thousand times slower.
+constexpr Choice all_choices[] = {
+    {"efa-direct", "efa", "efa-direct"},
+    {"efa", "efa", "efa"},
+    {"cxi", "cxi", ""},
+    {"verbs", "verbs;ofi_rxm", ""},
+    {"tcp", "net", ""},
+    {"tcp", "tcp", ""},
+    {"tcp", "tcp;ofi_rxm", ""},
+    {"shm", "shm", ""},
+    // Only for who asks for them: a connection a peer.
+    {"verbs-msg", "verbs", "", FI_EP_MSG},
+    {"tcp-msg", "tcp", "", FI_EP_MSG},
+};
+
+/// What a libfabric name that is no choice of ours belongs to: by its core provider, "verbs" of
+/// "verbs;ofi_rxd".
+std::string_view family_of(std::string_view provider) {
+    const std::string_view core = provider.substr(0, provider.find(';'));
+    for (const Choice& choice : all_choices) {
+        if (core == choice.provider.substr(0, choice.provider.find(';'))) return choice.family;
+    }
+    return provider;
+}
+
+/// Several addresses of one interface: IPv4 before global IPv6 before the rest.
+int address_rank(const fi_info& info) {
+    if (info.addr_format == FI_SOCKADDR_IN || !info.src_addr) return 0;
+    if (info.addr_format != FI_SOCKADDR_IN6) return 0;
+    const auto* address = static_cast<const sockaddr_in6*>(info.src_addr);
+    return IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr) ? 2 : 1;
+}
+
+bool matches(const fi_info& info, const Choice& choice) {
+    return choice.provider == info.fabric_attr->prov_name &&
+           (choice.fabric.empty() || choice.fabric == info.fabric_attr->name);
+}
+
+NicPlace nic_place(const fi_info& info) {
+    NicPlace place;
+    if (!info.nic) return place;
+    if (info.nic->link_attr) place.gbps = static_cast<double>(info.nic->link_attr->speed) / 1e9;
+    if (info.nic->bus_attr && info.nic->bus_attr->bus_type == FI_BUS_PCI) {
+        const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
+        place.on_pci_bus = true;
+        place.domain = pci.domain_id;
+        place.bus = pci.bus_id;
+        place.device = pci.device_id;
+        place.function = pci.function_id;
+    }
+    return place;
+}
+
+}  // namespace
+
+std::string device_name(const fi_info& info) {
+    if (info.nic && info.nic->device_attr && info.nic->device_attr->name) return info.nic->device_attr->name;
+    return info.domain_attr->name ? info.domain_attr->name : "";
+}
+
+bool is_tcp(std::string_view family) noexcept {
+    return family == "tcp" || family == "tcp-msg";
+}
+
+std::vector<Choice> choices_for(std::string_view provider) {
+    std::vector<Choice> choices;
+    for (const Choice& choice : all_choices) {
+        const bool unasked = provider == "auto" && choice.kind == FI_EP_RDM;
+        if (unasked || provider == choice.family) choices.push_back(choice);
+    }
+    if (provider != "auto") choices.push_back({family_of(provider), provider, ""});
+    return choices;
+}
+
+std::vector<Device> devices_of(const fi_info* list, const Choice& choice) {
+    std::vector<Device> devices;
+    for (const fi_info* info = list; info; info = info->next) {
+        if (!matches(*info, choice)) continue;
+        const std::string name = device_name(*info);
+        auto same =
+            std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.name == name; });
+        if (same != devices.end() && address_rank(*same->info) <= address_rank(*info)) continue;
+        std::string provider = info->fabric_attr->prov_name;
+        if (choice.kind == FI_EP_MSG) provider += connected_suffix;
+        Device device{InfoPtr(fi_dupinfo(info)), std::move(provider), std::string(choice.family), name,
+                      provider_caps(*info),      nic_place(*info)};
+        if (!device.info) throw Error(Status::backend, "fi_dupinfo failed: out of memory");
+        // tcp of libfabric 2 crashes in fi_cq_open with a wait object under FI_THREAD_COMPLETION.
+        if (is_tcp(choice.family) && FI_MAJOR(fi_version()) >= 2)
+            device.info->domain_attr->threading = FI_THREAD_SAFE;
+        if (same != devices.end()) {
+            *same = std::move(device);
+        } else {
+            devices.push_back(std::move(device));
+        }
+    }
+    return devices;
+}
+
+std::vector<std::string_view> families() {
+    std::vector<std::string_view> names;
+    for (const Choice& choice : all_choices) {
+        if (names.empty() || names.back() != choice.family) names.push_back(choice.family);
+    }
+    return names;
+}
+
+}  // namespace railyard::fabric

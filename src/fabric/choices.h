@@ -1,0 +1,31 @@
+// Which of the entries that fi_getinfo answers with a `provider` setting stands for.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "fabric/info.h"
+
+namespace railyard::fabric {
+
+/// Entries of one provider, and fabric.
+struct Choice {
+    std::string_view family, provider, fabric;  ///< empty fabric: any
+    fi_ep_type kind = FI_EP_RDM;
+};
+
+/// What "auto", the name of a family or an exact libfabric name may mean, best first. Views of `provider`,
+/// and of what lives for ever.
+[[nodiscard]] std::vector<Choice> choices_for(std::string_view provider);
+
+/// The entries of one choice, one per device, in libfabric's order. Throws Error{backend} where memory is
+/// out.
+[[nodiscard]] std::vector<Device> devices_of(const fi_info* list, const Choice& choice);
+
+/// With connections or without.
+[[nodiscard]] bool is_tcp(std::string_view family) noexcept;
+
+/// The device's name of an entry; empty where it has none.
+[[nodiscard]] std::string device_name(const fi_info& info);
+
+}  // namespace railyard::fabric

@@ -1,0 +1,185 @@
+#include "rail/host_card.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "common/boot_id.h"
+#include "common/clock.h"
+#include "common/random.h"
+#include "common/status.h"
+#include "common/wire.h"
+
+namespace railyard {
+namespace {
+
+constexpr std::uint8_t address_version = 1;
+static_assert(sizeof(CardFace) <= card_table_offset);
+
+std::string_view as_bytes(const void* data, std::size_t size) {
+    return {static_cast<const char*>(data), size};
+}
+
+constexpr std::size_t place_of(std::uint64_t word) {
+    return card_table_offset + sizeof(word) * (word & (card_words - 1));
+}
+
+}  // namespace
+
+HostCard::HostCard() : fd_(memfd_create("railyard-card", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    // Sealed, so that nobody who maps it has to fear that it shrinks.
+    const bool made =
+        fd_ >= 0 && ftruncate(fd_, card_size) == 0 && fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK) == 0;
+    memory_ = made ? mmap(nullptr, card_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0) : MAP_FAILED;
+    if (memory_ == MAP_FAILED) {
+        const std::string reason = std::strerror(errno);
+        if (fd_ >= 0) close(fd_);
+        throw Error(Status::backend, "no memory that others could map: " + reason);
+    }
+    try {
+        CardFace face;
+        for (std::size_t i = 0; i < face.secret.size(); i += sizeof(std::uint64_t)) {
+            const std::uint64_t bits = random_u64();
+            std::memcpy(&face.secret[i], &bits, sizeof(bits));
+        }
+        new (memory_) CardFace(face);
+        const BootId boot = boot_id();
+        WireWriter writer(address_);
+        writer.number(address_version);
+        address_ += as_bytes(boot.data(), boot.size());
+        writer.number(static_cast<std::uint32_t>(getpid()));
+        writer.number(static_cast<std::uint32_t>(fd_));
+        writer.number(reinterpret_cast<std::uint64_t>(memory_));
+        address_ += as_bytes(face.secret.data(), face.secret.size());
+    } catch (...) {
+        munmap(memory_, card_size);
+        close(fd_);
+        throw;
+    }
+}
+
+/// Who has it mapped must not believe it any longer.
+HostCard::~HostCard() {
+    for (std::uint64_t i = 0; i < used_; ++i)
+        std::atomic_ref(place(i)).store(0, std::memory_order_relaxed);
+    new (memory_) CardFace{0, {}};
+    munmap(memory_, card_size);
+    close(fd_);
+}
+
+std::uint64_t& HostCard::place(std::uint64_t word) const noexcept {
+    return *reinterpret_cast<std::uint64_t*>(static_cast<char*>(memory_) + place_of(word));
+}
+
+std::uint64_t HostCard::issue() {
+    std::uint64_t random = 0;
+    while (random == 0)
+        random = random_u64() & ~(card_words - 1);
+    const MutexLock lock(mutex_);
+    std::uint64_t index = used_;
+    if (!free_.empty()) {
+        index = free_.back();
+        free_.pop_back();
+    } else {
+        if (used_ == card_words) return 0;
+        // Now, so that revoke() has room.
+        if (free_.capacity() <= used_) free_.reserve(std::size_t{used_} * 2 + 16);
+        ++used_;
+    }
+    // Peers come by the word itself through the host, long after.
+    std::atomic_ref(place(index)).store(random | index, std::memory_order_release);
+    return random | index;
+}
+
+void HostCard::revoke(std::uint64_t word) noexcept {
+    const MutexLock lock(mutex_);
+    std::atomic_ref(place(word)).store(0, std::memory_order_seq_cst);
+    free_.push_back(static_cast<std::uint32_t>(word & (card_words - 1)));
+}
+
+HostProcess::HostProcess(std::string_view card_address) {
+    WireReader reader(card_address);
+    const auto version = reader.number<std::uint8_t>();
+    BootId boot{};
+    const std::string_view boot_bytes = reader.raw(boot.size());
+    pid_ = static_cast<pid_t>(reader.number<std::uint32_t>());
+    const auto descriptor = static_cast<int>(reader.number<std::uint32_t>());
+    card_ = reader.number<std::uint64_t>();
+    const std::string_view secret = reader.raw(face_.secret.size());
+    if (!reader.whole() || version != address_version || pid_ <= 0)
+        throw Error(Status::mismatch, "what it says of its process is not understood");
+    std::memcpy(boot.data(), boot_bytes.data(), boot.size());
+    std::memcpy(face_.secret.data(), secret.data(), secret.size());
+    if (!same_boot(boot, boot_id())) throw Error(Status::not_supported, "it is on another host");
+    const std::string process = "process " + std::to_string(pid_);
+    switch (const int error = look()) {
+        case 0:
+            map(descriptor);
+            return;
+        case ESRCH:
+        case EFAULT:
+        case ESTALE:
+            throw Error(Status::not_supported,
+                        process + " is another one here: its PID namespace is not ours, or it has ended");
+        case EPERM:
+        case ENOSYS:
+            throw Error(
+                Status::not_supported,
+                process + " may not be reached (" + std::strerror(error) +
+                    "): it is another user's, or kernel.yama.ptrace_scope or a seccomp filter forbids "
+                    "it; `railyard-info doctor` looks at both");
+        default:
+            throw Error(Status::not_supported, process + " could not be read: " + std::strerror(error));
+    }
+}
+
+void HostProcess::map(int its_descriptor) {
+    const std::string file = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(its_descriptor);
+    const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status {};
+    const bool ours = fd >= 0 && (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) && fstat(fd, &status) == 0 &&
+                      status.st_size >= static_cast<off_t>(card_size);
+    void* const memory = ours ? mmap(nullptr, card_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (fd >= 0) close(fd);
+    if (memory == MAP_FAILED) throw Error(Status::not_supported, file + " is no card that could be mapped");
+    memory_ = memory;
+}
+
+HostProcess::~HostProcess() {
+    munmap(const_cast<void*>(memory_), card_size);
+}
+
+bool HostProcess::vouches_for(std::uint64_t word) const noexcept {
+    const auto* const place =
+        reinterpret_cast<const std::uint64_t*>(static_cast<const char*>(memory_) + place_of(word));
+    // Acquire: pairs with revoke(), in that nothing of the memory is touched before.
+    return word != 0 &&
+           std::atomic_ref(const_cast<std::uint64_t&>(*place)).load(std::memory_order_acquire) == word;
+}
+
+int HostProcess::look() const noexcept {
+    CardFace seen{};
+    const iovec here{&seen, sizeof(seen)};
+    const iovec there{reinterpret_cast<void*>(card_), sizeof(seen)};
+    const ssize_t got = process_vm_readv(pid_, &here, 1, &there, 1, 0);
+    if (got < 0) return errno;
+    return got == static_cast<ssize_t>(sizeof(seen)) && seen == face_ ? 0 : ESTALE;
+}
+
+int HostProcess::look_now_and_then() noexcept {
+    const std::uint64_t now = coarse_now_ns();
+    if (now == looked_at_) return 0;
+    const int error = look();
+    if (error == 0) looked_at_ = now;
+    return error;
+}
+
+}  // namespace railyard

@@ -1,0 +1,89 @@
+// What a process holds out to the others of its host: who it is, and which of its memory they may touch.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/mutex.h"
+
+namespace railyard {
+
+/// What the memory of a process must hold at the place that its card's address names, before anything else of
+/// it is touched. As it lies in memory.
+struct CardFace {
+    static constexpr std::uint64_t right_magic = 0x31647261'63647952;  // "Rydcard1"
+    std::uint64_t magic = right_magic;
+    std::array<std::uint8_t, 16> secret{};  ///< random
+    bool operator==(const CardFace&) const = default;
+};
+
+/// Behind the face lies a table of words, one for each registration. A word is its index (the low bits) with
+/// random bits above: another one for each registration there is and was, and never 0.
+inline constexpr std::uint64_t card_words = std::uint64_t{1} << 18;
+inline constexpr std::size_t card_table_offset = 64;
+inline constexpr std::size_t card_size = card_table_offset + card_words * sizeof(std::uint64_t);
+
+/// Ours, in memory that peers map: they see at once that a word has changed. Any thread.
+class HostCard {
+  public:
+    /// Throws Error{backend}.
+    HostCard();
+    ~HostCard();
+    HostCard(const HostCard&) = delete;
+    HostCard& operator=(const HostCard&) = delete;
+
+    /// What HostProcess is made of.
+    [[nodiscard]] const std::string& address() const noexcept { return address_; }
+    /// A word for memory that peers may touch from now on; 0: as many as there may be are out. Throws
+    /// std::bad_alloc and Error{backend}.
+    [[nodiscard]] std::uint64_t issue();
+    /// The memory is no more to be touched.
+    void revoke(std::uint64_t word) noexcept;
+
+  private:
+    [[nodiscard]] std::uint64_t& place(std::uint64_t word) const noexcept;
+
+    int fd_ = -1;
+    void* memory_ = nullptr;
+    std::string address_;
+    Mutex mutex_;
+    std::uint32_t used_ ABSL_GUARDED_BY(mutex_) = 0;  ///< places that were ever taken
+    std::vector<std::uint32_t> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+/// A process of this host, as a card's address names it. One thread at a time.
+class HostProcess {
+  public:
+    /// Throws Error{mismatch} for what is no address, Error{not_supported} saying why where the process is
+    /// of another host, cannot be reached, or is another one.
+    explicit HostProcess(std::string_view card_address);
+    ~HostProcess();
+    HostProcess(const HostProcess&) = delete;
+    HostProcess& operator=(const HostProcess&) = delete;
+
+    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+    /// The memory that it gave the word out for may be touched.
+    [[nodiscard]] bool vouches_for(std::uint64_t word) const noexcept;
+    /// 0: the process of that number is still the one that was met; else why not, ESTALE for another one.
+    [[nodiscard]] int look() const noexcept;
+    /// The same, once in a tick of the coarse clock (at most 10 ms): a number does not come round so fast.
+    [[nodiscard]] int look_now_and_then() noexcept;
+
+  private:
+    /// Throws Error{not_supported}.
+    void map(int its_descriptor);
+
+    pid_t pid_ = 0;
+    std::uint64_t card_ = 0;  ///< address there
+    CardFace face_;
+    const void* memory_ = nullptr;  ///< the card
+    std::uint64_t looked_at_ = 0;   ///< ns; coarse
+};
+
+}  // namespace railyard

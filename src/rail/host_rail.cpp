@@ -1,0 +1,251 @@
+#include "rail/host_rail.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/log.h"
+
+namespace railyard {
+namespace {
+
+/// Pieces of one side, those that touch made one.
+template <std::size_t room>
+class Pieces {
+  public:
+    void add(std::uint64_t address, std::uint64_t length) noexcept {
+        iovec* const last = count_ > 0 ? &pieces_[count_ - 1] : nullptr;
+        if (last && reinterpret_cast<std::uint64_t>(last->iov_base) + last->iov_len == address) {
+            last->iov_len += length;
+        } else {
+            pieces_[count_++] = {reinterpret_cast<void*>(address), length};
+        }
+    }
+    [[nodiscard]] const iovec* data() const noexcept { return pieces_.data(); }
+    [[nodiscard]] std::size_t count() const noexcept { return count_; }
+
+  private:
+    std::array<iovec, room> pieces_;
+    std::size_t count_ = 0;
+};
+
+HostProcess& process_of(const Route& route) noexcept {
+    return *reinterpret_cast<HostProcess*>(route.destination);
+}
+
+constexpr std::size_t pieces_per_call = HostRail::pieces_per_call;
+constexpr std::size_t words_per_call = HostRail::words_per_call;
+
+/// What one call moves: the next chunks of a submission's run.
+class Call {
+  public:
+    Call(const Submission& submission, std::uint64_t most) noexcept;
+    /// Bytes that were moved, or the negative of an error; ESTALE: memory that may not be touched.
+    [[nodiscard]] ssize_t move() noexcept;
+
+  private:
+    [[nodiscard]] bool add_word(const RemoteKey& key) noexcept;
+    [[nodiscard]] bool allowed() const noexcept;
+
+    const Work& work_;
+    const Route& route_;
+    HostProcess& process_;
+    Pieces<pieces_per_call> here_, there_;
+    std::uint64_t bytes_ = 0;
+    std::array<std::uint64_t, words_per_call> words_;
+    std::size_t word_count_ = 0;
+};
+
+Call::Call(const Submission& submission, std::uint64_t most) noexcept
+    : work_(*submission.lane->work), route_(*submission.route), process_(process_of(route_)) {
+    std::uint64_t done = submission.moved;
+    const auto full = [&] { return std::max(here_.count(), there_.count()) == pieces_per_call; };
+    for (std::uint32_t i = submission.run.begin; i < submission.run.end && bytes_ < most && !full(); ++i) {
+        const Chunk& chunk = work_.chunks[i];
+        if (!add_word(route_.keys[chunk.remote_region])) return;
+        const std::uint64_t length = std::min(chunk.length - done, most - bytes_);
+        here_.add(chunk.local + done, length);
+        there_.add(chunk.remote + done, length);
+        bytes_ += length;
+        done = 0;
+    }
+}
+
+/// False: there are too many.
+bool Call::add_word(const RemoteKey& key) noexcept {
+    // Neighbours mostly share one.
+    for (std::size_t i = word_count_; i-- > 0;) {
+        if (words_[i] == key.key) return true;
+    }
+    if (word_count_ == words_per_call) return false;
+    words_[word_count_++] = key.key;
+    return true;
+}
+
+bool Call::allowed() const noexcept {
+    return std::all_of(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(word_count_),
+                       [&](std::uint64_t word) { return process_.vouches_for(word); });
+}
+
+ssize_t Call::move() noexcept {
+    const bool read = work_.kind == Work::Kind::read;
+    if (const int error = process_.look_now_and_then()) return -error;
+    if (!read && !allowed()) return -ESTALE;
+    const ssize_t moved = (read ? process_vm_readv : process_vm_writev)(
+        process_.pid(), here_.data(), here_.count(), there_.data(), there_.count(), 0);
+    const int error = moved < 0 ? errno : moved == 0 ? EFAULT : 0;
+    if (error) return -error;
+    return read && !allowed() ? -ESTALE : moved;
+}
+
+}  // namespace
+
+RegisteredMemory HostRail::register_memory(const MemoryRange&) {
+    RegisteredMemory memory;
+    memory.key = card_->issue();
+    if (memory.key == 0) return memory;
+    struct Issued {
+        std::shared_ptr<HostCard> card;
+        std::uint64_t word;
+        ~Issued() { card->revoke(word); }
+    };
+    try {
+        memory.owner = std::make_shared<Issued>(card_, memory.key);
+    } catch (...) {
+        card_->revoke(memory.key);
+        throw;
+    }
+    return memory;
+}
+
+PeerAddress HostRail::do_insert_peer(std::string_view address) {
+    return reinterpret_cast<PeerAddress>(new HostProcess(address));
+}
+
+void HostRail::do_remove_peer(PeerAddress peer) noexcept {
+    delete reinterpret_cast<HostProcess*>(peer);
+}
+
+bool HostRail::has_ended(PeerAddress peer) const noexcept {
+    return reinterpret_cast<const HostProcess*>(peer)->look() == ESRCH;
+}
+
+bool HostRail::serve(bool) noexcept {
+    waiting_ += take_submissions(pending_);
+    bool worked = false;
+    const std::uint64_t limit = moved_ + bytes_per_round;
+    while (!pending_.empty() && moved_ < limit) {
+        Submission& submission = *pending_.pop_front();
+        worked = true;
+        const std::uint64_t room = limit - moved_;
+        if (carry(submission, pending_.empty() ? room : std::min(room, bytes_per_turn))) {
+            pending_.push_back(submission);
+        } else {
+            --waiting_;
+            submission.lane->work->part_done(Status::ok);
+        }
+    }
+    load_.store(waiting_, std::memory_order_relaxed);
+    bytes_carried_.store(moved_, std::memory_order_relaxed);
+    return worked;
+}
+
+/// One call for it; false: it is through.
+bool HostRail::carry(Submission& submission, std::uint64_t room) noexcept {
+    Work& work = *submission.lane->work;
+    if (work.status() != Status::ok) {
+        fail_rest(submission, work.status());
+        return false;
+    }
+    if (submission.route->path->failed()) {
+        leave(submission);
+        return false;
+    }
+    if (submission.run.empty()) {
+        submission.run = submission.lane->take_run(pieces_per_call);
+        submission.moved = 0;
+        if (submission.run.empty()) return false;
+    }
+    const ssize_t moved = Call(submission, room).move();
+    if (moved < 0) return fail(submission, static_cast<int>(-moved));
+    count_moved(submission, static_cast<std::uint64_t>(moved));
+    if (!submission.run.empty()) return true;
+    submission.run = submission.lane->take_run(pieces_per_call);
+    return !submission.run.empty();
+}
+
+bool HostRail::post_at_once(Submission& submission) noexcept {
+    if (!pending_.empty() || carry(submission, bytes_per_round)) return false;
+    bytes_carried_.store(moved_, std::memory_order_relaxed);
+    submission.lane->work->part_done(Status::ok);
+    return true;
+}
+
+void HostRail::count_moved(Submission& submission, std::uint64_t bytes) noexcept {
+    Work& work = *submission.lane->work;
+    const auto kind = static_cast<std::size_t>(work.kind);
+    moved_ += bytes;
+    counters_.bytes[kind] += bytes;
+    for (Run& run = submission.run; !run.empty(); ++run.begin) {
+        const std::uint64_t left = work.chunks[run.begin].length - submission.moved;
+        if (bytes < left) {
+            submission.moved += static_cast<std::uint32_t>(bytes);
+            return;
+        }
+        bytes -= left;
+        submission.moved = 0;
+        ++counters_.operations[kind];
+        work.part_done(Status::ok);
+    }
+}
+
+bool HostRail::fail(Submission& submission, int error) noexcept {
+    const HostProcess& process = process_of(*submission.route);
+    // Memory of ours or of the peer's that is not there, or is not registered any more.
+    if (error == EFAULT || error == ESTALE) {
+        error = process.look();
+        if (error == 0) return refuse(submission);
+    }
+    // For want of memory others may do better this once.
+    if (error != ENOMEM && submission.route->path->fail())
+        RAILYARD_LOG(info, name().c_str(), "process %d is reached no more: %s", process.pid(),
+                     std::strerror(error));
+    if (error == ESRCH) {
+        counters_.count_error(Status::remote_disconnect);
+        fail_rest(submission, Status::remote_disconnect);
+    } else {
+        leave(submission);
+    }
+    return false;
+}
+
+/// Its next chunk.
+bool HostRail::refuse(Submission& submission) noexcept {
+    counters_.count_error(Status::backend);
+    RAILYARD_LOG(debug, name().c_str(), "memory of process %d is not registered, or not there",
+                 process_of(*submission.route).pid());
+    submission.moved = 0;
+    ++submission.run.begin;
+    submission.lane->work->part_done(Status::backend);
+    return true;
+}
+
+/// Over another rail: what was taken, whole chunks of it, and what is left of the lane.
+void HostRail::leave(Submission& submission) noexcept {
+    const Run taken = std::exchange(submission.run, {});
+    submission.moved = 0;
+    if (!taken.empty() && !hand_on(submission, taken, this)) submission.run = taken;
+    if (submission.run.empty() && hand_on(submission, {}, this)) {
+        ++counters_.failovers;
+        submission.route->path->count_failover();
+    } else {
+        counters_.count_error(Status::remote_disconnect);
+        fail_rest(submission, Status::remote_disconnect);
+    }
+}
+
+}  // namespace railyard

@@ -1,0 +1,200 @@
+// Shares and rails of a transfer's lanes, over rails that only keep what they are given.
+#include "engine/route_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace railyard {
+namespace {
+
+class KeepingRail final : public Rail {
+  public:
+    KeepingRail() : Rail("keeping") {}
+    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
+    [[nodiscard]] std::string address() const override { return {}; }
+    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
+    void set_load(std::uint32_t load) { load_.store(load); }
+    std::uint32_t offered = 0;
+
+  private:
+    bool serve(bool) noexcept override {
+        PendingList<Submission> taken;  // forgotten: the test frees their transfer when it likes
+        offered += take_submissions(taken);
+        return true;
+    }
+    PeerAddress do_insert_peer(std::string_view) override { return 0; }
+    void do_remove_peer(PeerAddress) noexcept override {}
+};
+
+/// One lane over four rails.
+class RouteChoiceTest : public testing::Test {
+  protected:
+    void make(std::uint32_t chunks, bool striped, std::uint32_t run_length = 1) {
+        transfer_ = std::make_unique<Transfer>();
+        transfer_->chunks.resize(chunks);
+        Lane& lane = transfer_->lanes.emplace_back(*transfer_, 0, chunks);
+        lane.striped = striped;
+        lane.run_length = run_length;
+        lane.share = std::max((chunks + 3) / 4, run_length);
+        for (std::size_t i = 0; i < rails_.size(); ++i)
+            transfer_->routes.push_back({.rail = &rails_[i], .path = &paths_[i]});
+        transfer_->submissions.resize(rails_.size());
+        for (std::size_t i = 0; i < rails_.size(); ++i) {
+            transfer_->submissions[i].lane = &lane;
+            transfer_->submissions[i].route = &transfer_->routes[i];
+        }
+        transfer_->lane_routes = {{0, static_cast<std::uint32_t>(rails_.size())}};
+    }
+    void offer_all(bool weighted) {
+        transfer_->arm(count_submissions(*transfer_), nullptr);
+        offer_lanes(*transfer_, {weighted, false});
+    }
+    std::vector<std::uint32_t> shares(bool weighted = true) {
+        offer_all(weighted);
+        std::vector<std::uint32_t> all;
+        for (std::size_t i = 0; i < rails_.size(); ++i)
+            all.push_back(rails_[i].offered ? transfer_->submissions[i].most_outstanding() : 0);
+        return all;
+    }
+    [[nodiscard]] std::vector<std::uint32_t> offers() const {
+        std::vector<std::uint32_t> all;
+        for (const KeepingRail& rail : rails_)
+            all.push_back(rail.offered);
+        return all;
+    }
+    using Numbers = std::vector<std::uint32_t>;
+
+    std::array<Path, 4> paths_;
+    std::array<KeepingRail, 4> rails_;
+    std::unique_ptr<Transfer> transfer_;
+};
+
+TEST_F(RouteChoiceTest, EqualRailsShareAsTheLaneSays) {
+    make(64, true, 16);
+    EXPECT_EQ(shares(), (Numbers{16, 16, 16, 16}));
+}
+
+TEST_F(RouteChoiceTest, ARailAtAQuarterGetsAQuarterOfTheOthersShare) {
+    rails_[1].set_weight(64);
+    make(64, true, 16);
+    EXPECT_EQ(shares(), (Numbers{20, 5, 20, 20}));
+}
+
+TEST_F(RouteChoiceTest, NothingGoesWhereOneChunkWouldEndLast) {
+    rails_[1].set_weight(64);
+    make(4, true);
+    EXPECT_EQ(shares(), (Numbers{2, 0, 2, 2}));
+    EXPECT_EQ(transfer_->parts_left(), 4u + 3u) << "its hand-over is over";
+}
+
+TEST_F(RouteChoiceTest, WeightsCountForNothingInATrial) {
+    rails_[1].set_weight(64);
+    make(4, true);
+    EXPECT_EQ(shares(false), (Numbers{1, 1, 1, 1}));
+}
+
+TEST_F(RouteChoiceTest, SharesOfOneRoundAreGoneInTheNext) {
+    rails_[1].set_weight(64);
+    make(64, true, 16);
+    static_cast<void>(shares());
+    for (std::uint32_t parts = transfer_->parts_left(); parts > 0; --parts)
+        transfer_->part_done(Status::ok);
+    rails_[1].set_weight(Rail::full_weight);
+    for (KeepingRail& rail : rails_)
+        static_cast<void>(rail.counters());
+    EXPECT_EQ(shares(), (Numbers{16, 16, 16, 16}));
+}
+
+TEST_F(RouteChoiceTest, ASlowRailLeavesTheRestToTheOthers) {
+    rails_[1].set_weight(64);
+    make(64, true, 16);
+    static_cast<void>(shares());
+    const Submission& slow = transfer_->submissions[1];
+    std::vector<std::uint32_t> most;
+    for (std::uint32_t left = transfer_->parts_left(); left > 1; --left) {
+        transfer_->part_done(Status::ok);
+        if (most.empty() || most.back() != slow.most_outstanding()) most.push_back(slow.most_outstanding());
+    }
+    EXPECT_EQ(most, (Numbers{5, 4, 3, 2, 1, 0}));
+}
+
+TEST_F(RouteChoiceTest, AFailedRailIsNotCounted) {
+    paths_[0].fail();
+    rails_[0].set_weight(64);
+    make(64, true, 16);
+    EXPECT_EQ(shares(), (Numbers{0, 16, 16, 16}));
+}
+
+TEST_F(RouteChoiceTest, WhereTheFastOnesHaveFailedASlowOneTakesAll) {
+    rails_[3].set_weight(64);
+    for (std::size_t i = 0; i < 3; ++i)
+        paths_[i].fail();
+    make(64, true, 16);
+    EXPECT_EQ(shares(), (Numbers{0, 0, 0, 16}));
+}
+
+TEST_F(RouteChoiceTest, WhereAllHaveFailedAllAreTried) {
+    rails_[3].set_weight(64);
+    for (Path& path : paths_)
+        path.fail();
+    make(64, true, 16);
+    EXPECT_EQ(shares(), (Numbers{16, 16, 16, 16}));
+}
+
+TEST_F(RouteChoiceTest, TheHostRailCarriesAllWhileItCan) {
+    make(64, true, 16);
+    transfer_->lane_routes[0].host_first = true;
+    offer_all(false);
+    EXPECT_EQ(offers(), (Numbers{1, 0, 0, 0}));
+    EXPECT_EQ(transfer_->parts_left(), 64u + 1u) << "the hand-overs to others are over";
+}
+
+TEST_F(RouteChoiceTest, WhereTheHostRailHasFailedTheFabricCarriesAll) {
+    paths_[0].fail();
+    make(64, true, 16);
+    transfer_->lane_routes[0].host_first = true;
+    offer_all(false);
+    EXPECT_EQ(offers(), (Numbers{0, 1, 1, 1}));
+    EXPECT_EQ(transfer_->parts_left(), 64u + 3u);
+}
+
+/// Between a look at the rails and the hand-over they may all have become slow, or failed.
+TEST_F(RouteChoiceTest, SomeRailTakesWhatTheOthersDoNot) {
+    rails_[1].set_weight(64);
+    make(2, true);
+    const LaneShares shares(transfer_->submissions, true);
+    for (std::size_t i = 0; i < rails_.size(); ++i) {
+        rails_[i].set_weight(32);
+        paths_[i].fail();
+    }
+    std::uint32_t unlimited = 0;
+    for (Submission& submission : transfer_->submissions) {
+        submission.rearm();
+        unlimited += shares.give(submission) && submission.part_of_rest == 0 ? 1 : 0;
+    }
+    EXPECT_EQ(unlimited, 1u);
+}
+
+TEST_F(RouteChoiceTest, ASmallTransferGoesWhereItEndsFirst) {
+    make(1, false);
+    rails_[0].set_weight(64);
+    rails_[2].set_load(1);
+    rails_[3].set_load(1);
+    offer_all(true);
+    EXPECT_EQ(offers(), (Numbers{0, 1, 0, 0}));
+    for (KeepingRail& rail : rails_)
+        rail.set_load(4);
+    rails_[0].set_load(0);
+    make(1, false);
+    offer_all(true);
+    EXPECT_EQ(offers(), (Numbers{1, 1, 0, 0})) << "one there takes as long as four elsewhere";
+    make(3, false);
+    offer_all(true);
+    EXPECT_EQ(offers(), (Numbers{1, 2, 0, 0})) << "three do not";
+}
+
+}  // namespace
+}  // namespace railyard

@@ -1,0 +1,86 @@
+// Which providers a setting stands for, on lists that no libfabric here would give.
+#include "fabric/choices.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace railyard::fabric {
+namespace {
+
+/// As fi_getinfo chains them: provider, device.
+InfoPtr list_of(std::initializer_list<std::pair<const char*, const char*>> entries) {
+    InfoPtr list;
+    for (auto entry = std::rbegin(entries); entry != std::rend(entries); ++entry) {
+        fi_info* info = fi_allocinfo();
+        info->fabric_attr->prov_name = strdup(entry->first);
+        info->fabric_attr->name = strdup("net");
+        info->domain_attr->name = strdup(entry->second);
+        info->next = list.release();
+        list.reset(info);
+    }
+    return list;
+}
+
+std::vector<std::string> families_of(std::string_view provider, fi_ep_type kind) {
+    std::vector<std::string> names;
+    for (const Choice& choice : choices_for(provider)) {
+        EXPECT_EQ(choice.kind, kind) << choice.family;
+        if (names.empty() || names.back() != choice.family) names.emplace_back(choice.family);
+    }
+    return names;
+}
+
+TEST(Choices, AutoAsksForNoConnections) {
+    EXPECT_EQ(families_of("auto", FI_EP_RDM),
+              (std::vector<std::string>{"efa-direct", "efa", "cxi", "verbs", "tcp", "shm"}));
+}
+
+TEST(Choices, AFamilyWithAConnectionAPeerIsThatOfTheCoreProvider) {
+    for (const auto& [family, provider] : {std::pair{"verbs-msg", "verbs"}, std::pair{"tcp-msg", "tcp"}}) {
+        const Choice first = choices_for(family).front();
+        EXPECT_EQ(first.family, family);
+        EXPECT_EQ(first.provider, provider);
+        EXPECT_EQ(first.kind, FI_EP_MSG);
+    }
+}
+
+TEST(Choices, AnExactNameBelongsToTheFamilyOfItsCore) {
+    for (const auto& [provider, family] :
+         {std::pair{"verbs;ofi_rxd", "verbs"}, std::pair{"net", "tcp"}, std::pair{"psm3", "psm3"}}) {
+        const Choice last = choices_for(provider).back();
+        EXPECT_EQ(last.family, family);
+        EXPECT_EQ(last.provider, provider);
+        EXPECT_EQ(last.kind, FI_EP_RDM);
+    }
+}
+
+TEST(Choices, DevicesOfVerbsWithConnections) {
+    const InfoPtr list = list_of({{"tcp", "eth0"},
+                                  {"verbs", "mlx5_0"},
+                                  {"verbs;ofi_rxm", "mlx5_0"},
+                                  {"verbs", "mlx5_1"},
+                                  {"verbs", "mlx5_0"}});
+    const std::vector<Device> devices = devices_of(list.get(), choices_for("verbs-msg").front());
+    ASSERT_EQ(devices.size(), 2u) << "each device once, and of that provider alone";
+    EXPECT_EQ(devices[0].name, "mlx5_0");
+    EXPECT_EQ(devices[1].name, "mlx5_1");
+    for (const Device& device : devices) {
+        EXPECT_EQ(device.family, "verbs-msg");
+        EXPECT_EQ(device.provider, "verbs-msg") << "peers without connections are told apart by it";
+        EXPECT_STREQ(device.info->fabric_attr->prov_name, "verbs");
+        EXPECT_EQ(device.info->next, nullptr);
+    }
+    const std::vector<Device> layered = devices_of(list.get(), choices_for("verbs").front());
+    ASSERT_EQ(layered.size(), 1u);
+    EXPECT_EQ(layered[0].provider, "verbs;ofi_rxm");
+    EXPECT_TRUE(devices_of(list.get(), choices_for("cxi").front()).empty());
+}
+
+TEST(Choices, TcpWithAndWithoutConnectionsIsTcp) {
+    EXPECT_TRUE(is_tcp("tcp-msg") && is_tcp("tcp"));
+    EXPECT_FALSE(is_tcp("verbs-msg") || is_tcp("tcp;ofi_rxm"));
+}
+
+}  // namespace
+}  // namespace railyard::fabric

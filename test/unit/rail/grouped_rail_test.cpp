@@ -1,0 +1,93 @@
+// Several chunks in one operation, where the provider takes them.
+#include "scripted_rail.h"
+
+namespace railyard {
+namespace {
+
+using Pieces = std::vector<std::size_t>;
+
+class GroupedRailTest : public FabricRailTest {
+  protected:
+    GroupedRailTest() : FabricRailTest(4) {}
+};
+
+TEST_F(GroupedRailTest, SmallChunksShareAnOperation) {
+    const Offer offer(rail_, 10, 1);
+    EXPECT_EQ(script.pieces, (Pieces{4, 4, 2}));
+    EXPECT_EQ(script.flags.front() & FI_MORE, FI_MORE);
+    EXPECT_EQ(script.flags.back() & FI_MORE, 0u);
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(offer.work.done());
+    EXPECT_EQ(offer.work.status(), Status::ok);
+    const RailCounters counters = rail_.counters();
+    EXPECT_EQ(counters.operations[static_cast<std::size_t>(Work::Kind::write)], 3u);
+    EXPECT_EQ(counters.bytes[static_cast<std::size_t>(Work::Kind::write)], 640u);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+TEST_F(GroupedRailTest, AGroupHoldsNoMoreThanItsBytes) {
+    const Offer three_quarters(rail_, 2, 1, nullptr, FabricRail::group_bytes * 3 / 4);
+    EXPECT_EQ(script.pieces, (Pieces{1, 1}));
+    EXPECT_TRUE(ends(three_quarters));
+    script.pieces.clear();
+    const Offer half(rail_, 3, 1, nullptr, FabricRail::group_bytes / 2);
+    EXPECT_EQ(script.pieces, (Pieces{2, 1}));
+    EXPECT_TRUE(ends(half));
+    EXPECT_EQ(script.bytes[1], FabricRail::group_bytes * 3);
+}
+
+TEST_F(GroupedRailTest, AGroupThatIsRefusedIsPostedLaterAndOnce) {
+    script.answers = {0, -FI_EAGAIN};
+    Offer offer(rail_, 10, 1);
+    EXPECT_TRUE(ends(offer));
+    EXPECT_EQ(offer.work.status(), Status::ok);
+    EXPECT_EQ(script.bytes[1], 640u);
+}
+
+TEST_F(GroupedRailTest, AnErrorEndsEveryChunkOfItsGroup) {
+    const Offer offer(rail_, 10, 1);
+    complete_all(FI_EIO);
+    for (int i = 0; i < 10 && !offer.work.done(); ++i)
+        rail_.progress();
+    EXPECT_TRUE(offer.work.done());
+    EXPECT_EQ(offer.work.status(), Status::backend);
+    EXPECT_EQ(offer.submission.outstanding, 0u);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+TEST_F(GroupedRailTest, EveryChunkOfAGroupGoesAnotherWay) {
+    Detour detour(rail_, rail_, 2, 10);
+    detour.post();
+    ASSERT_EQ(script.bytes[1], 640u);
+    complete_all(FI_ECONNRESET);
+    for (int i = 0; i < 100 && !detour.work.done(); ++i) {
+        rail_.progress();
+        complete_all();
+    }
+    EXPECT_TRUE(detour.work.done());
+    EXPECT_EQ(detour.work.status(), Status::ok);
+    EXPECT_EQ(script.bytes[2], 640u);
+}
+
+TEST_F(GroupedRailTest, EachChunkWithAnImmediateIsByItself) {
+    Offer offer(rail_, 0, 1);
+    ASSERT_TRUE(ends(offer));
+    Work work;
+    work.immediate = 7;
+    work.chunks.assign(3, Chunk{0, 0, 64, 0, 0});
+    work.lanes.emplace_back(work, 0, 3);
+    Submission submission;
+    submission.lane = &work.lanes.front();
+    submission.route = &offer.route;
+    work.arm(1, nullptr);
+    rail_.submit(submission);
+    EXPECT_EQ(script.pieces, (Pieces{1, 1, 1}));
+    EXPECT_EQ(script.immediates, (std::vector<std::uint64_t>{7, 8, 9}));
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(work.done());
+}
+
+}  // namespace
+}  // namespace railyard
