@@ -30,7 +30,7 @@ struct FabricChoice {
     std::string devices;            ///< likewise
     unsigned rails_per_device = 0;  ///< 0: as many as the plugin opens when it is not told
     unsigned rails_limit = 0;       ///< 0: none
-    bool local_rail = false;         ///< past the fabric where both sides are on one host
+    bool local_rail = false;        ///< past the fabric where both sides are on one host
 };
 
 struct Options {

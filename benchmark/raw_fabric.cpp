@@ -15,8 +15,8 @@ class RawFabric::Impl {
     Impl(const FabricChoice& choice, bool wait_fd, std::span<std::byte> memory) : memory_(memory) {
         auto devices = fabric::discover(choice.provider, fabric::parse_device_filter(choice.devices));
         provider_ = devices.front().provider;
-        const unsigned copies =
-            choice.rails_per_device ? choice.rails_per_device : devices.front().caps.usual_rails;
+        const unsigned usual = devices.size() == 1 ? devices.front().caps.usual_rails : 1;
+        const unsigned copies = choice.rails_per_device ? choice.rails_per_device : usual;
         for (unsigned copy = 0; copy < copies; ++copy) {
             for (const fabric::Device& device : devices) {
                 if (choice.rails_limit != 0 && rails_.size() == choice.rails_limit) return;
