@@ -109,9 +109,12 @@ RegisteredMemory HostRail::register_memory(const MemoryRange&) {
     memory.key = card_->issue();
     if (memory.key == 0) return memory;
     struct Issued {
+        Issued(std::shared_ptr<HostCard> from, std::uint64_t issued) : card(std::move(from)), word(issued) {}
+        Issued(const Issued&) = delete;
+        Issued& operator=(const Issued&) = delete;
+        ~Issued() { card->revoke(word); }
         std::shared_ptr<HostCard> card;
         std::uint64_t word;
-        ~Issued() { card->revoke(word); }
     };
     try {
         memory.owner = std::make_shared<Issued>(card_, memory.key);
