@@ -126,11 +126,14 @@ RegisteredMemory HostRail::register_memory(const MemoryRange&) {
 }
 
 PeerAddress HostRail::do_insert_peer(std::string_view address) {
-    return reinterpret_cast<PeerAddress>(new HostProcess(address));
+    return reinterpret_cast<PeerAddress>(
+        processes_.emplace_back(std::make_unique<HostProcess>(address)).get());
 }
 
 void HostRail::do_remove_peer(PeerAddress peer) noexcept {
-    delete reinterpret_cast<HostProcess*>(peer);
+    std::erase_if(processes_, [&](const auto& process) {
+        return process.get() == reinterpret_cast<const HostProcess*>(peer);
+    });
 }
 
 bool HostRail::has_ended(PeerAddress peer) const noexcept {

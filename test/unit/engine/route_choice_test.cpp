@@ -21,12 +21,12 @@ class KeepingRail final : public Rail {
 
   private:
     bool serve(bool) noexcept override {
-        offered += take_submissions(pending_);
+        PendingList<Submission> taken;  // forgotten: the test frees their transfer when it likes
+        offered += take_submissions(taken);
         return true;
     }
     PeerAddress do_insert_peer(std::string_view) override { return 0; }
     void do_remove_peer(PeerAddress) noexcept override {}
-    PendingList<Submission> pending_;
 };
 
 /// One lane over four rails.
@@ -142,6 +142,23 @@ TEST_F(RouteChoiceTest, WhereAllHaveFailedAllAreTried) {
         path.fail();
     make(64, true, 16);
     EXPECT_EQ(shares(), (Numbers{16, 16, 16, 16}));
+}
+
+TEST_F(RouteChoiceTest, TheHostRailCarriesAllWhileItCan) {
+    make(64, true, 16);
+    transfer_->lane_routes[0].host_first = true;
+    offer_all(false);
+    EXPECT_EQ(offers(), (Numbers{1, 0, 0, 0}));
+    EXPECT_EQ(transfer_->parts_left(), 64u + 1u) << "the hand-overs to others are over";
+}
+
+TEST_F(RouteChoiceTest, WhereTheHostRailHasFailedTheFabricCarriesAll) {
+    paths_[0].fail();
+    make(64, true, 16);
+    transfer_->lane_routes[0].host_first = true;
+    offer_all(false);
+    EXPECT_EQ(offers(), (Numbers{0, 1, 1, 1}));
+    EXPECT_EQ(transfer_->parts_left(), 64u + 3u);
 }
 
 /// Between a look at the rails and the hand-over they may all have become slow, or failed.
