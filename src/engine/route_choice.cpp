@@ -5,16 +5,12 @@
 namespace railyard {
 namespace {
 
-bool has_failed(const Route& route) noexcept {
-    return route.path && route.path->failed();
-}
-
 /// The host rail's, while it has not failed; else all routes of a striped lane, or the one whose rail is
 /// through with it first, of those that have not failed.
 Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
     Transfer::RouteRange all = transfer.lane_routes[lane];
     if (all.host_first) {
-        if (!has_failed(transfer.routes[all.begin])) return {all.begin, all.begin + 1};
+        if (!transfer.routes[all.begin].has_failed()) return {all.begin, all.begin + 1};
         ++all.begin;
     }
     if (transfer.lanes[lane].striped) return all;
@@ -22,8 +18,8 @@ Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) n
     std::uint32_t first = all.begin;
     for (std::uint32_t i = all.begin + 1; i < all.end; ++i) {
         const Route &route = transfer.routes[i], &best = transfer.routes[first];
-        if (has_failed(route)) continue;
-        if (has_failed(best) || route.rail->ends_before(*best.rail, chunks)) first = i;
+        if (route.has_failed()) continue;
+        if (best.has_failed() || route.rail->ends_before(*best.rail, chunks)) first = i;
     }
     return {first, first + 1};
 }
@@ -38,7 +34,7 @@ std::uint32_t most_submissions(const Transfer& transfer, std::size_t lane) noexc
 
 LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexcept {
     for (const Submission& submission : offered) {
-        if (has_failed(*submission.route)) continue;
+        if (submission.route->has_failed()) continue;
         if (!last_resort_) last_resort_ = &submission;
         if (!weighted) return;
         const std::uint32_t weight = submission.route->rail->weight();
@@ -51,7 +47,7 @@ LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexc
 
 bool LaneShares::give(Submission& submission) const noexcept {
     const bool last_resort = &submission == last_resort_;
-    if (last_resort_ && !last_resort && has_failed(*submission.route)) return false;
+    if (last_resort_ && !last_resort && submission.route->has_failed()) return false;
     if (least_ >= most_) return true;
     const std::uint64_t weight = submission.route->rail->weight();
     const std::uint64_t chunks = submission.lane->size();

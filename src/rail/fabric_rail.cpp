@@ -125,7 +125,7 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     const Route& route = *submission.route;
     if (!lane.is_single() || lane.striped || !submission.run.empty() || !is_calm()) return false;
     if (room() == 0 || !may_take(lane) || lane.work->status() != Status::ok) return false;
-    if (route.path && route.path->failed()) return false;
+    if (route.has_failed()) return false;
     if (route.gated && !route.path->admits(sender_generation())) return false;
     submission.run = lane.take_alone();
     if (!submission.run.empty()) {
