@@ -173,7 +173,7 @@ class Peer {
     /// On this host, and transfers get to it past the fabric.
     [[nodiscard]] bool is_there_on_host() const {
         const MutexLock lock(mutex_);
-        return on_host_ && !on_host_->path.failed() && !on_host_->rail->has_ended(on_host_->address);
+        return on_host_ && !on_host_->path.failed() && on_host_->rail->reaches(on_host_->address);
     }
     /// Every pair of rails there is. Throws Error; not with a rail's role held.
     void resolve_all();

@@ -38,6 +38,7 @@ class HostRail final : public Rail {
     [[nodiscard]] std::string address() const override { return card_->address(); }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return UINT32_MAX; }
     [[nodiscard]] bool has_ended(PeerAddress peer) const noexcept override;
+    [[nodiscard]] bool reaches(PeerAddress peer) const noexcept override;
     /// Nothing comes but what is submitted.
     [[nodiscard]] bool needs_polling() const noexcept override { return false; }
 

@@ -10,6 +10,7 @@
 
 #include "engine_pair.h"
 #include "manager/registration.h"
+#include "shared_memory.h"
 
 namespace railyard::test {
 namespace {
@@ -217,6 +218,7 @@ struct RemoteBeta {
         if (pid <= 0) return;
         kill(pid, SIGKILL);
         waitpid(pid, nullptr, 0);
+        remove_shared_memory_of(pid);
         pid = 0;
     }
     [[noreturn]] static void serve(const Fabric& fabric, int fd) {
