@@ -8,9 +8,9 @@
 #include <csignal>
 #include <cstring>
 
+#include "../shared_memory.h"
 #include "engine_pair.h"
 #include "manager/registration.h"
-#include "shared_memory.h"
 
 namespace railyard::test {
 namespace {
