@@ -314,9 +314,9 @@ unsigned rails_asked(const FabricChoice& choice) {
     const bool one_device = choice.provider == "auto" || choice.provider == "shm" || is_tcp(choice.provider);
     if (!names && !one_device) return choice.rails_limit;
     auto commas = std::count(choice.devices.begin(), choice.devices.end(), ',');
-    const unsigned usual = is_tcp(choice.provider) ? 2 : 1;
-    const unsigned each = choice.rails_per_device ? choice.rails_per_device : usual;
-    unsigned rails = (names ? static_cast<unsigned>(commas) + 1 : 1) * each;
+    const unsigned devices = names ? static_cast<unsigned>(commas) + 1 : 1;
+    const unsigned usual = is_tcp(choice.provider) && devices == 1 ? 2 : 1;
+    unsigned rails = devices * (choice.rails_per_device ? choice.rails_per_device : usual);
     return choice.rails_limit != 0 ? std::min(rails, choice.rails_limit) : rails;
 }
 

@@ -15,9 +15,9 @@ class RawFabric::Impl {
     Impl(const FabricChoice& choice, bool wait_fd, std::span<std::byte> memory) : memory_(memory) {
         auto devices = fabric::discover(choice.provider, fabric::parse_device_filter(choice.devices));
         provider_ = devices.front().provider;
-        const unsigned copies =
-            choice.rails_per_device ? choice.rails_per_device : devices.front().caps.usual_rails;
-        for (unsigned copy = 0; copy < copies; ++copy) {
+        const std::uint64_t copies =
+            fabric::rails_on_each(choice.rails_per_device, devices.size(), devices.front().caps);
+        for (std::uint64_t copy = 0; copy < copies; ++copy) {
             for (const fabric::Device& device : devices) {
                 if (choice.rails_limit != 0 && rails_.size() == choice.rails_limit) return;
                 rails_.emplace_back(device, wait_fd, memory);

@@ -269,7 +269,8 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         ping(peer, *endpoint, ping_patience_ns);
     replace_held_up_senders(*peer, now);
     if (health.paths == 0) return UINT64_MAX;
-    if (health.dead == health.paths) {
+    // One that the fabric does not get through to, and the kernel does, may only not be driven yet.
+    if (health.dead == health.paths && !peer->is_there_on_host()) {
         // What is in flight ends by itself where somebody says that nobody is there; it is interrupted when
         // nobody does.
         const bool news = peer->move_to(PeerState::gone);

@@ -170,6 +170,11 @@ class Peer {
     /// Its process has ended, where that can be seen, or is ours and it was closed there: true once. What was
     /// under way to it has ended, too, then. Not with a rail's role held; one caller at a time.
     bool look_at_process();
+    /// On this host, and transfers get to it past the fabric.
+    [[nodiscard]] bool is_there_on_host() const {
+        const MutexLock lock(mutex_);
+        return on_host_ && !on_host_->path.failed() && on_host_->rail->reaches(on_host_->address);
+    }
     /// Every pair of rails there is. Throws Error; not with a rail's role held.
     void resolve_all();
     /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.

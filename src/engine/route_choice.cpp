@@ -8,10 +8,6 @@
 namespace railyard {
 namespace {
 
-bool has_failed(const Route& route) noexcept {
-    return route.path && route.path->failed();
-}
-
 /// Of a small transfer, how many rounds share one look at the keepers of other rails.
 constexpr std::uint32_t rounds_per_look_at_keepers = 64;
 
@@ -29,7 +25,7 @@ struct KeptRails {
     };
     KeptRails(std::span<const Route> routes, ThreadTag me) noexcept {
         for (const Route& route : routes) {
-            if (has_failed(route)) continue;
+            if (route.has_failed()) continue;
             ++rails;
             const ThreadTag keeper = route.rail->keeper().thread();
             if (keeper == me) {
@@ -64,14 +60,14 @@ void take_share(std::span<const Route> routes, ThreadTag me) noexcept {
     const std::size_t least = kept.rails / threads, most = (kept.rails + kept.keepers) / threads;
     for (const Route& route : routes) {
         if (kept.mine >= most) return;
-        if (has_failed(route) || route.rail->keeper().thread() != no_thread) continue;
+        if (route.has_failed() || route.rail->keeper().thread() != no_thread) continue;
         route.rail->keeper().set(me);
         ++kept.mine;
     }
     while (kept.mine < least) {
         const Route* taken = nullptr;
         for (const Route& route : routes) {
-            if (has_failed(route) || !route.rail->keeper().is_other_than(me)) continue;
+            if (route.has_failed() || !route.rail->keeper().is_other_than(me)) continue;
             if (!taken || kept.of(*taken).rails < kept.of(route).rails) taken = &route;
         }
         if (!taken) return;
@@ -86,7 +82,7 @@ template <class Takes>
 std::size_t first_through(std::span<const Route> routes, std::uint32_t chunks, Takes&& takes) noexcept {
     std::size_t best = routes.size();
     for (std::size_t i = 0; i < routes.size(); ++i) {
-        if (has_failed(routes[i]) || !takes(routes[i].rail->keeper().thread())) continue;
+        if (routes[i].has_failed() || !takes(routes[i].rail->keeper().thread())) continue;
         if (best == routes.size() || routes[i].rail->ends_before(*routes[best].rail, chunks)) best = i;
     }
     return best;
@@ -165,7 +161,7 @@ RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, Thre
 
 LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexcept {
     for (const Submission& submission : offered) {
-        if (has_failed(*submission.route)) continue;
+        if (submission.route->has_failed()) continue;
         if (!last_resort_) last_resort_ = &submission;
         if (!weighted) return;
         const std::uint32_t weight = submission.route->rail->weight();
@@ -178,7 +174,7 @@ LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexc
 
 bool LaneShares::give(Submission& submission) const noexcept {
     const bool last_resort = &submission == last_resort_;
-    if (last_resort_ && !last_resort && has_failed(*submission.route)) return false;
+    if (last_resort_ && !last_resort && submission.route->has_failed()) return false;
     if (least_ >= most_) return true;
     const std::uint64_t weight = submission.route->rail->weight();
     const std::uint64_t chunks = submission.lane->size();
@@ -213,7 +209,7 @@ void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
         Transfer::RouteRange all = transfer.lane_routes[lane];
         if (all.host_first) {
-            if (!has_failed(transfer.routes[all.begin])) {
+            if (!transfer.routes[all.begin].has_failed()) {
                 offer_host_rail(transfer, lane);
                 continue;
             }

@@ -37,11 +37,18 @@ struct ProviderCaps {
     std::size_t max_rma = 0;      ///< longest single read or write (bytes)
     /// Longest message that leaves without the receiver's help: with more, shm waits for it in line.
     std::size_t max_eager = SIZE_MAX;
-    unsigned usual_rails = 1;        ///< endpoints that it takes to make the most of a device
+    unsigned usual_rails = 1;        ///< endpoints that it takes to make the most of one device alone
     std::size_t transmit_depth = 0;  ///< operations the endpoint takes before it answers EAGAIN
 };
 
 [[nodiscard]] ProviderCaps provider_caps(const fi_info& info);
+
+/// What rails_per_device = `asked` means for so many devices of one kind.
+[[nodiscard]] inline std::uint64_t rails_on_each(std::uint64_t asked, std::size_t devices,
+                                                 const ProviderCaps& caps) noexcept {
+    if (asked != 0) return asked;
+    return devices == 1 ? caps.usual_rails : 1;
+}
 
 /// What the failure of one operation means: remote_disconnect when nobody answered or the way there is gone,
 /// so that another rail may do better; backend otherwise.

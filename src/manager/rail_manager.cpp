@@ -76,9 +76,8 @@ void RailManager::find_devices(const Params& params) {
 
 void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
     const std::size_t first = control_rails_, spread = devices_.size() - first;
-    const std::size_t each =
-        params.rails_per_device ? params.rails_per_device : devices_.back()->caps.usual_rails;
-    const std::size_t wanted = first + spread * each;
+    const std::size_t wanted =
+        first + spread * fabric::rails_on_each(params.rails_per_device, spread, devices_.back()->caps);
     const std::size_t limit = params.rails ? std::min<std::size_t>(first + params.rails, wanted) : wanted;
     const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000, &changes_, limit > 1};
     std::string reasons;

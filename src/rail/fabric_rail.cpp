@@ -124,8 +124,8 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     Lane& lane = *submission.lane;
     const Route& route = *submission.route;
     if (!lane.is_single() || lane.striped || !submission.run.empty() || !is_calm()) return false;
-    if (!free_operations_ || !may_take(lane) || lane.work->status() != Status::ok) return false;
-    if (route.path && route.path->failed()) return false;
+    if (room() == 0 || !may_take(lane) || lane.work->status() != Status::ok) return false;
+    if (route.has_failed()) return false;
     if (route.gated && !route.path->admits(sender_generation())) return false;
     submission.run = lane.take_alone();
     if (!submission.run.empty()) {
@@ -184,7 +184,7 @@ bool FabricRail::post_pending() noexcept {
     PendingList<Submission> kept;
     bool full = false;
     wants_room_ = false;
-    while (!pending_.empty() && free_operations_ && !blocked_.full()) {
+    while (!pending_.empty() && room() != 0 && !blocked_.full()) {
         Submission& submission = *pending_.pop_front();
         if (blocked_.contains(submission.route->destination)) {
             kept.push_back(submission);
@@ -269,7 +269,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return refused(submission, "has not answered our introduction");
     }
     if (submission.run.empty()) {
-        if (!free_operations_ || !may_take(lane)) return Served::full;
+        if (room() == 0 || !may_take(lane)) return Served::full;
         const std::uint32_t most = submission.most_outstanding();
         if (most == 0) return Served::through;  // others are through with the rest before it would be
         if (submission.outstanding >= most) return Served::waits;
@@ -373,7 +373,7 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     if (completion.status == Status::ok) [[likely]] {
         Work& work = *submission.lane->work;
         const auto kind = static_cast<std::size_t>(work.kind);
-        ++rail.counters_.operations[kind];
+        rail.counters_.operations[kind] += chunks;
         rail.counters_.bytes[kind] += grouped ? operation.bytes() : operation.chunk->length;
         work.part_done(Status::ok, chunks);
     } else {

@@ -131,7 +131,7 @@ class FabricRail final : public Rail {
     [[nodiscard]] std::uint32_t outstanding() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return posted_ - static_cast<std::uint32_t>(counters_.operations[0] + counters_.operations[1]);
     }
-    /// Operations in `free_operations_`.
+    /// Chunks that may be posted: no more than there are free operations, each of which takes at least one.
     [[nodiscard]] std::uint32_t room() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return static_cast<std::uint32_t>(depth_) - outstanding();
     }
@@ -150,7 +150,7 @@ class FabricRail final : public Rail {
     }
     /// It has ended, and is not among those that ended well.
     void take_from_posted(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
-        --posted_;
+        posted_ -= operation.chunks;
         posted_bytes_ -= operation.bytes();
     }
     using Operations = std::vector<Operation>;

@@ -298,8 +298,7 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
         work.part_done(Status::remote_disconnect);
         return true;
     }
-    if (!sending_ || !free_operations_ || (route.gated && !route.path->admits(sender_generation())))
-        return false;
+    if (!sending_ || room() == 0 || (route.gated && !route.path->admits(sender_generation()))) return false;
     Run chunk{returned.chunk, returned.chunk + 1};
     switch (post_chunks(submission, chunk, 1)) {
         case fabric::PostResult::ok:

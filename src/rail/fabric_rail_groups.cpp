@@ -39,7 +39,7 @@ fabric::PostResult FabricRail::post_groups(Submission& submission, Run& run, std
         free_operations_ = operation.next;
         run.begin += chunks;
         submission.outstanding += chunks;
-        ++posted_;
+        posted_ += chunks;
         posted_bytes_ += bytes;
     }
     if (result != fabric::PostResult::ok) count_refused(result);

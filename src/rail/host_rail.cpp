@@ -13,8 +13,10 @@
 namespace railyard {
 namespace {
 
+constexpr std::size_t pieces_per_call = HostRail::pieces_per_call;
+constexpr std::size_t words_per_call = HostRail::words_per_call;
+
 /// Pieces of one side, those that touch made one.
-template <std::size_t room>
 class Pieces {
   public:
     void add(std::uint64_t address, std::uint64_t length) noexcept {
@@ -29,16 +31,13 @@ class Pieces {
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
   private:
-    std::array<iovec, room> pieces_;
+    std::array<iovec, pieces_per_call> pieces_;
     std::size_t count_ = 0;
 };
 
 HostProcess& process_of(const Route& route) noexcept {
     return *reinterpret_cast<HostProcess*>(route.destination);
 }
-
-constexpr std::size_t pieces_per_call = HostRail::pieces_per_call;
-constexpr std::size_t words_per_call = HostRail::words_per_call;
 
 /// What one call moves: the next chunks of a submission's run.
 class Call {
@@ -54,7 +53,7 @@ class Call {
     const Work& work_;
     const Route& route_;
     HostProcess& process_;
-    Pieces<pieces_per_call> here_, there_;
+    Pieces here_, there_;
     std::uint64_t bytes_ = 0;
     std::array<std::uint64_t, words_per_call> words_;
     std::size_t word_count_ = 0;
@@ -109,9 +108,12 @@ RegisteredMemory HostRail::register_memory(const MemoryRange&) {
     memory.key = card_->issue();
     if (memory.key == 0) return memory;
     struct Issued {
+        Issued(std::shared_ptr<HostCard> from, std::uint64_t issued) : card(std::move(from)), word(issued) {}
+        Issued(const Issued&) = delete;
+        Issued& operator=(const Issued&) = delete;
+        ~Issued() { card->revoke(word); }
         std::shared_ptr<HostCard> card;
         std::uint64_t word;
-        ~Issued() { card->revoke(word); }
     };
     try {
         memory.owner = std::make_shared<Issued>(card_, memory.key);
@@ -123,11 +125,18 @@ RegisteredMemory HostRail::register_memory(const MemoryRange&) {
 }
 
 PeerAddress HostRail::do_insert_peer(std::string_view address) {
-    return reinterpret_cast<PeerAddress>(new HostProcess(address));
+    return reinterpret_cast<PeerAddress>(
+        processes_.emplace_back(std::make_unique<HostProcess>(address)).get());
 }
 
 void HostRail::do_remove_peer(PeerAddress peer) noexcept {
-    delete reinterpret_cast<HostProcess*>(peer);
+    std::erase_if(processes_, [&](const auto& process) {
+        return process.get() == reinterpret_cast<const HostProcess*>(peer);
+    });
+}
+
+bool HostRail::reaches(PeerAddress peer) const noexcept {
+    return reinterpret_cast<const HostProcess*>(peer)->look() == 0;
 }
 
 bool HostRail::has_ended(PeerAddress peer) const noexcept {

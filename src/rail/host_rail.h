@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rail/host_card.h"
 #include "rail/pending_list.h"
@@ -37,6 +38,7 @@ class HostRail final : public Rail {
     [[nodiscard]] std::string address() const override { return card_->address(); }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return UINT32_MAX; }
     [[nodiscard]] bool has_ended(PeerAddress peer) const noexcept override;
+    [[nodiscard]] bool reaches(PeerAddress peer) const noexcept override;
     /// Nothing comes but what is submitted.
     [[nodiscard]] bool needs_polling() const noexcept override { return false; }
 
@@ -44,8 +46,8 @@ class HostRail final : public Rail {
     bool post_at_once(Submission& submission) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     /// Throws Error that says why the process behind the card's address cannot be reached.
-    PeerAddress do_insert_peer(std::string_view address) override;
-    void do_remove_peer(PeerAddress peer) noexcept override;
+    PeerAddress do_insert_peer(std::string_view address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void do_remove_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return pending_.empty(); }
     [[nodiscard]] RailCounters do_count() const noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return counters_;
@@ -59,6 +61,8 @@ class HostRail final : public Rail {
     void leave(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     const std::shared_ptr<HostCard> card_ = std::make_shared<HostCard>();
+    /// A peer's address is where it is. Peers may outlive the rail.
+    std::vector<std::unique_ptr<HostProcess>> processes_ ABSL_GUARDED_BY(role_);
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     std::uint64_t moved_ ABSL_GUARDED_BY(role_) = 0;  ///< bytes, ever

@@ -121,6 +121,8 @@ class alignas(cache_line) Rail {
     void remove_peer(PeerAddress peer) noexcept;
     /// The process behind it has ended, as far as the rail can see. Any thread.
     [[nodiscard]] virtual bool has_ended(PeerAddress) const noexcept { return false; }
+    /// Its engine is open, and the rail gets to it without its help. Any thread.
+    [[nodiscard]] virtual bool reaches(PeerAddress) const noexcept { return false; }
     /// The process behind it has ended: what is under way to it ends, too, where the provider does not say so
     /// by itself. Nothing may be submitted to it any more.
     void abandon_peer(PeerAddress peer) noexcept;

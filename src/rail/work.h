@@ -52,6 +52,8 @@ struct Route {
     std::vector<Route> carriers{};
     /// Of a rail that has its peer do the work: what the peer has to know.
     const Forwarding* forwarding = nullptr;
+
+    [[nodiscard]] bool has_failed() const noexcept { return path && path->failed(); }
 };
 
 /// Chunks [begin, end) of a Work.

@@ -126,7 +126,7 @@ TEST(BenchOptions, MistakesAreUsageErrors) {
                                                {"--iters", "5", "--seconds", "1"},
                                                {"--raw", "--raw-only"},
                                                {"--timeout", "-1"},
-                                               {"--rails", "0"},
+                                               {"--rails", "65"},
                                                {"--mem", "hbm"},
                                                {"--target-mem", "gpu"},
                                                {"--mem", "vram", "--gpu", "-1"},

@@ -252,7 +252,7 @@ TEST_F(SocketRendezvousTest, WhoComesFirstCoordinates) {
     }
     GroupOptions options;
     options.world = 3;
-    options.rendezvous = RendezvousAddress{RendezvousAddress::Kind::tcp, "127.0.0.1", port_, ""};
+    options.rendezvous = RendezvousAddress{RendezvousAddress::Kind::tcp, false, "127.0.0.1", port_, ""};
     std::vector<std::future<Pointer>> arriving;
     for (int i = 0; i < 3; ++i)
         arriving.push_back(std::async(std::launch::async, [&] { return meet(options, plenty); }));

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "../shared_memory.h"
 #include "engine_pair.h"
 #include "manager/registration.h"
 
@@ -217,6 +218,7 @@ struct RemoteBeta {
         if (pid <= 0) return;
         kill(pid, SIGKILL);
         waitpid(pid, nullptr, 0);
+        remove_shared_memory_of(pid);
         pid = 0;
     }
     [[noreturn]] static void serve(const Fabric& fabric, int fd) {

@@ -108,6 +108,17 @@ TEST_P(HostPeers, AStoppedPeerNeedNotHelp) {
     peer->process->send_signal(SIGCONT);
 }
 
+/// Nothing of the fabric's has got to it, and nothing will.
+TEST_P(HostPeers, APeerThatDoesNotLookYetIsNotGone) {
+    start(GetParam());
+    const auto peer = target(GetParam());
+    Transfer* write = peer->prepare(Operation::write, 100'000);
+    peer->process->send_signal(SIGSTOP);
+    EXPECT_FALSE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(2500)));
+    EXPECT_EQ(engine_->post(*write), Status::ok);
+    peer->process->send_signal(SIGCONT);
+}
+
 TEST_P(HostPeers, AKilledPeerEndsItsTransfersAndNobodyElses) {
     cluster().set("timeout_ms=200");
     start(GetParam());

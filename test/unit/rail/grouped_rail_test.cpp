@@ -21,9 +21,18 @@ TEST_F(GroupedRailTest, SmallChunksShareAnOperation) {
     EXPECT_TRUE(offer.work.done());
     EXPECT_EQ(offer.work.status(), Status::ok);
     const RailCounters counters = rail_.counters();
-    EXPECT_EQ(counters.operations[static_cast<std::size_t>(Work::Kind::write)], 3u);
+    EXPECT_EQ(counters.operations[static_cast<std::size_t>(Work::Kind::write)], 10u);
     EXPECT_EQ(counters.bytes[static_cast<std::size_t>(Work::Kind::write)], 640u);
     EXPECT_EQ(rail_.load(), 0u);
+}
+
+/// Chunks count against the queue's depth, not operations: there are free ones when it is full.
+TEST_F(GroupedRailTest, NothingOfALaneIsLeftBehindWhenTheQueueIsFull) {
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    const Offer offer(rail_, 3 * depth, 1);
+    EXPECT_EQ(script.bytes[1], 64 * depth);
+    EXPECT_TRUE(ends(offer));
+    EXPECT_EQ(script.bytes[1], 64 * 3 * depth);
 }
 
 TEST_F(GroupedRailTest, AGroupHoldsNoMoreThanItsBytes) {

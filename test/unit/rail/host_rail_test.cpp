@@ -230,6 +230,7 @@ TEST_F(HostRailTest, AProcessThatHasEndedEndsIt) {
     EXPECT_TRUE(write.fabric.taken.empty());
     EXPECT_EQ(rail_.counters().disconnected, 1u);
     EXPECT_TRUE(rail_.has_ended(peer_));
+    EXPECT_FALSE(rail_.reaches(peer_));
 }
 
 TEST_F(HostRailTest, WhatIsLeftGoesToOtherRailsInWholeChunks) {
@@ -244,6 +245,7 @@ TEST_F(HostRailTest, WhatIsLeftGoesToOtherRailsInWholeChunks) {
     EXPECT_EQ(write.fabric.taken, (std::vector<std::uint32_t>{0, 1, 2}));
     EXPECT_EQ(rail_.counters().failovers, 1u);
     EXPECT_FALSE(rail_.has_ended(peer_));
+    EXPECT_FALSE(rail_.reaches(peer_));
     alone.prepare(Work::Kind::write, {{0, 0, 1000}});
     alone.paths[1].fail();
     EXPECT_EQ(alone.run(), Status::remote_disconnect);
