@@ -230,7 +230,7 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     } else if (transfer.submissions.empty()) {
         transfer.part_done(Status::ok);
     } else {
-        offer_lanes(transfer, {by_weight(), callers_.mine().makes_passes()});
+        offer_lanes(transfer, {by_weight(), callers_.mine().makes_passes(), &callers_});
     }
     if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/clock.h"
+#include "engine/rate_model.h"
 
 namespace railyard {
 namespace {
@@ -13,6 +14,9 @@ constexpr std::uint32_t rounds_per_look_at_keepers = 64;
 
 /// A slow rail is kept for nothing where others, used by several threads, are so many times as fast.
 constexpr std::uint64_t much_sooner = 2;
+
+/// Of what is striped over a thread's own rails alone: others' may be idle a moment later.
+constexpr std::uint32_t most_chunks_on_own = 1024;
 
 /// Threads beyond these are taken for one.
 constexpr std::size_t most_keepers = 32;
@@ -97,15 +101,71 @@ bool worth_meeting(const Rail& other, const Rail& own, std::uint32_t chunks) noe
 /// Keepers that have gone are found in passes over all rails, too; but a thread whose transfers end at its
 /// first polls makes none.
 void look_at_keepers(std::span<const Route> routes, ThreadTag me) noexcept {
-    const std::uint64_t now = now_ns();
+    std::uint64_t now = 0;
     for (const Route& route : routes) {
-        if (route.rail->keeper().is_other_than(me)) static_cast<void>(route.rail->is_looked_after(now));
+        if (!route.rail->keeper().is_other_than(me)) continue;
+        if (now == 0) now = now_ns();
+        static_cast<void>(route.rail->is_looked_after(now));
     }
 }
 
-void offer_striped(Transfer& transfer, Transfer::RouteRange all, bool weighted) noexcept {
+/// The thread gets its share, if it may keep any. True: others keep some rails, and it does, too.
+bool keeps_share(std::span<const Route> routes, OfferTerms terms, ThreadTag me) noexcept {
+    bool others = false, nobodys = false, mine = false;
+    const auto look = [&] {
+        others = nobodys = mine = false;
+        for (const Route& route : routes) {
+            if (route.has_failed()) continue;
+            const ThreadTag keeper = route.rail->keeper().thread();
+            mine = mine || keeper == me;
+            nobodys = nobodys || keeper == no_thread;
+            others = others || (keeper != me && keeper != no_thread);
+        }
+    };
+    look();
+    if (terms.may_keep && (nobodys || !mine)) {
+        take_share(routes, me);
+        look();
+    }
+    return others && mine;
+}
+
+/// Many small chunks cost threads more than wires: what is under way goes to and fro between their caches.
+bool is_batch_of_small(const Transfer& transfer, const Lane& lane) noexcept {
+    return lane.size() <= most_chunks_on_own &&
+           transfer.total_bytes <= RateModel::small_bytes * transfer.chunks.size();
+}
+
+/// What the thread has posted of late is no more than its rails' share of what all threads have, as a look
+/// now and then finds: it would get no more of the others' rails than they would of its own.
+bool posts_its_share(Callers& callers, std::span<const Route> routes, std::uint64_t bytes,
+                     ThreadTag me) noexcept {
+    Callers::Place& mine = callers.mine();
+    if (mine.count_batch(bytes)) {
+        std::uint64_t own = 0, all = 0;
+        for (const Route& route : routes) {
+            if (route.has_failed()) continue;
+            const std::uint32_t weight = route.rail->weight();
+            all += weight;
+            if (route.rail->keeper().thread() == me) own += weight;
+        }
+        callers.compare(mine, own, all);
+    }
+    return mine.posts_its_share();
+}
+
+/// The thread whose rails alone are to carry a striped lane; no_thread: all do.
+ThreadTag rails_for_striped(const Transfer& transfer, const Lane& lane, std::span<const Route> routes,
+                            OfferTerms terms, ThreadTag me) noexcept {
+    if (!terms.callers || !is_batch_of_small(transfer, lane)) return no_thread;
+    const bool kept = keeps_share(routes, terms, me);
+    if (!posts_its_share(*terms.callers, routes, transfer.total_bytes, me) || !kept) return no_thread;
+    return me;
+}
+
+void offer_striped(Transfer& transfer, Transfer::RouteRange all, ShareTerms terms) noexcept {
     const std::span<Submission> offered(transfer.submissions.data() + all.begin, all.end - all.begin);
-    const LaneShares shares(offered, weighted);
+    const LaneShares shares(offered, terms);
     for (Submission& submission : offered) {
         submission.rearm();
         if (shares.give(submission)) {
@@ -159,12 +219,12 @@ RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, Thre
     return {best, true, others};
 }
 
-LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexcept {
+LaneShares::LaneShares(std::span<const Submission> offered, ShareTerms terms) noexcept : terms_(terms) {
     for (const Submission& submission : offered) {
-        if (submission.route->has_failed()) continue;
+        if (leaves_out(submission)) continue;
         if (!last_resort_) last_resort_ = &submission;
-        if (!weighted) return;
-        const std::uint32_t weight = submission.route->rail->weight();
+        if (!terms.weighted && terms.kept_by == no_thread) return;
+        const std::uint32_t weight = weight_of(submission);
         if (weight > most_) last_resort_ = &submission;
         sum_ += weight;
         most_ = std::max(most_, weight);
@@ -172,11 +232,21 @@ LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexc
     }
 }
 
+bool LaneShares::leaves_out(const Submission& submission) const noexcept {
+    const Route& route = *submission.route;
+    return route.has_failed() ||
+           (terms_.kept_by != no_thread && route.rail->keeper().thread() != terms_.kept_by);
+}
+
+std::uint32_t LaneShares::weight_of(const Submission& submission) const noexcept {
+    return terms_.weighted ? submission.route->rail->weight() : Rail::full_weight;
+}
+
 bool LaneShares::give(Submission& submission) const noexcept {
     const bool last_resort = &submission == last_resort_;
-    if (last_resort_ && !last_resort && submission.route->has_failed()) return false;
-    if (least_ >= most_) return true;
-    const std::uint64_t weight = submission.route->rail->weight();
+    if (last_resort_ && !last_resort && leaves_out(submission)) return false;
+    if (!last_resort_ || (least_ >= most_ && terms_.kept_by == no_thread)) return true;
+    const std::uint64_t weight = weight_of(submission);
     const std::uint64_t chunks = submission.lane->size();
     if (last_resort || weight >= most_) {
         const auto fair = static_cast<std::uint32_t>((chunks * weight + sum_ - 1) / sum_);
@@ -215,14 +285,17 @@ void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
             }
             ++all.begin;
         }
-        if (transfer.lanes[lane].striped) {
-            own = false;
-            offer_striped(transfer, all, terms.weighted);
+        const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
+        const bool looks = transfer.round() % rounds_per_look_at_keepers == 0;
+        if (const Lane& striped = transfer.lanes[lane]; striped.striped) {
+            const ThreadTag carries = rails_for_striped(transfer, striped, routes, terms, me);
+            own = own && carries == me;
+            if (looks) look_at_keepers(routes, me);
+            offer_striped(transfer, all, {terms.weighted, carries});
             continue;
         }
-        const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
         const RailChoice choice = choose_rail(routes, transfer.lanes[lane].size(), me, terms.may_keep);
-        if (choice.others && transfer.round() % rounds_per_look_at_keepers == 0) look_at_keepers(routes, me);
+        if (choice.others && looks) look_at_keepers(routes, me);
         own = own && choice.own;
         offer(transfer, all.begin + static_cast<std::uint32_t>(choice.route));
     }

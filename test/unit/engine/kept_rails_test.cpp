@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../rail/taking_rail.h"
+#include "engine/callers.h"
 #include "engine/route_choice.h"
 
 namespace railyard {
@@ -149,6 +150,39 @@ TEST_F(KeptRailsTest, WhoseRailsHaveAllFailedGetsOthers) {
     const RailChoice choice = choose_rail(routes, 1, second, true);
     EXPECT_TRUE(choice.own);
     EXPECT_FALSE(paths[choice.route].failed());
+}
+
+constexpr std::uint32_t look = Callers::batches_per_look;
+
+void post(Callers& callers, Callers::Place& place, std::uint64_t bytes, std::size_t own, std::size_t all) {
+    if (place.count_batch(bytes)) callers.compare(place, own, all);
+}
+
+TEST(Callers, WhoPostsItsShareOfBatchesIsFoundAtLooks) {
+    Callers callers;
+    Callers::Place& place = callers.of(first);
+    for (std::uint32_t i = 0; i < look - 1; ++i)
+        post(callers, place, 4096, 4, 4);
+    EXPECT_FALSE(place.posts_its_share()) << "nobody has looked";
+    post(callers, place, 4096, 4, 4);
+    EXPECT_TRUE(place.posts_its_share()) << "all of it, on all rails";
+    for (std::uint32_t i = 0; i < look; ++i)
+        post(callers, place, 4096, 2, 4);
+    EXPECT_FALSE(place.posts_its_share()) << "nobody else posts: the others are idle";
+}
+
+TEST(Callers, AThreadIsComparedWithAllOthers) {
+    Callers callers;
+    ASSERT_NE(&callers.of(first), &callers.of(second));
+    const auto share_beside = [&](std::uint64_t others) {
+        static_cast<void>(callers.of(second).count_batch(others));
+        for (std::uint32_t i = 0; i < look; ++i)
+            post(callers, callers.of(first), 100, 2, 4);
+        return callers.of(first).posts_its_share();
+    };
+    EXPECT_TRUE(share_beside(look * 100));
+    EXPECT_TRUE(share_beside(look * 60));
+    EXPECT_FALSE(share_beside(look * 59)) << "more than a quarter more than half";
 }
 
 TEST(RailKeeper, IsForgottenWhenItHasNotLookedForAWhile) {
