@@ -177,8 +177,12 @@ std::vector<PeerReport> Engine::Impl::peers() const {
 }
 
 void Engine::Impl::take_notifications(std::vector<Notification>& out) {
+    if (look_for_notifications()) inbox_.take(out);
+}
+
+bool Engine::Impl::look_for_notifications() noexcept {
     if (inbox_.empty() || inbox_.has_letters()) make_pass();
-    if (!inbox_.empty()) inbox_.take(out);
+    return !inbox_.empty();
 }
 
 void Engine::Impl::send_notification(const std::string& agent, std::string_view text) {
