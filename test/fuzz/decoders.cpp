@@ -80,6 +80,7 @@ bool fuzz_introduction(std::string_view input) {
     const auto introduction = unless_refused([&] { return decode_introduction(bytes); });
     if (!introduction) return false;
     require(encode(*introduction) == bytes, round_trip);
+    look_at_host(introduction->sender);
     for (const IntroducedPair& introduced : introduction->pairs)
         require(introduced.pair.local < introduction->sender.rails.size(),
                 "pairs name rails of their sender");
