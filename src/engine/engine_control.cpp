@@ -153,8 +153,7 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
 void Engine::Impl::connect(const std::string& agent) {
     if (is_self(agent)) return;
     const std::shared_ptr<Peer> peer = require_peer(agent);
-    for (const RailPair pair : pair_rails(rails_->all(), peer->rails()))
-        peer->resolve(pair);
+    peer->resolve_all();
     introduce(peer);
 }
 
