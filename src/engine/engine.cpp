@@ -147,6 +147,10 @@ void Engine::take_notifications(std::vector<Notification>& out) {
     require_own_process();
     impl_->take_notifications(out);
 }
+bool Engine::look_for_notifications() {
+    require_own_process();
+    return impl_->look_for_notifications();
+}
 bool Engine::has_notifications() const noexcept {
     return own_process() && impl_->has_notifications();
 }

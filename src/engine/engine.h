@@ -191,6 +191,8 @@ class Engine {
 
     /// Moves what has arrived to the end of `out`; sender and message are exact, each exactly once.
     void take_notifications(std::vector<Notification>& out);
+    /// Makes progress where there is nothing to take yet, as take_notifications does. True: there is.
+    bool look_for_notifications();
     /// True when there are any to take.
     [[nodiscard]] bool has_notifications() const noexcept;
     /// Queues a message of at most 16 MiB to `agent` (ourselves too). Error{not_found}, {invalid_param}.

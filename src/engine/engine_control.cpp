@@ -153,8 +153,7 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
 void Engine::Impl::connect(const std::string& agent) {
     if (is_self(agent)) return;
     const std::shared_ptr<Peer> peer = require_peer(agent);
-    for (const RailPair pair : pair_rails(rails_->all(), peer->rails()))
-        peer->resolve(pair);
+    peer->resolve_all();
     introduce(peer);
 }
 
@@ -177,8 +176,12 @@ std::vector<PeerReport> Engine::Impl::peers() const {
 }
 
 void Engine::Impl::take_notifications(std::vector<Notification>& out) {
+    if (look_for_notifications()) inbox_.take(out);
+}
+
+bool Engine::Impl::look_for_notifications() noexcept {
     if (inbox_.empty() || inbox_.has_letters()) make_pass();
-    if (!inbox_.empty()) inbox_.take(out);
+    return !inbox_.empty();
 }
 
 void Engine::Impl::send_notification(const std::string& agent, std::string_view text) {

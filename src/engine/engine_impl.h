@@ -62,6 +62,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void disconnect(const std::string& agent);
     [[nodiscard]] std::vector<PeerReport> peers() const;
     void take_notifications(std::vector<Notification>& out);
+    bool look_for_notifications() noexcept;
     [[nodiscard]] bool has_notifications() const noexcept { return !inbox_.empty(); }
     void hear_immediates(fabric::ImmediateSink& sink) noexcept { inbox_.pass_immediates_to(&sink); }
     void send_notification(const std::string& agent, std::string_view message);
