@@ -117,8 +117,7 @@ void measure(Event& event, Histogram& times, unsigned events, std::chrono::micro
 nlohmann::json run(unsigned slices, unsigned events, std::chrono::microseconds gap) {
     Event ours, bare;
     EventRail rail(ours);
-    const std::atomic<std::uint64_t> passes{0};
-    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), [] { return std::uint64_t{0}; });
     const BareThread other(bare);
     Histogram our_times, bare_times;
     for (unsigned i = 0; i < slices; ++i) {
