@@ -12,17 +12,18 @@ namespace railyard::bench {
 
 struct Side {
     Side(const std::string& name, const std::string& provider, unsigned rails, std::uint64_t bytes,
-         bool progress_thread = true)
+         bool progress_thread = true, ParamMap params = {})
         : memory(bytes, 'x') {
         EngineConfig config;
         config.progress_thread = progress_thread;
         config.agent_name = name;
         // All rails of the machine for host memory, so that their number is the one asked for. Nobody is
         // given up here: under callgrind the two sides take turns, and the other may not get any for seconds.
-        config.params = Params::parse({{"provider", provider},
-                                       {"rails", std::to_string(rails)},
-                                       {"max_bw_per_dram_seg", "1000000"},
-                                       {"peer_timeout_ms", "600000"}});
+        params.insert({{"provider", provider},
+                       {"rails", std::to_string(rails)},
+                       {"max_bw_per_dram_seg", "1000000"},
+                       {"peer_timeout_ms", "600000"}});
+        config.params = Params::parse(params);
         engine = std::make_unique<Engine>(std::move(config));
         region = engine->register_memory(base(), memory.size(), 0);
     }
