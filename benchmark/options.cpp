@@ -6,13 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 
 #include "common/params.h"
 #include "common/random.h"
 #include "common/status.h"
 #include "common/usage_error.h"
 #include "host_port.h"
+#include "plugin_directory.h"
 #include "railyard_version.h"
 #include "size_list.h"
 
@@ -245,27 +245,6 @@ void stay_on_this_host(Options& options) {
     if (tcp && choice.devices.empty()) options.params["devices"] = "lo";
 }
 
-void find_plugin_dir(Options& options) {
-    if (!options.plugin_dir.empty()) return;
-    for (const char* name : {"RAILYARD_PLUGIN_DIR", "NIXL_PLUGIN_DIR"}) {
-        const char* value = std::getenv(name);
-        if (value != nullptr && *value != '\0') {
-            options.plugin_dir = value;
-            return;
-        }
-    }
-    std::error_code error;
-    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-    if (error) return;
-    const std::filesystem::path here = self.parent_path();
-    const std::string file = "libplugin_" + options.plugin + ".so";
-    const std::filesystem::path built = here.parent_path() / "plugins";
-    const std::filesystem::path installed = (here / RAILYARD_INSTALLED_PLUGINS).lexically_normal();
-    const bool is_installed =
-        !std::filesystem::exists(built / file, error) && std::filesystem::exists(installed / file, error);
-    options.plugin_dir = (is_installed ? installed : built).string();
-}
-
 void finish(Options& options, const Texts& texts) {
     take_params(options, texts);
     take_workload(options, texts);
@@ -280,7 +259,7 @@ void finish(Options& options, const Texts& texts) {
         throw UsageError("--raw with another plugin: name its --provider, and --param devices=NAME");
     }
     stay_on_this_host(options);
-    find_plugin_dir(options);
+    options.plugin_dir = plugin_directory(options.plugin_dir, options.plugin);
     if (options.seed == 0) options.seed = random_u64() >> 16;
 }
 

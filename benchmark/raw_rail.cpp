@@ -22,11 +22,12 @@ RawRemote raw_remote(const nlohmann::json& json) {
     return {std::string(address.begin(), address.end()), json.at("key"), json.at("base")};
 }
 
-RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory, bool immediates)
+RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory, RawNotice notice)
     : name_("raw " + device.provider + ":" + device.name),
       info_(fi_dupinfo(device.info.get())),
       direct_rma_(device.caps.direct_rma),
-      immediates_(immediates) {
+      notice_(notice),
+      message_flags_(device.caps.sends_into_sockets ? FI_DELIVERY_COMPLETE : 0) {
     if (!info_) throw Error(Status::backend, "fi_dupinfo failed on " + name_ + ": out of memory");
     depth_ = info_->tx_attr->size;
 
@@ -52,13 +53,18 @@ RawRail::RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte
     addresses_ = Fid<fid_av>(addresses);
 
     open_endpoint();
-    register_memory(memory);
+    descriptor_ = register_memory(memory, FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, region_);
+    local_.key = fi_mr_key(region_.get());
+    local_.base = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0
+                      ? reinterpret_cast<std::uint64_t>(memory.data())
+                      : 0;
+    if (notice_ == RawNotice::message) open_messages();
 }
 
 void RawRail::open_queue(bool wait_fd) {
     fi_cq_attr queue_attr{};
     queue_attr.size = depth_ + info_->rx_attr->size;
-    queue_attr.format = immediates_ ? FI_CQ_FORMAT_DATA : FI_CQ_FORMAT_CONTEXT;
+    queue_attr.format = notice_ == RawNotice::none ? FI_CQ_FORMAT_CONTEXT : FI_CQ_FORMAT_DATA;
     queue_attr.wait_obj = wait_fd ? FI_WAIT_FD : FI_WAIT_NONE;
     fid_cq* queue = nullptr;
     int status = fi_cq_open(domain_.get(), &queue_attr, &queue, nullptr);
@@ -84,23 +90,35 @@ void RawRail::open_endpoint() {
     check(fi_getname(&endpoint->fid, local_.address.data(), &length), "fi_getname", name_);
 }
 
-void RawRail::register_memory(std::span<std::byte> memory) {
-    int mode = info_->domain_attr->mr_mode;
+void* RawRail::register_memory(std::span<std::byte> memory, std::uint64_t access, Fid<fid_mr>& region) {
+    const int mode = info_->domain_attr->mr_mode;
     std::uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : random_u64();
     if (info_->domain_attr->mr_key_size < 8)
         key &= (std::uint64_t{1} << (8 * info_->domain_attr->mr_key_size)) - 1;
-    fid_mr* region = nullptr;
-    check(fi_mr_reg(domain_.get(), memory.data(), memory.size(),
-                    FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, key, 0, &region, nullptr),
+    fid_mr* made = nullptr;
+    check(fi_mr_reg(domain_.get(), memory.data(), memory.size(), access, 0, key, 0, &made, nullptr),
           "fi_mr_reg (if memory is locked: `ulimit -l`)", name_);
-    region_ = Fid<fid_mr>(region);
+    region = Fid<fid_mr>(made);
     if ((mode & FI_MR_ENDPOINT) != 0) {
-        check(fi_mr_bind(region, &endpoint_->fid, 0), "fi_mr_bind", name_);
-        check(fi_mr_enable(region), "fi_mr_enable", name_);
+        check(fi_mr_bind(made, &endpoint_->fid, 0), "fi_mr_bind", name_);
+        check(fi_mr_enable(made), "fi_mr_enable", name_);
     }
-    descriptor_ = fi_mr_desc(region);
-    local_.key = fi_mr_key(region);
-    local_.base = (mode & FI_MR_VIRT_ADDR) != 0 ? reinterpret_cast<std::uint64_t>(memory.data()) : 0;
+    return fi_mr_desc(made);
+}
+
+void RawRail::open_messages() {
+    received_.resize(receives + 1);
+    received_descriptor_ =
+        register_memory(std::as_writable_bytes(std::span(received_)), FI_SEND | FI_RECV, received_region_);
+    for (std::size_t i = 0; i < receives; ++i)
+        post_receive(i);
+}
+
+void RawRail::post_receive(std::size_t index) {
+    Received& to = received_[index];
+    check(fi_recv(endpoint_.get(), to.bytes.data(), to.bytes.size(), received_descriptor_, FI_ADDR_UNSPEC,
+                  &to.context),
+          "fi_recv", name_);
 }
 
 void RawRail::connect(const RawRemote& remote) {
@@ -126,11 +144,22 @@ bool RawRail::post(host::Op op, RawOperation& operation, bool more) {
     message.rma_iov_count = 1;
     message.context = &operation;
     message.data = operation.immediate;
-    const std::uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0) | (immediates_ ? FI_REMOTE_CQ_DATA : 0);
+    const std::uint64_t flags =
+        FI_COMPLETION | (more ? FI_MORE : 0) | (notice_ == RawNotice::immediate ? FI_REMOTE_CQ_DATA : 0);
     ssize_t status = op == host::Op::write ? fi_writemsg(endpoint_.get(), &message, flags | write_flags_)
                                            : fi_readmsg(endpoint_.get(), &message, flags);
     if (status == -FI_EAGAIN) return false;
     check(status, op == host::Op::write ? "fi_writemsg" : "fi_readmsg", name_);
+    ++outstanding_;
+    return true;
+}
+
+bool RawRail::post_message(RawOperation& operation) {
+    const iovec from{received_.back().bytes.data(), message_size};
+    const fi_msg message{&from, &received_descriptor_, 1, peer_, &operation, 0};
+    const ssize_t status = fi_sendmsg(endpoint_.get(), &message, FI_COMPLETION | message_flags_);
+    if (status == -FI_EAGAIN) return false;
+    check(status, "fi_sendmsg", name_);
     ++outstanding_;
     return true;
 }
@@ -154,6 +183,10 @@ void RawRail::poll_all(Ends& ends) {
     for (ssize_t i = 0; i < count; ++i) {
         if (entries[i].flags & (FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA)) {
             ++ends.arrived;  // whose context may be the writer's
+        } else if (entries[i].flags & FI_RECV) {
+            ++ends.arrived;
+            post_receive(
+                static_cast<std::size_t>(static_cast<Received*>(entries[i].op_context) - received_.data()));
         } else {
             ends.ours[ends.count++] = static_cast<RawOperation*>(entries[i].op_context);
         }

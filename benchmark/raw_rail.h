@@ -32,6 +32,13 @@ struct RawOperation {
     std::uint32_t immediate = 0;  ///< where the rail carries it
 };
 
+/// How the other side hears of a write.
+enum class RawNotice : std::uint8_t {
+    none,
+    immediate,  ///< each write brings 32 bits of immediate data
+    message,    ///< post_message, when the write has ended
+};
+
 /// What the other side published for one of its rails.
 struct RawRemote {
     std::string address;
@@ -45,8 +52,9 @@ struct RawRemote {
 /// A domain, an endpoint and a completion queue of its own, as the plugin opens them. One thread.
 class RawRail {
   public:
-    /// `immediates`: writes bring 32 bits of immediate data, and poll_all hears of the other side's.
-    RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory, bool immediates = false);
+    /// With a notice, poll_all hears of the other side's.
+    RawRail(const fabric::Device& device, bool wait_fd, std::span<std::byte> memory,
+            RawNotice notice = RawNotice::none);
 
     [[nodiscard]] const RawRemote& local() const noexcept { return local_; }
     void connect(const RawRemote& remote);
@@ -55,11 +63,14 @@ class RawRail {
     [[nodiscard]] std::size_t credits() const noexcept { return depth_ - outstanding_; }
     /// Posts one operation; false when the provider is full for now. `more`: another follows at once.
     bool post(host::Op op, RawOperation& operation, bool more);
+    /// Sends `message_size` bytes, whose completion tells of `operation` once more.
+    bool post_message(RawOperation& operation);
+    static constexpr std::size_t message_size = 64;
     /// Completed operations, at most `limit` of Completions; throws for a failed one.
     static constexpr std::size_t limit = 64;
     using Completions = std::array<fi_cq_entry, limit>;
     std::size_t poll(Completions& completions);
-    /// The same where there are immediates: our operations that have ended, and how many writes have come in.
+    /// The same where there are notices: our operations that have ended, and how many notices have come in.
     struct Ends {
         std::array<RawOperation*, limit> ours{};
         std::size_t count = 0;
@@ -72,13 +83,17 @@ class RawRail {
   private:
     void open_queue(bool wait_fd);
     void open_endpoint();
-    void register_memory(std::span<std::byte> memory);
+    /// Gives its descriptor.
+    void* register_memory(std::span<std::byte> memory, std::uint64_t access, fabric::Fid<fid_mr>& region);
+    void open_messages();
+    void post_receive(std::size_t index);
     [[noreturn]] void fail();
 
     std::string name_;
     fabric::InfoPtr info_;
     bool direct_rma_ = false;
-    bool immediates_ = false;
+    RawNotice notice_;
+    std::uint64_t message_flags_;  ///< as the plugin asks for, which tells its caller of what has arrived
     std::uint64_t write_flags_ = FI_DELIVERY_COMPLETE;
     std::size_t depth_ = 0;
     std::size_t outstanding_ = 0;
@@ -88,6 +103,14 @@ class RawRail {
     fabric::Fid<fid_cq> queue_;
     fabric::Fid<fid_av> addresses_;
     fabric::Fid<fid_mr> region_;
+    struct Received {
+        fi_context2 context;  // first: a completion's op_context is its address
+        std::array<std::byte, message_size> bytes;
+    };
+    static constexpr std::size_t receives = 64;
+    std::vector<Received> received_;  ///< the last one's bytes are those that are sent
+    fabric::Fid<fid_mr> received_region_;
+    void* received_descriptor_ = nullptr;
     fabric::Fid<fid_ep> endpoint_;
     void* descriptor_ = nullptr;
     RawRemote local_;

@@ -97,6 +97,14 @@ def doorbells(rails, batch):
         return sum(nic["doorbells"] for nic in counters) / sum(nic["writes"] for nic in counters)
 
 
+def two_threads(size, descriptors, seconds):
+    """Rate of two threads on one engine with 4 rails over that of one."""
+    with cluster("p5.48xl") as machine:
+        seen = json.loads(machine.run(BUILD / "benchmark/post-threads", "--here", "--size", size, "--descriptors", descriptors,
+                                      "--seconds", float(seconds) / 15))
+        return seen["scaling"]
+
+
 def engine_cost():
     """Of an engine with 32 rails: seconds to create it beyond discovery, and KiB of pinned control memory a rail."""
     with cluster("p5.48xl") as machine:
@@ -145,6 +153,9 @@ def figures(quick):
         ("simulated p5, two transfers at once, 1 MiB descriptors: share of the slower", lambda: fair_share((1 << 20, 1 << 20)), 0.9,
          True, ""),
         ("simulated p5, two transfers at once, 1 MiB and 4 KiB: share of the slower", lambda: fair_share((1 << 20, 4096)), 0.9, True, ""),
+        ("simulated p5, 4 rails, 8 B, two threads: rate, of one", lambda: two_threads(8, 1, seconds), 1.8, True, ""),
+        ("simulated p5, 4 rails, 4 KiB, two threads: rate, of one", lambda: two_threads(4096, 1, seconds), 1.8, True, ""),
+        ("simulated p5, 4 rails, 4 KiB x 64, two threads: rate, of one", lambda: two_threads(4096, 64, seconds), 1.8, True, ""),
         ("simulated p5, 1 rail, 4 KiB, batch 64: doorbells a descriptor", lambda: doorbells(1, 64), 1 / 16, False, ""),
         ("simulated p5, 4 rails, 4 KiB, batch 512: doorbells a descriptor", lambda: doorbells(4, 512), 1 / 16, False, ""),
         ("simulated p5, 32 rails: creation of an engine beyond discovery", part(engine_cost, 0), 0.5, False, " s"),

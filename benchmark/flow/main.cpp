@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "bench_options.h"
 #include "child_process.h"
 #include "control.h"
 #include "failure.h"
@@ -29,7 +30,7 @@ constexpr std::chrono::milliseconds answer_limit{30'000};
 
 /// What the targets' processes are to do, in memory that all share: so that nothing else moves while one of
 /// the two is measured.
-enum class Phase : int { idle, flow, raw, flow_echo, raw_echo, end };
+enum class Phase : int { idle, ours, raw, ours_echo, raw_echo, end };
 struct Shared {
     std::atomic<Phase> phase{Phase::idle};
     std::atomic<unsigned> idle{0};          ///< targets that have come to rest
@@ -47,6 +48,12 @@ void transfer(Transfer transfer, Progress progress) {
     until(step, "there is no room for a grain");
 }
 
+std::unique_ptr<OurSide> our_side(const FlowBenchOptions& options, const GrainMemory& memory,
+                                  unsigned initiators) {
+    if (options.notified) return std::make_unique<NotifiedSide>(options, memory);
+    return std::make_unique<FlowSide>(options, memory, initiators);
+}
+
 /// A target's process, until the end.
 class TargetProcess {
   public:
@@ -55,17 +62,17 @@ class TargetProcess {
           shared_(shared),
           control_(std::move(control)),
           memory_(options),
-          flow_(options, memory_, options.latency) {
+          ours_(our_side(options, memory_, options.latency)) {
         if (options.raw) raw_ = std::make_unique<RawSide>(options, memory_, 1);
     }
 
     void run() {
-        Message hello{{"info", flow_.info()}};
+        Message hello{{"info", ours_->info()}};
         if (raw_) hello["raw"] = to_json(raw_->local(0));
         control_.send(hello);
         const Message peer = control_.receive(answer_limit);
         if (raw_) raw_->connect(0, raw_remote(peer.at("raw")));
-        if (options_.latency) flow_.add(0, peer.at("info").get<std::string>());
+        if (options_.latency) ours_->add(0, peer.at("info").get<std::string>());
         control_.send({{"ready", true}});
         for (Phase phase; (phase = shared_.phase.load()) != Phase::end;) {
             if (phase == Phase::idle) {
@@ -84,18 +91,18 @@ class TargetProcess {
     }
 
     void serve(Phase phase) {
-        const bool flow = phase == Phase::flow || phase == Phase::flow_echo;
+        const bool ours = phase == Phase::ours || phase == Phase::ours_echo;
         std::uint64_t taken = 0;
         const auto look = [&] {
-            const std::size_t now = flow ? static_cast<std::size_t>(flow_.take()) : raw_->progress();
+            const std::size_t now = ours ? static_cast<std::size_t>(ours_->take()) : raw_->progress();
             taken += now;
             return now;
         };
         while (shared_.phase.load(std::memory_order_relaxed) == phase) {
             if (look() == 0) {
                 if (!options_.latency) sched_yield();
-            } else if (phase == Phase::flow_echo) {
-                transfer([&] { return flow_.transfer(0); }, [&] { flow_.progress(0); });
+            } else if (phase == Phase::ours_echo) {
+                transfer([&] { return ours_->transfer(0); }, [&] { ours_->progress(0); });
             } else if (phase == Phase::raw_echo) {
                 transfer([&] { return raw_->transfer(0); }, [&] { raw_->progress(); });
             }
@@ -106,8 +113,8 @@ class TargetProcess {
             look();
         } while (Clock::now() < end);
         // Those that were announced again before we came to look count, too: the plain loop does not look.
-        if (flow) {
-            taken = flow_.announced() - counted_;
+        if (ours) {
+            taken = ours_->announced() - counted_;
             counted_ += taken;
         }
         shared_.arrived.fetch_add(taken);
@@ -117,9 +124,9 @@ class TargetProcess {
     Shared& shared_;
     Control control_;
     GrainMemory memory_;
-    FlowSide flow_;
+    std::unique_ptr<OurSide> ours_;
     std::unique_ptr<RawSide> raw_;
-    std::uint64_t counted_ = 0;  ///< of flow_.announced()
+    std::uint64_t counted_ = 0;  ///< of ours_->announced()
 };
 
 /// Who sends and measures. With several targets, the first initiator has the first of them alone, the second
@@ -131,7 +138,7 @@ class Sender {
           shared_(shared),
           controls_(std::move(controls)),
           memory_(options),
-          flow_(options, memory_, options.targets > 1 ? 2 : 1) {
+          ours_(our_side(options, memory_, options.targets > 1 ? 2 : 1)) {
         if (options.raw) raw_ = std::make_unique<RawSide>(options, memory_, options.targets);
     }
 
@@ -140,7 +147,7 @@ class Sender {
         for (unsigned slice = 0; slice < options_.slices; ++slice) {
             const bool raw_first = slice % 2 != 0;
             if (raw_first) measure_raw();
-            measure_flow();
+            measure_ours();
             if (!raw_first) measure_raw();
         }
         begin(Phase::end);
@@ -152,10 +159,10 @@ class Sender {
         for (unsigned i = 0; i < controls_.size(); ++i) {
             const Message hello = controls_[i].receive(answer_limit);
             const auto info = hello.at("info").get<std::string>();
-            if (i == 0) flow_.add(0, info);
-            if (options_.targets > 1) flow_.add(1, info);
+            if (i == 0) ours_->add(0, info);
+            if (options_.targets > 1) ours_->add(1, info);
             if (raw_) raw_->connect(i, raw_remote(hello.at("raw")));
-            Message answer{{"info", flow_.info()}};
+            Message answer{{"info", ours_->info()}};
             if (raw_) answer["raw"] = to_json(raw_->local(i));
             controls_[i].send(answer);
             static_cast<void>(controls_[i].receive(answer_limit));
@@ -191,18 +198,18 @@ class Sender {
                                   std::chrono::duration<double>(options_.seconds / options_.slices / parts));
     }
 
-    double flow_rate(unsigned initiator, unsigned targets) {
-        begin(Phase::flow);
+    double our_rate(unsigned initiator, unsigned targets) {
+        begin(Phase::ours);
         const auto begun = Clock::now(), end = slice_end(targets > 1 ? 3 : 2);
         std::uint64_t sent = 0;
         while (Clock::now() < end) {
-            if (flow_.transfer(initiator)) {
+            if (ours_->transfer(initiator)) {
                 ++sent;
             } else {
-                flow_.progress(initiator);
+                ours_->progress(initiator);
             }
         }
-        flow_.settle(initiator);
+        ours_->settle(initiator);
         return end_of(begun, sent, targets);
     }
 
@@ -233,16 +240,16 @@ class Sender {
         return times.percentile(0.5) / 1000;
     }
 
-    void measure_flow() {
+    void measure_ours() {
         if (options_.latency) {
-            flow_results_.push_back(ping(
-                Phase::flow_echo, [&] { return flow_.transfer(0); }, [&] { flow_.progress(0); },
-                [&] { return flow_.take(); }));
+            our_results_.push_back(ping(
+                Phase::ours_echo, [&] { return ours_->transfer(0); }, [&] { ours_->progress(0); },
+                [&] { return ours_->take(); }));
             return;
         }
         const bool many = options_.targets > 1;
-        if (many) one_results_.push_back(flow_rate(0, 1));
-        flow_results_.push_back(flow_rate(many ? 1 : 0, options_.targets));
+        if (many) one_results_.push_back(our_rate(0, 1));
+        our_results_.push_back(our_rate(many ? 1 : 0, options_.targets));
     }
 
     void measure_raw() {
@@ -277,16 +284,16 @@ class Sender {
         nlohmann::json json{
             {"version", 1}, {"targets", options_.targets}, {"size", options_.flow.grain_size}};
         json["host"] = host_facts();
-        const double ours = median(flow_results_);
-        json[std::string("flow") + unit] = ours * scale;
+        const double ours = median(our_results_);
+        json[(options_.notified ? "notified" : "flow") + std::string(unit)] = ours * scale;
         if (raw_) {
             json[std::string("raw") + unit] = median(raw_results_) * scale;
-            json["ratio_raw"] = median(ratios(flow_results_, raw_results_, 1));
+            json["ratio_raw"] = median(ratios(our_results_, raw_results_, 1));
         }
         if (!one_results_.empty()) {
             const double one = median(one_results_);
             json[std::string("flow_one") + unit] = one * scale;
-            json["ratio_one"] = median(ratios(flow_results_, one_results_, options_.targets));
+            json["ratio_one"] = median(ratios(our_results_, one_results_, options_.targets));
         }
         return json;
     }
@@ -295,9 +302,9 @@ class Sender {
     Shared& shared_;
     std::vector<Control> controls_;
     GrainMemory memory_;
-    FlowSide flow_;
+    std::unique_ptr<OurSide> ours_;
     std::unique_ptr<RawSide> raw_;
-    std::vector<double> flow_results_, one_results_, raw_results_;
+    std::vector<double> our_results_, one_results_, raw_results_;
 };
 
 /// Without the destructors of who forked it: they would end the other targets.
@@ -339,42 +346,6 @@ int run(const FlowBenchOptions& options) {
     }
     std::puts(report.dump().c_str());
     return 0;
-}
-
-FlowBenchOptions parse(int argc, char** argv, CLI::App& app) {
-    FlowBenchOptions options;
-    std::string provider = "tcp", size = "8M";
-    std::vector<std::string> environment;
-    options.flow.ring = 8;
-    app.add_option("--provider", provider, "tcp, shm or efa")->check(CLI::IsMember({"tcp", "shm", "efa"}));
-    app.add_option("--interface", options.flow.interface, "device or network interface");
-    app.add_option("--rails", options.flow.rails, "upper limit for the number of rails");
-    app.add_option("--size", size, "bytes of a grain");
-    app.add_option("--ring", options.flow.ring, "grains of the ring, all of which may be under way");
-    app.add_option("--targets", options.targets, "processes that each get every grain");
-    app.add_option("--seconds", options.seconds, "for all that is measured");
-    app.add_option("--slices", options.slices, "that ours and the plain loop take turns in");
-    app.add_flag("--latency", options.latency, "grains there and back, one at a time: half of that time");
-    app.add_flag("!--no-raw", options.raw, "without the plain loop");
-    app.add_option("--raw-endpoints", options.raw_endpoints, "of the plain loop, a side: 1 or 2")
-        ->check(CLI::Range(1, 2));
-    app.add_option("--target-env", environment, "NAME=VALUE for the targets' processes");
-    app.parse(argc, argv);
-    options.flow.provider = provider == "tcp"   ? RYF_PROVIDER_TCP
-                            : provider == "shm" ? RYF_PROVIDER_SHM
-                                                : RYF_PROVIDER_EFA;
-    if (provider == "tcp" && options.flow.interface.empty()) options.flow.interface = "lo";
-    options.raw_provider = provider;
-    options.flow.grain_size = tools::flow::parse_size("--size", size);
-    for (const std::string& entry : environment) {
-        const std::size_t equals = entry.find('=');
-        if (equals == std::string::npos)
-            throw CLI::ValidationError("--target-env", entry + " is not NAME=VALUE");
-        options.target_environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
-    }
-    if (options.latency && options.targets > 1)
-        throw CLI::ValidationError("--latency", "goes with one target");
-    return options;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace railyard::bench {
 
@@ -75,7 +76,7 @@ bool FlowSide::progress(unsigned initiator) {
     return true;
 }
 
-void FlowSide::settle(unsigned initiator) {
+void OurSide::settle(unsigned initiator) {
     until([&] { return progress(initiator); }, "grains do not get to their targets");
 }
 
@@ -97,9 +98,11 @@ std::uint64_t FlowSide::announced() const {
     return sum;
 }
 
-RawSide::RawSide(const FlowBenchOptions& options, const GrainMemory& memory, unsigned peers) : peers_(peers) {
+RawSide::RawSide(const FlowBenchOptions& options, const GrainMemory& memory, unsigned peers)
+    : notified_(options.notified), peers_(peers) {
     const auto devices =
         fabric::discover(options.raw_provider, fabric::parse_device_filter(options.flow.interface));
+    const RawNotice notice = notified_ ? RawNotice::message : RawNotice::immediate;
     for (Peer& peer : peers_) {
         peer.slots.resize(options.flow.ring);
         for (std::size_t i = 0; i < peer.slots.size(); ++i) {
@@ -109,7 +112,9 @@ RawSide::RawSide(const FlowBenchOptions& options, const GrainMemory& memory, uns
             peer.slots[i].length = options.flow.grain_size;
             peer.slots[i].immediate = static_cast<std::uint32_t>(i);
         }
-        const auto open = [&] { return &rails_.emplace_back(devices.front(), false, memory.whole(), true); };
+        const auto open = [&] {
+            return &rails_.emplace_back(devices.front(), false, memory.whole(), notice);
+        };
         peer.sending = open();
         peer.receiving = options.raw_endpoints > 1 ? open() : peer.sending;
     }
@@ -151,12 +156,18 @@ std::size_t RawSide::transfer_to_all() {
 }
 
 /// How many grains have come over the rail.
-std::size_t RawSide::read(Peer& peer, RawRail& rail) {
+std::size_t RawSide::read(Peer& peer, RawRail& rail) const {
     RawRail::Ends ends;
     rail.poll_all(ends);
-    for (std::size_t i = 0; i < ends.count; ++i)
-        static_cast<Slot*>(ends.ours[i])->busy = false;
-    peer.busy -= ends.count;
+    for (std::size_t i = 0; i < ends.count; ++i) {
+        Slot& slot = *static_cast<Slot*>(ends.ours[i]);
+        if (notified_ && !std::exchange(slot.told, !slot.told)) {
+            until([&] { return rail.post_message(slot); }, "there is no room for a message");
+            continue;
+        }
+        slot.busy = false;
+        --peer.busy;
+    }
     return ends.arrived;
 }
 
@@ -165,7 +176,8 @@ std::size_t RawSide::progress() {
     std::size_t arrived = 0;
     for (Peer& peer : peers_) {
         arrived += read(peer, *peer.receiving);
-        if (peer.sending != peer.receiving && ++peer.passes % now_and_then == 0) read(peer, *peer.sending);
+        if (peer.sending != peer.receiving && (notified_ || ++peer.passes % now_and_then == 0))
+            read(peer, *peer.sending);
     }
     return arrived;
 }

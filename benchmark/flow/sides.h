@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "bench_options.h"
 #include "failure.h"
+#include "host/agent.h"
 #include "raw_rail.h"
 #include "tools/flow/flow_objects.h"
 
@@ -30,18 +32,6 @@ void until(Step step, const char* failure) {
     }
 }
 
-struct FlowBenchOptions {
-    tools::flow::Options flow;  ///< provider, rails, ring, size of a grain
-    std::string raw_provider;   ///< the engine's name of the provider
-    unsigned targets = 1;
-    double seconds = 5;
-    unsigned slices = 45;
-    bool latency = false;
-    bool raw = true;
-    unsigned raw_endpoints = 1;  ///< a side: 2, one to write from and one to be written to, as ours
-    std::vector<std::pair<std::string, std::string>> target_environment;
-};
-
 /// Grains that leave, and those that come: the same for both faces, since no two pieces of memory are
 /// equally fast.
 class GrainMemory {
@@ -59,24 +49,37 @@ class GrainMemory {
     tools::flow::RingMemory memory_;
 };
 
-/// A target, and initiators of which each has its own targets.
-class FlowSide {
+/// What is compared with the plain loop.
+class OurSide {
   public:
-    FlowSide(const FlowBenchOptions& options, const GrainMemory& memory, unsigned initiators);
+    virtual ~OurSide() = default;
 
-    [[nodiscard]] std::string info() const { return tools::flow::text_of(info_); }
+    [[nodiscard]] virtual std::string info() const = 0;
     /// Returns when the target has answered.
-    void add(unsigned initiator, const std::string& info);
+    virtual void add(unsigned initiator, const std::string& info) = 0;
     /// Sends the next grain of the ring. False: it is still on its way.
-    bool transfer(unsigned initiator);
+    virtual bool transfer(unsigned initiator) = 0;
     /// True when nothing is left.
-    bool progress(unsigned initiator);
+    virtual bool progress(unsigned initiator) = 0;
     /// Until nothing is left.
     void settle(unsigned initiator);
     /// True when a grain has come.
-    bool take();
+    virtual bool take() = 0;
     /// Grains that have come whole, ever.
-    [[nodiscard]] std::uint64_t announced() const;
+    [[nodiscard]] virtual std::uint64_t announced() const = 0;
+};
+
+/// A target, and initiators of which each has its own targets.
+class FlowSide final : public OurSide {
+  public:
+    FlowSide(const FlowBenchOptions& options, const GrainMemory& memory, unsigned initiators);
+
+    [[nodiscard]] std::string info() const override { return tools::flow::text_of(info_); }
+    void add(unsigned initiator, const std::string& info) override;
+    bool transfer(unsigned initiator) override;
+    bool progress(unsigned initiator) override;
+    bool take() override;
+    [[nodiscard]] std::uint64_t announced() const override;
 
   private:
     struct Sender {
@@ -91,7 +94,37 @@ class FlowSide {
     std::vector<Sender> senders_;
 };
 
-/// Grains written by hand, each to every peer, with immediate data.
+/// Blocks written through the plugin, as a host's program does: each WRITE carries a notification.
+class NotifiedSide final : public OurSide {
+  public:
+    NotifiedSide(const FlowBenchOptions& options, const GrainMemory& memory);
+
+    [[nodiscard]] std::string info() const override;
+    void add(unsigned initiator, const std::string& info) override;
+    bool transfer(unsigned initiator) override;
+    bool progress(unsigned initiator) override;
+    bool take() override;
+    [[nodiscard]] std::uint64_t announced() const override { return announced_; }
+
+  private:
+    struct Slot {
+        host::Request request;
+        bool busy = false;
+    };
+    /// True when it is over.
+    static bool ended(Slot& slot);
+
+    const FlowBenchOptions& options_;
+    const GrainMemory& memory_;
+    host::Agent agent_;
+    std::vector<Slot> slots_;
+    std::size_t next_ = 0;
+    std::uint64_t announced_ = 0;
+    std::uint64_t taken_ = 0;
+};
+
+/// Grains written by hand, each to every peer, with immediate data; or, where ours are notified, with a
+/// message once they have ended: what comes first, the data or a message, nobody promises.
 class RawSide {
   public:
     RawSide(const FlowBenchOptions& options, const GrainMemory& memory, unsigned peers);
@@ -111,6 +144,7 @@ class RawSide {
   private:
     struct Slot : RawOperation {
         bool busy = false;
+        bool told = false;  ///< its message is under way
     };
     struct Peer {
         std::vector<Slot> slots;
@@ -121,8 +155,9 @@ class RawSide {
         RawRail* sending = nullptr;
         RawRail* receiving = nullptr;
     };
-    static std::size_t read(Peer& peer, RawRail& rail);
+    std::size_t read(Peer& peer, RawRail& rail) const;
 
+    const bool notified_;
     std::vector<Peer> peers_;  // outlive the rails, which may still write to their contexts
     std::deque<RawRail> rails_;
 };

@@ -74,8 +74,24 @@ std::string user_of_environment() {
     return user + ":" + environment("ETCDCTL_PASSWORD");
 }
 
-std::string error_in(const Json& answer) {
-    return answer.is_object() ? answer.value("error", answer.value("message", "")) : "";
+/// What etcd itself says is JSON, and what its gateway says may be a line of text; other servers have pages.
+std::string error_in(const Json& answer, const std::string& text) {
+    constexpr std::size_t longest_line = 200;
+    if (answer.is_object()) return answer.value("error", answer.value("message", ""));
+    const std::string line = text.substr(0, text.find('\n'));
+    return line.size() > longest_line || line.starts_with('<') ? "" : line;
+}
+
+std::string with_remedy(std::string why) {
+    constexpr const char* user = "ETCDCTL_USER=NAME:PASSWORD says who you are";
+    if (why.find("user name is empty") != std::string::npos) return why + ": with etcds://, " + user;
+    if (why.find("CommonName") != std::string::npos) {
+        return why +
+               ": where etcd has users, its gateway takes no certificate with a common name. Name one "
+               "without a common name in ETCDCTL_CERT; " +
+               user;
+    }
+    return why;
 }
 
 void start_curl() {
@@ -146,7 +162,8 @@ void EtcdClient::log_in() {
         ask("auth/authenticate", {{"name", user_.substr(0, colon)}, {"password", user_.substr(colon + 1)}});
     if (answer.status != 200 || !answer.json.contains("token"))
         throw Failure("the etcd server at " + base_ +
-                      " does not let in the user of ETCDCTL_USER: " + error_in(answer.json));
+                      " does not let in the user of ETCDCTL_USER: HTTP status " +
+                      std::to_string(answer.status) + ": " + answer.why);
     connection_->take_token(answer.json.at("token").get<std::string>());
 }
 
@@ -159,12 +176,9 @@ Json EtcdClient::call(const char* method, const Json& request) {
         answer = ask(method, request);
     }
     if (answer.status == 200 && answer.json.is_object()) return answer.json;
-    std::string why = error_in(answer.json);
-    if (why.find("user name is empty") != std::string::npos)
-        why += ": with etcds://, ETCDCTL_USER=NAME:PASSWORD says who you are";
     throw Failure("the etcd server at " + base_ + " refuses " + method + " with HTTP status " +
                   std::to_string(answer.status) +
-                  (why.empty() ? "; is it an etcd of 3.4 or later?" : ": " + why));
+                  (answer.why.empty() ? "; is it an etcd of 3.4 or later?" : ": " + answer.why));
 }
 
 EtcdClient::Answer EtcdClient::ask(const char* method, const Json& request) {
@@ -186,6 +200,7 @@ EtcdClient::Answer EtcdClient::ask(const char* method, const Json& request) {
     Answer answer;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);
     answer.json = Json::parse(text, nullptr, false);
+    answer.why = with_remedy(error_in(answer.json, text));
     return answer;
 }
 

@@ -64,6 +64,7 @@ class EtcdClient {
     struct Answer {
         long status = 0;  ///< of HTTP
         nlohmann::json json;
+        std::string why;  ///< it refuses, and what helps where that is known; empty: it does not say
     };
     [[nodiscard]] nlohmann::json call(const char* method, const nlohmann::json& request);
     [[nodiscard]] Answer ask(const char* method, const nlohmann::json& request);

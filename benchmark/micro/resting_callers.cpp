@@ -30,8 +30,7 @@ struct Setting {
 
 struct Pair {
     Pair(const Setting& setting, const std::string& threads)
-        : from("initiator" + threads, setting.provider, setting.rails, setting.window, true,
-               {{"progress_threads", threads}, {"stripe_threshold", setting.stripe}}),
+        : from("initiator" + threads, params_of(setting, threads), setting.window, true),
           to("target" + threads, setting.provider, setting.rails, setting.window, false),
           name("target" + threads) {
         remote = from.meet(name, to);
@@ -44,6 +43,11 @@ struct Pair {
         }
         for (unsigned i = 0; i < setting.transfers; ++i)
             transfers.push_back(from.engine->prepare(Operation::write, local, remotes, name, std::nullopt));
+    }
+    static ParamMap params_of(const Setting& setting, const std::string& threads) {
+        ParamMap params = bench::Side::params_of(setting.provider, setting.rails);
+        params.insert({{"progress_threads", threads}, {"stripe_threshold", setting.stripe}});
+        return params;
     }
     ~Pair() {
         for (Transfer* transfer : transfers)

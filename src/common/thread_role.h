@@ -2,7 +2,6 @@
 #pragma once
 
 #include <absl/base/thread_annotations.h>
-#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "common/process_barrier.h"
+#include "common/thread_tag.h"
 
 namespace railyard {
 
@@ -52,7 +52,7 @@ class ABSL_LOCKABLE ThreadRole {
     [[nodiscard]] bool try_acquire() noexcept ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
         Seat* const lessee = lessee_.load(std::memory_order_relaxed);
         bool got = false;
-        if (lessee && lessee->thread.load(std::memory_order_relaxed) == this_thread()) {
+        if (lessee && lessee->thread.load(std::memory_order_relaxed) == this_thread_tag()) {
             got = enter(*lessee);
         } else if (!held_.load(std::memory_order_seq_cst) &&
                    !held_.exchange(true, std::memory_order_seq_cst)) {
@@ -73,14 +73,14 @@ class ABSL_LOCKABLE ThreadRole {
     void release() noexcept ABSL_UNLOCK_FUNCTION() {
         set_owner({});
         if (leave()) return;
-        if (last_ != this_thread()) last_ = nobody;
+        if (last_ != this_thread_tag()) last_ = nobody;
         held_.store(false, std::memory_order_seq_cst);
     }
 
     /// The same, by a thread that will come again soon if all goes on as it does.
     void release_or_lease() noexcept ABSL_UNLOCK_FUNCTION() {
         set_owner({});
-        if (leave() || grant(this_thread())) return;
+        if (leave() || grant(this_thread_tag())) return;
         held_.store(false, std::memory_order_seq_cst);
     }
 
@@ -89,6 +89,10 @@ class ABSL_LOCKABLE ThreadRole {
         const Seat* const lessee = lessee_.load(std::memory_order_relaxed);
         return held_.load(std::memory_order_relaxed) &&
                (!lessee || lessee->inside.load(std::memory_order_relaxed));
+    }
+    /// Leases that were taken away, ever. Any thread.
+    [[nodiscard]] std::uint64_t leases_ended() const noexcept {
+        return leases_ended_.load(std::memory_order_relaxed);
     }
     /// Some thread has a lease. Any thread.
     [[nodiscard]] bool leased() const noexcept { return lessee_.load(std::memory_order_relaxed) != nullptr; }
@@ -101,16 +105,9 @@ class ABSL_LOCKABLE ThreadRole {
     }
 
   private:
-    using Tag = std::uintptr_t;
-    static constexpr Tag nobody = 0;
+    using Tag = ThreadTag;
+    static constexpr Tag nobody = no_thread;
 
-    static Tag this_thread() noexcept {
-#if defined(__has_builtin) && __has_builtin(__builtin_thread_pointer)
-        return reinterpret_cast<Tag>(__builtin_thread_pointer());
-#else
-        return static_cast<Tag>(pthread_self());
-#endif
-    }
     void set_owner([[maybe_unused]] std::thread::id id) noexcept {
 #ifndef NDEBUG
         owner_.store(id, std::memory_order_relaxed);
@@ -168,6 +165,7 @@ class ABSL_LOCKABLE ThreadRole {
 
     bool end_lease(Seat& lessee) noexcept {
         if (!lessee.ending.exchange(false, std::memory_order_acq_rel)) return false;
+        leases_ended_.store(leases_ended_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         entered_ = nullptr;
         needed_ =
             uses_ < worthwhile_lease ? std::min(2 * needed_, most_releases_for_lease) : releases_for_lease;
@@ -200,6 +198,7 @@ class ABSL_LOCKABLE ThreadRole {
     std::atomic<std::uint32_t> recalls_{0};  ///< under way
     std::atomic<Seat*> lessee_{nullptr};
     std::array<Seat, most_lessees> seats_;
+    std::atomic<std::uint64_t> leases_ended_{0};  ///< the holder's to write
     // The holder's.
     Seat* entered_ = nullptr;  ///< the lessee's, while there is a lease
     Tag last_ = nobody;        ///< who has released it `streak_` times in a row

@@ -20,7 +20,8 @@ T choose(const char* option, const std::string& text,
     std::string allowed;
     for (const auto& [name, value] : choices) {
         if (text == name) return value;
-        allowed += (allowed.empty() ? "" : ", ") + std::string(name);
+        if (!allowed.empty()) allowed += ", ";
+        allowed += name;
     }
     throw UsageError(std::string(option) + ": '" + text + "' is none of " + allowed);
 }

@@ -26,6 +26,13 @@ const std::string& Engine::agent_name() const noexcept {
 std::size_t Engine::rail_count() const noexcept {
     return impl_->rails().size();
 }
+std::vector<RailCounters> Engine::rail_counters() const {
+    require_own_process();
+    std::vector<RailCounters> counters;
+    for (std::size_t i = 0; i < rail_count(); ++i)
+        counters.push_back(impl_->rails().rail(i).counters());
+    return counters;
+}
 const std::string& Engine::provider() const noexcept {
     return impl_->rails().provider();
 }
@@ -139,6 +146,10 @@ void Engine::set_chore(EngineChore* chore, ChoreTime time) noexcept {
 void Engine::take_notifications(std::vector<Notification>& out) {
     require_own_process();
     impl_->take_notifications(out);
+}
+bool Engine::look_for_notifications() {
+    require_own_process();
+    return impl_->look_for_notifications();
 }
 bool Engine::has_notifications() const noexcept {
     return own_process() && impl_->has_notifications();

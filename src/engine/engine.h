@@ -17,6 +17,7 @@
 #include "common/params.h"
 #include "common/status.h"
 #include "engine/peer_report.h"
+#include "rail/rail_counters.h"
 
 namespace railyard {
 
@@ -97,6 +98,8 @@ class Engine {
 
     [[nodiscard]] const std::string& agent_name() const noexcept;
     [[nodiscard]] std::size_t rail_count() const noexcept;
+    /// What each rail has done so far. Waits for their roles.
+    [[nodiscard]] std::vector<RailCounters> rail_counters() const;
     /// Provider name of the rails as libfabric gives it, for messages and metadata.
     [[nodiscard]] const std::string& provider() const noexcept;
     [[nodiscard]] const Params& params() const noexcept;
@@ -188,6 +191,8 @@ class Engine {
 
     /// Moves what has arrived to the end of `out`; sender and message are exact, each exactly once.
     void take_notifications(std::vector<Notification>& out);
+    /// Makes progress where there is nothing to take yet, as take_notifications does. True: there is.
+    bool look_for_notifications();
     /// True when there are any to take.
     [[nodiscard]] bool has_notifications() const noexcept;
     /// Queues a message of at most 16 MiB to `agent` (ourselves too). Error{not_found}, {invalid_param}.

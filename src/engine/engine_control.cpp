@@ -71,7 +71,7 @@ Engine::Impl::Impl(EngineConfig config)
     if (config_.progress_thread) {
         const ProgressThreads::Duties duties{[this]() noexcept { watch(); },
                                              [this]() noexcept { return run_chores(); }, &next_watch_};
-        threads_.start(parts_of_threads(), {config_.progress_delay, caller_passes_, agent()}, duties);
+        threads_.start(parts_of_threads(), {config_.progress_delay, [this]() noexcept { return callers_.passes(); }, agent()}, duties);
     }
     RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, %zu progress threads", rails_->size(),
                  rails_->provider().c_str(), threads_.size());
@@ -145,8 +145,7 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
 void Engine::Impl::connect(const std::string& agent) {
     if (is_self(agent)) return;
     const std::shared_ptr<Peer> peer = require_peer(agent);
-    for (const RailPair pair : pair_rails(rails_->all(), peer->rails()))
-        peer->resolve(pair);
+    peer->resolve_all();
     introduce(peer);
 }
 
@@ -169,8 +168,12 @@ std::vector<PeerReport> Engine::Impl::peers() const {
 }
 
 void Engine::Impl::take_notifications(std::vector<Notification>& out) {
+    if (look_for_notifications()) inbox_.take(out);
+}
+
+bool Engine::Impl::look_for_notifications() noexcept {
     if (inbox_.empty() || inbox_.has_letters()) make_pass();
-    if (!inbox_.empty()) inbox_.take(out);
+    return !inbox_.empty();
 }
 
 void Engine::Impl::send_notification(const std::string& agent, std::string_view text) {
@@ -263,8 +266,15 @@ bool Engine::Impl::progress_rails() noexcept {
     bool worked = rails_->local().has_work() && rails_->local().progress() == Rail::Progress::worked;
     Rail* const host = rails_->host();
     if (host && host->has_work()) worked = host->progress() == Rail::Progress::worked || worked;
+    const ThreadTag me = this_thread_tag();
+    std::uint64_t now = 0;
     for (std::size_t i = 0; i < rails_->size(); ++i) {
-        worked = rails_->rail(i).progress() == Rail::Progress::worked || worked;
+        Rail& rail = rails_->rail(i);
+        if (rail.keeper().is_other_than(me)) {
+            if (now == 0) now = now_ns();
+            if (rail.is_looked_after(now)) continue;
+        }
+        worked = rail.progress() == Rail::Progress::worked || worked;
     }
     return worked;
 }

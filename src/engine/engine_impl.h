@@ -16,6 +16,7 @@
 
 #include "common/mutex.h"
 #include "common/process_barrier.h"
+#include "engine/callers.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/message_auth.h"
@@ -24,7 +25,6 @@
 #include "engine/progress_threads.h"
 #include "engine/rail_pace.h"
 #include "engine/rail_weights.h"
-#include "engine/rate_model.h"
 #include "engine/recent_table.h"
 #include "engine/stats_file.h"
 #include "engine/stats_socket.h"
@@ -62,6 +62,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void disconnect(const std::string& agent);
     [[nodiscard]] std::vector<PeerReport> peers() const;
     void take_notifications(std::vector<Notification>& out);
+    bool look_for_notifications() noexcept;
     [[nodiscard]] bool has_notifications() const noexcept { return !inbox_.empty(); }
     void hear_immediates(fabric::ImmediateSink& sink) noexcept { inbox_.pass_immediates_to(&sink); }
     void send_notification(const std::string& agent, std::string_view message);
@@ -73,11 +74,11 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     bool progress_rest() noexcept;
     /// Of a caller; like progress() and progress_rails().
     bool make_pass() noexcept {
-        count_caller_pass();
+        callers_.mine().count_pass();
         return progress();
     }
     bool make_rails_pass() noexcept {
-        count_caller_pass();
+        callers_.mine().count_pass();
         return progress_rails();
     }
     void set_chore(EngineChore* chore, ChoreTime time) noexcept;
@@ -122,10 +123,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     [[gnu::noinline]] void measure(const Transfer& transfer) noexcept;
     void cancel(Transfer& transfer) noexcept;
     void progress_for(Transfer& transfer) noexcept;
-    /// Roughly: two at once may count as one, which is less than a locked instruction in each.
-    void count_caller_pass() noexcept {
-        caller_passes_.store(caller_passes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
     void wake() noexcept;
     [[nodiscard]] std::vector<ProgressThreads::Part> parts_of_threads() const;
     /// What is to be done in each pass besides the rails; true: there is more to come that no rail tells of.
@@ -223,8 +220,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     const EngineConfig config_;
     const std::uint64_t nonce_;
     MessageCounters message_counters_;
+    Callers callers_;
     std::atomic<std::uint64_t> next_transfer_{0};
-    std::atomic<std::uint64_t> caller_passes_{0};
     std::atomic<bool> uneven_{false};  ///< rails have different weights
     std::atomic<std::uint32_t> weighted_posts_{0};
     std::atomic<std::uint32_t> messages_in_flight_{0};  ///< that the destructor waits for: no pings
@@ -253,7 +250,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     /// Grows with every deregistration; a transfer that has seen the current value need not look again.
     std::atomic<std::uint64_t> registration_epoch_{0};
     const bool process_barriers_ = has_process_barrier();
-    RateModel rates_;
     const MessageAuth auth_{config_.params.cluster_secret};
     NotificationInbox inbox_{{}, nonce_, &auth_};
     /// Sent notifications: freed outside of the rails' roles, because the last one gives its peer back.

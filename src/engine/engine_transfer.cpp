@@ -230,7 +230,7 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     } else if (transfer.submissions.empty()) {
         transfer.part_done(Status::ok);
     } else {
-        offer_lanes(transfer, by_weight());
+        offer_lanes(transfer, {by_weight(), callers_.mine().makes_passes(), &callers_});
     }
     if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
 }
@@ -257,19 +257,22 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
 /// By itself, so that the others need no room for a clock's answer.
 void Engine::Impl::measure(const Transfer& transfer) noexcept {
     const std::uint64_t taken = now_ns() - transfer.posted_at.load(std::memory_order_relaxed);
-    rates_.record(transfer.total_bytes, taken);
+    callers_.mine().rates.record(transfer.total_bytes, taken);
     if (transfer.latencies) (*transfer.latencies)[static_cast<std::size_t>(transfer.kind)].add(taken);
 }
 
 void Engine::Impl::progress_for(Transfer& transfer) noexcept {
-    count_caller_pass();
+    callers_.mine().count_pass();
     if (++transfer.polls % polls_per_full_pass == 0) {
         // What we said, or the answer, may have been lost, and this transfer waits for it.
         if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
         progress();
         return;
     }
+    const ThreadTag me = this_thread_tag();
+    const bool keeps_to_own = transfer.keeps_to.load(std::memory_order_relaxed) == me;
     for (const Route& route : transfer.routes) {
+        if (keeps_to_own && route.rail->keeper().is_other_than(me)) continue;
         if (route.rail->has_work()) route.rail->progress();
         for (const Route& carrier : route.carriers) {
             if (carrier.rail->has_work()) carrier.rail->progress();
@@ -333,9 +336,10 @@ void Engine::Impl::release(Transfer* transfer) noexcept {
 
 CostEstimate Engine::Impl::estimate(const Transfer& transfer) const noexcept {
     CostEstimate estimate;
+    const RateModel rates = callers_.rates();
     const bool large = transfer.total_bytes > RateModel::small_bytes;
-    estimate.measured = large ? rates_.has_rate() : rates_.has_latency();
-    double nanoseconds = rates_.estimate_ns(transfer.total_bytes);
+    estimate.measured = large ? rates.has_rate() : rates.has_latency();
+    double nanoseconds = rates.estimate_ns(transfer.total_bytes);
     if (!estimate.measured) nanoseconds += static_cast<double>(transfer.total_bytes);  // a guess: 1 GB/s
     estimate.duration = std::chrono::microseconds(static_cast<std::int64_t>(nanoseconds / 1000) + 1);
     estimate.error_margin = estimate.measured ? estimate.duration / 2 : estimate.duration * 4;

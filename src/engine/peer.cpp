@@ -94,7 +94,7 @@ PeerEndpoint& Peer::resolve(RailPair pair) {
 void Peer::resolve_all() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;
-    for (const RailPair pair : pair_rails(rails->all(), all_))
+    for (const RailPair pair : rails->pairs_with(all_))
         resolve(pair);
 }
 
@@ -262,7 +262,7 @@ bool Peer::move_to(PeerState state) noexcept {
 bool Peer::choose_control_route() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return false;
-    std::vector<RailPair> pairs = pair_rails(rails->all(), all_);
+    std::vector<RailPair> pairs = rails->pairs_with(all_);
     {
         // Those that it reaches us on, too: where it has more rails than we have, they are others.
         const MutexLock lock(mutex_);

@@ -72,7 +72,6 @@ class Peer {
     [[nodiscard]] const std::string& agent() const noexcept { return agent_; }
     [[nodiscard]] std::uint64_t nonce() const noexcept { return nonce_; }
     [[nodiscard]] std::size_t rail_count() const noexcept { return addresses_.size(); }
-    [[nodiscard]] const RailSet& rails() const noexcept { return all_; }
     [[nodiscard]] bool has_rails(const std::vector<std::string>& addresses) const noexcept {
         return addresses_ == addresses;
     }

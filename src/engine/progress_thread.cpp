@@ -46,11 +46,11 @@ constexpr int block_limit_ms = 500;
 }  // namespace
 
 ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
-                               const std::atomic<std::uint64_t>& caller_passes, Chore chore,
+                               CallerPasses caller_passes, Chore chore,
                                const std::atomic<std::uint64_t>* wake_at, Place place)
     : rails_(std::move(rails)),
       pause_ns_(static_cast<std::uint64_t>(pause.count()) * 1000),
-      caller_passes_(caller_passes),
+      caller_passes_(std::move(caller_passes)),
       chore_(std::move(chore)),
       wake_at_(wake_at),
       company_(place.company ? *place.company : alone_),
@@ -130,7 +130,7 @@ bool ProgressThread::pass() noexcept {
 }
 
 bool ProgressThread::callers_drive() noexcept {
-    const std::uint64_t passes = caller_passes_.load(std::memory_order_relaxed);
+    const std::uint64_t passes = caller_passes_();
     const std::uint64_t begun = passes - std::exchange(seen_passes_, passes);
     const bool at_work = std::any_of(rails_.begin(), rails_.end(), [](Rail* rail) { return rail->in_use(); });
     const bool were_at_work = std::exchange(seen_at_work_, at_work);

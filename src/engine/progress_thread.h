@@ -32,13 +32,14 @@ class ProgressThread {
         Company* company;  ///< nullptr: there is no other
         unsigned index;    ///< below 64
     };
+    /// How many passes over the rails callers have begun; must not throw.
+    using CallerPasses = std::function<std::uint64_t()>;
     /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms.
-    /// `caller_passes` counts passes over the rails that callers make themselves. `wake_at`: when the chore
+    /// `wake_at`: when the chore
     /// wants to be called at the latest (ns); it is looked at before each sleep.
     ProgressThread(
-        std::vector<Rail*> rails, std::chrono::microseconds pause,
-        const std::atomic<std::uint64_t>& caller_passes, Chore chore = [] { return false; },
-        const std::atomic<std::uint64_t>* wake_at = nullptr, Place place = {});
+        std::vector<Rail*> rails, std::chrono::microseconds pause, CallerPasses caller_passes,
+        Chore chore = [] { return false; }, const std::atomic<std::uint64_t>* wake_at = nullptr, Place place = {});
     /// As stop().
     ~ProgressThread();
     ProgressThread(const ProgressThread&) = delete;
@@ -78,7 +79,7 @@ class ProgressThread {
 
     std::vector<Rail*> rails_;
     std::uint64_t pause_ns_;
-    const std::atomic<std::uint64_t>& caller_passes_;
+    const CallerPasses caller_passes_;
     const Chore chore_;
     const std::atomic<std::uint64_t>* const wake_at_;
     std::uint64_t seen_passes_ = 0;

@@ -27,7 +27,7 @@ class ProgressThreads {
     /// As ProgressThread has them.
     struct Manner {
         std::chrono::microseconds pause;
-        const std::atomic<std::uint64_t>& caller_passes;
+        ProgressThread::CallerPasses caller_passes;
         std::string agent;  ///< for the log
     };
     /// What is to be done after each pass besides. None of them may throw.

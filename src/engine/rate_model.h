@@ -10,6 +10,12 @@ namespace railyard {
 /// matter.
 class RateModel {
   public:
+    RateModel() = default;
+    RateModel(const RateModel& other) noexcept
+        : latency_ns_(other.latency_ns_.load(std::memory_order_relaxed)),
+          bytes_per_ns_(other.bytes_per_ns_.load(std::memory_order_relaxed)) {}
+    RateModel& operator=(const RateModel&) = delete;
+
     static constexpr std::uint64_t small_bytes = 16 << 10;
     static constexpr std::uint64_t large_bytes = 256 << 10;
 
@@ -18,6 +24,11 @@ class RateModel {
         if (bytes <= small_bytes) blend(latency_ns_, static_cast<double>(nanoseconds));
         if (bytes >= large_bytes)
             blend(bytes_per_ns_, static_cast<double>(bytes) / static_cast<double>(nanoseconds));
+    }
+    /// What another one has measured, as one record more.
+    void blend_in(const RateModel& other) noexcept {
+        if (other.has_latency()) blend(latency_ns_, other.latency_ns_.load(std::memory_order_relaxed));
+        if (other.has_rate()) blend(bytes_per_ns_, other.bytes_per_ns_.load(std::memory_order_relaxed));
     }
     [[nodiscard]] bool has_latency() const noexcept {
         return latency_ns_.load(std::memory_order_relaxed) > 0;

@@ -1,27 +1,179 @@
 #include "engine/route_choice.h"
 
 #include <algorithm>
+#include <array>
+
+#include "common/clock.h"
+#include "engine/rate_model.h"
 
 namespace railyard {
 namespace {
 
-/// The host rail's, while it has not failed; else all routes of a striped lane, or the one whose rail is
-/// through with it first, of those that have not failed.
-Transfer::RouteRange choose_routes(const Transfer& transfer, std::size_t lane) noexcept {
-    Transfer::RouteRange all = transfer.lane_routes[lane];
-    if (all.host_first) {
-        if (!transfer.routes[all.begin].has_failed()) return {all.begin, all.begin + 1};
-        ++all.begin;
+/// Of a small transfer, how many rounds share one look at the keepers of other rails.
+constexpr std::uint32_t rounds_per_look_at_keepers = 64;
+
+/// A slow rail is kept for nothing where others, used by several threads, are so many times as fast.
+constexpr std::uint64_t much_sooner = 2;
+
+/// Of what is striped over a thread's own rails alone: others' may be idle a moment later.
+constexpr std::uint32_t most_chunks_on_own = 1024;
+
+/// Threads beyond these are taken for one.
+constexpr std::size_t most_keepers = 32;
+
+/// Who keeps how many of the rails that have not failed.
+struct KeptRails {
+    struct Count {
+        ThreadTag thread = no_thread;
+        std::size_t rails = 0;
+    };
+    KeptRails(std::span<const Route> routes, ThreadTag me) noexcept {
+        for (const Route& route : routes) {
+            if (route.has_failed()) continue;
+            ++rails;
+            const ThreadTag keeper = route.rail->keeper().thread();
+            if (keeper == me) {
+                ++mine;
+            } else if (keeper != no_thread) {
+                Count& count = of(keeper);
+                count.thread = keeper;
+                ++count.rails;
+            }
+        }
     }
-    if (transfer.lanes[lane].striped) return all;
-    const std::uint32_t chunks = transfer.lanes[lane].size();
-    std::uint32_t first = all.begin;
-    for (std::uint32_t i = all.begin + 1; i < all.end; ++i) {
-        const Route &route = transfer.routes[i], &best = transfer.routes[first];
-        if (route.has_failed()) continue;
-        if (best.has_failed() || route.rail->ends_before(*best.rail, chunks)) first = i;
+    Count& of(ThreadTag thread) noexcept {
+        const auto end = others.begin() + static_cast<std::ptrdiff_t>(keepers);
+        const auto known =
+            std::find_if(others.begin(), end, [&](const Count& count) { return count.thread == thread; });
+        if (known != end) return *known;
+        if (keepers == most_keepers) return others.back();
+        return others[keepers++];
     }
-    return {first, first + 1};
+    /// Of who keeps its rail.
+    Count& of(const Route& route) noexcept { return of(route.rail->keeper().thread()); }
+
+    std::size_t rails = 0, mine = 0, keepers = 0;
+    std::array<Count, most_keepers> others;
+};
+
+/// Rails that nobody keeps up to what this thread is to have at most; and as many of others' as bring it to
+/// its share.
+void take_share(std::span<const Route> routes, ThreadTag me) noexcept {
+    KeptRails kept(routes, me);
+    const std::size_t threads = kept.keepers + 1;
+    const std::size_t least = kept.rails / threads, most = (kept.rails + kept.keepers) / threads;
+    for (const Route& route : routes) {
+        if (kept.mine >= most) return;
+        if (route.has_failed() || route.rail->keeper().thread() != no_thread) continue;
+        route.rail->keeper().set(me);
+        ++kept.mine;
+    }
+    while (kept.mine < least) {
+        const Route* taken = nullptr;
+        for (const Route& route : routes) {
+            if (route.has_failed() || !route.rail->keeper().is_other_than(me)) continue;
+            if (!taken || kept.of(*taken).rails < kept.of(route).rails) taken = &route;
+        }
+        if (!taken) return;
+        --kept.of(*taken).rails;
+        taken->rail->keeper().set(me);
+        ++kept.mine;
+    }
+}
+
+/// The one through with it first, of those that `takes` agrees to; routes.size(): none.
+template <class Takes>
+std::size_t first_through(std::span<const Route> routes, std::uint32_t chunks, Takes&& takes) noexcept {
+    std::size_t best = routes.size();
+    for (std::size_t i = 0; i < routes.size(); ++i) {
+        if (routes[i].has_failed() || !takes(routes[i].rail->keeper().thread())) continue;
+        if (best == routes.size() || routes[i].rail->ends_before(*routes[best].rail, chunks)) best = i;
+    }
+    return best;
+}
+
+/// Another one is so much sooner through with it than `own` that it is worth meeting its keeper there.
+bool worth_meeting(const Rail& other, const Rail& own, std::uint32_t chunks) noexcept {
+    return much_sooner * (other.load() + chunks) * own.weight() <
+           std::uint64_t{own.load() + chunks} * other.weight();
+}
+
+/// Keepers that have gone are found in passes over all rails, too; but a thread whose transfers end at its
+/// first polls makes none.
+void look_at_keepers(std::span<const Route> routes, ThreadTag me) noexcept {
+    std::uint64_t now = 0;
+    for (const Route& route : routes) {
+        if (!route.rail->keeper().is_other_than(me)) continue;
+        if (now == 0) now = now_ns();
+        static_cast<void>(route.rail->is_looked_after(now));
+    }
+}
+
+/// The thread gets its share, if it may keep any. True: others keep some rails, and it does, too.
+bool keeps_share(std::span<const Route> routes, OfferTerms terms, ThreadTag me) noexcept {
+    bool others = false, nobodys = false, mine = false;
+    const auto look = [&] {
+        others = nobodys = mine = false;
+        for (const Route& route : routes) {
+            if (route.has_failed()) continue;
+            const ThreadTag keeper = route.rail->keeper().thread();
+            mine = mine || keeper == me;
+            nobodys = nobodys || keeper == no_thread;
+            others = others || (keeper != me && keeper != no_thread);
+        }
+    };
+    look();
+    if (terms.may_keep && (nobodys || !mine)) {
+        take_share(routes, me);
+        look();
+    }
+    return others && mine;
+}
+
+/// Many small chunks cost threads more than wires: what is under way goes to and fro between their caches.
+bool is_batch_of_small(const Transfer& transfer, const Lane& lane) noexcept {
+    return lane.size() <= most_chunks_on_own &&
+           transfer.total_bytes <= RateModel::small_bytes * transfer.chunks.size();
+}
+
+/// What the thread has posted of late is no more than its rails' share of what all threads have, as a look
+/// now and then finds: it would get no more of the others' rails than they would of its own.
+bool posts_its_share(Callers& callers, std::span<const Route> routes, std::uint64_t bytes,
+                     ThreadTag me) noexcept {
+    Callers::Place& mine = callers.mine();
+    if (mine.count_batch(bytes)) {
+        std::uint64_t own = 0, all = 0;
+        for (const Route& route : routes) {
+            if (route.has_failed()) continue;
+            const std::uint32_t weight = route.rail->weight();
+            all += weight;
+            if (route.rail->keeper().thread() == me) own += weight;
+        }
+        callers.compare(mine, own, all);
+    }
+    return mine.posts_its_share();
+}
+
+/// The thread whose rails alone are to carry a striped lane; no_thread: all do.
+ThreadTag rails_for_striped(const Transfer& transfer, const Lane& lane, std::span<const Route> routes,
+                            OfferTerms terms, ThreadTag me) noexcept {
+    if (!terms.callers || !is_batch_of_small(transfer, lane)) return no_thread;
+    const bool kept = keeps_share(routes, terms, me);
+    if (!posts_its_share(*terms.callers, routes, transfer.total_bytes, me) || !kept) return no_thread;
+    return me;
+}
+
+void offer_striped(Transfer& transfer, Transfer::RouteRange all, ShareTerms terms) noexcept {
+    const std::span<Submission> offered(transfer.submissions.data() + all.begin, all.end - all.begin);
+    const LaneShares shares(offered, terms);
+    for (Submission& submission : offered) {
+        submission.rearm();
+        if (shares.give(submission)) {
+            submission.route->rail->submit(submission);
+        } else {
+            transfer.part_done(Status::ok);  // the others carry its share
+        }
+    }
 }
 
 /// Whatever has failed by the time that it is offered.
@@ -30,14 +182,49 @@ std::uint32_t most_submissions(const Transfer& transfer, std::size_t lane) noexc
     return transfer.lanes[lane].striped ? all.end - all.begin - (all.host_first ? 1 : 0) : 1;
 }
 
+/// The first route's, which carries what several might have.
+void offer_host_rail(Transfer& transfer, std::size_t lane) noexcept {
+    if (const std::uint32_t most = most_submissions(transfer, lane); most > 1)
+        transfer.part_done(Status::ok, most - 1);
+    offer(transfer, transfer.lane_routes[lane].begin);
+}
+
 }  // namespace
 
-LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexcept {
+RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, ThreadTag me,
+                       bool may_keep) noexcept {
+    const auto any = [](ThreadTag) { return true; };
+    // Nearly always all of them are the thread's own, or its share is.
+    bool others = false, nobodys = false;
+    std::size_t best = first_through(routes, chunks, [&](ThreadTag keeper) {
+        others = others || (keeper != me && keeper != no_thread);
+        nobodys = nobodys || keeper == no_thread;
+        return keeper == me || (keeper == no_thread && may_keep);
+    });
+    if (may_keep && others && (nobodys || best == routes.size())) {
+        take_share(routes, me);
+        best = first_through(routes, chunks, [&](ThreadTag keeper) { return keeper == me; });
+    }
+    if (best == routes.size()) {
+        best = first_through(routes, chunks, any);
+        return {best == routes.size() ? 0 : best, false, others};
+    }
+    const Rail& own = *routes[best].rail;
+    if (others && own.weight() < Rail::full_weight) [[unlikely]] {
+        const std::size_t first = first_through(routes, chunks, any);
+        if (worth_meeting(*routes[first].rail, own, chunks)) return {first, false, true};
+    }
+    RailKeeper& keeper = routes[best].rail->keeper();
+    if (keeper.thread() != me) keeper.set(me);
+    return {best, true, others};
+}
+
+LaneShares::LaneShares(std::span<const Submission> offered, ShareTerms terms) noexcept : terms_(terms) {
     for (const Submission& submission : offered) {
-        if (submission.route->has_failed()) continue;
+        if (leaves_out(submission)) continue;
         if (!last_resort_) last_resort_ = &submission;
-        if (!weighted) return;
-        const std::uint32_t weight = submission.route->rail->weight();
+        if (!terms.weighted && terms.kept_by == no_thread) return;
+        const std::uint32_t weight = weight_of(submission);
         if (weight > most_) last_resort_ = &submission;
         sum_ += weight;
         most_ = std::max(most_, weight);
@@ -45,11 +232,21 @@ LaneShares::LaneShares(std::span<const Submission> offered, bool weighted) noexc
     }
 }
 
+bool LaneShares::leaves_out(const Submission& submission) const noexcept {
+    const Route& route = *submission.route;
+    return route.has_failed() ||
+           (terms_.kept_by != no_thread && route.rail->keeper().thread() != terms_.kept_by);
+}
+
+std::uint32_t LaneShares::weight_of(const Submission& submission) const noexcept {
+    return terms_.weighted ? submission.route->rail->weight() : Rail::full_weight;
+}
+
 bool LaneShares::give(Submission& submission) const noexcept {
     const bool last_resort = &submission == last_resort_;
-    if (last_resort_ && !last_resort && submission.route->has_failed()) return false;
-    if (least_ >= most_) return true;
-    const std::uint64_t weight = submission.route->rail->weight();
+    if (last_resort_ && !last_resort && leaves_out(submission)) return false;
+    if (!last_resort_ || (least_ >= most_ && terms_.kept_by == no_thread)) return true;
+    const std::uint64_t weight = weight_of(submission);
     const std::uint64_t chunks = submission.lane->size();
     if (last_resort || weight >= most_) {
         const auto fair = static_cast<std::uint32_t>((chunks * weight + sum_ - 1) / sum_);
@@ -76,24 +273,33 @@ void offer(Transfer& transfer, std::uint32_t route) noexcept {
     transfer.routes[route].rail->submit(transfer.submissions[route]);
 }
 
-void offer_lanes(Transfer& transfer, bool weighted) noexcept {
+void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
+    const ThreadTag me = this_thread_tag();
+    bool own = true;
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
-        const Transfer::RouteRange chosen = choose_routes(transfer, lane);
-        const std::span<Submission> offered(transfer.submissions.data() + chosen.begin,
-                                            chosen.end - chosen.begin);
-        // One carries what several might have.
-        for (std::size_t i = offered.size(); i < most_submissions(transfer, lane); ++i)
-            transfer.part_done(Status::ok);
-        const LaneShares shares(offered, weighted);
-        for (Submission& submission : offered) {
-            submission.rearm();
-            if (shares.give(submission)) {
-                submission.route->rail->submit(submission);
-            } else {
-                transfer.part_done(Status::ok);  // the others carry its share
+        Transfer::RouteRange all = transfer.lane_routes[lane];
+        if (all.host_first) {
+            if (!transfer.routes[all.begin].has_failed()) {
+                offer_host_rail(transfer, lane);
+                continue;
             }
+            ++all.begin;
         }
+        const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
+        const bool looks = transfer.round() % rounds_per_look_at_keepers == 0;
+        if (const Lane& striped = transfer.lanes[lane]; striped.striped) {
+            const ThreadTag carries = rails_for_striped(transfer, striped, routes, terms, me);
+            own = own && carries == me;
+            if (looks) look_at_keepers(routes, me);
+            offer_striped(transfer, all, {terms.weighted, carries});
+            continue;
+        }
+        const RailChoice choice = choose_rail(routes, transfer.lanes[lane].size(), me, terms.may_keep);
+        if (choice.others && looks) look_at_keepers(routes, me);
+        own = own && choice.own;
+        offer(transfer, all.begin + static_cast<std::uint32_t>(choice.route));
     }
+    transfer.keeps_to.store(own ? me : no_thread, std::memory_order_relaxed);
 }
 
 }  // namespace railyard

@@ -74,6 +74,9 @@ class Transfer : public Work {
     std::atomic<std::uint64_t> ended_well{0};  ///< rounds, whose ends have been seen; the caller's to write
     std::uint64_t checked_epoch = 0;  ///< of the engine's registrations, when `locals` were last looked at
     std::uint32_t polls = 0;
+    /// The thread that posted it on rails of its own alone: of the others, its polls leave out what other
+    /// threads keep. no_thread: there is none.
+    std::atomic<ThreadTag> keeps_to{no_thread};
     bool retired = false;          ///< released in flight; guarded by the list's lock
     Transfer* previous = nullptr;  // the engine's list
     Transfer* next = nullptr;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -18,7 +19,7 @@ namespace railyard::host {
 [[nodiscard]] Status from_nixl(nixl_status_t status) noexcept;
 
 /// Throws the status as an Error unless it is success. `what` completes "the plugin refuses to ...".
-void require_success(nixl_status_t status, const std::string& what);
+void require_success(nixl_status_t status, std::string_view what);
 
 struct RequestState;
 

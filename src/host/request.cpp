@@ -42,10 +42,10 @@ Status from_nixl(nixl_status_t status) noexcept {
     return Status::backend;
 }
 
-void require_success(nixl_status_t status, const std::string& what) {
+void require_success(nixl_status_t status, std::string_view what) {
     if (status == NIXL_SUCCESS) return;
     const Status translated = status == NIXL_IN_PROG ? Status::backend : from_nixl(status);
-    throw Error(translated, "the plugin refuses to " + what + ": " + to_string(translated));
+    throw Error(translated, "the plugin refuses to " + std::string(what) + ": " + to_string(translated));
 }
 
 void LiveRequests::add(RequestState* state) {

@@ -21,12 +21,12 @@ bool same(const RailSet* a, const RailSet* b) {
 
 }  // namespace
 
-std::vector<RailPair> pair_rails(const RailSet& local, const RailSet& remote) {
+std::vector<RailPair> pair_rails(const RailSet& local, const RailSet& remote, Pairing pairing) {
+    const bool spread = pairing == Pairing::spread && local.size() < remote.size();
     std::vector<RailPair> pairs;
     pairs.reserve(local.size());
     for (std::size_t i = 0; i < local.size(); ++i) {
-        const std::size_t opposite =
-            local.size() < remote.size() ? i * remote.size() / local.size() : i % remote.size();
+        const std::size_t opposite = spread ? i * remote.size() / local.size() : i % remote.size();
         pairs.push_back({local[i], remote[opposite]});
     }
     return pairs;
@@ -58,7 +58,8 @@ std::vector<LanePlan> plan_lanes(std::span<const Piece> pieces, std::span<const 
     std::vector<LanePlan> lanes;
     for (const Group& group : groups) {
         rules.rails = group.local->size();
-        lanes.push_back({pair_rails(*group.local, *group.remote), stripe(group.pieces, rules)});
+        lanes.push_back(
+            {pair_rails(*group.local, *group.remote, rules.pairing), stripe(group.pieces, rules)});
     }
     return lanes;
 }

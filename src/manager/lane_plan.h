@@ -24,8 +24,10 @@ struct LanePlan {
     Stripes stripes;
 };
 
-/// Each of `local` with one of `remote`, in order, spread evenly where the numbers differ. Neither is empty.
-[[nodiscard]] std::vector<RailPair> pair_rails(const RailSet& local, const RailSet& remote);
+/// Each of `local` with one of `remote`, in order, and from the first one again where those are fewer. Where
+/// they are more, as `pairing` says. Neither is empty.
+[[nodiscard]] std::vector<RailPair> pair_rails(const RailSet& local, const RailSet& remote,
+                                               Pairing pairing = Pairing::spread);
 
 /// Groups `pieces` by the rails of their regions (`locals` and `remotes`, by region index) and cuts each
 /// group into chunks. Zero-length pieces are in no lane. Throws Error{invalid_param} for a piece whose memory

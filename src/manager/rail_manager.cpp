@@ -26,7 +26,8 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     open(params, blocking, sink);
     if (params.local_rail == "auto") open_host_rail();
     placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_);
-    rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX};
+    rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX,
+              connects_ ? Pairing::in_order : Pairing::spread};
     all_ = rail_range(rails_.size());
     for (const auto& rail : rails_)
         rules_.max_chunk = std::min(rules_.max_chunk, rail->max_chunk());

@@ -10,6 +10,7 @@
 
 #include "common/params.h"
 #include "manager/gpu_path.h"
+#include "manager/lane_plan.h"
 #include "manager/rail_placement.h"
 #include "manager/registration.h"
 #include "manager/stripe.h"
@@ -81,6 +82,10 @@ class RailManager {
     [[nodiscard]] const RailSet& all() const noexcept { return all_; }
     /// What stripe() and plan_lanes() have to know of the rails.
     [[nodiscard]] const StripeRules& rules() const noexcept { return rules_; }
+    /// All of ours with those of a peer.
+    [[nodiscard]] std::vector<RailPair> pairs_with(const RailSet& remote) const {
+        return pair_rails(all_, remote, rules_.pairing);
+    }
 
   private:
     void find_devices(const Params& params);

@@ -19,11 +19,17 @@ struct Piece {
     std::uint32_t remote_region = 0;
 };
 
+/// Which of a peer's rails one of ours talks to, where the peer has more. spread: evenly over them, as any
+/// NIC reaches any other. in_order: the first to the first, as interfaces of one network have the same place
+/// on both sides, and the second rails of the devices follow behind the first of them all.
+enum class Pairing : std::uint8_t { spread, in_order };
+
 struct StripeRules {
     std::size_t rails = 1;
     std::uint64_t threshold = 0;   ///< total bytes from which a transfer is striped
     std::uint64_t chunk_size = 0;  ///< largest chunk of a striped transfer; 0: chosen here
     std::uint64_t max_chunk = 0;   ///< what one operation can carry at all; at most 4 GiB - 1
+    Pairing pairing = Pairing::spread;
 };
 
 struct Stripes {

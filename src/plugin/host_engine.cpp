@@ -266,12 +266,16 @@ nixl_status_t HostEngine::loadLocalMD(nixlBackendMD* input, nixlBackendMD*& out)
 
 nixl_status_t HostEngine::getNotifs(notif_list_t& out) {
     return guarded_call("getNotifs", [&] {
+        if (!engine_->look_for_notifications() && !has_arrived_.load(std::memory_order_relaxed))
+            return NIXL_SUCCESS;
         const MutexLock lock(arrived_mutex_);
+        has_arrived_.store(true, std::memory_order_relaxed);
         engine_->take_notifications(arrived_);
         out.reserve(out.size() + arrived_.size());  // may throw: nothing is lost, arrived_ keeps them
         for (Notification& notification : arrived_)
             out.emplace_back(std::move(notification.agent), std::move(notification.message));
         arrived_.clear();
+        has_arrived_.store(false, std::memory_order_relaxed);
         return NIXL_SUCCESS;
     });
 }

@@ -3,6 +3,7 @@
 
 #include <backend/backend_engine.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,6 +84,7 @@ class HostEngine final : public nixlBackendEngine {
     std::unique_ptr<StreamTransfers> streams_;
     Mutex arrived_mutex_;
     std::vector<Notification> arrived_ ABSL_GUARDED_BY(arrived_mutex_);  ///< taken, not yet with the host
+    std::atomic<bool> has_arrived_{false};                               ///< there may be some in `arrived_`
 };
 
 /// The host has no name for an estimate that nothing backs; it shows every value but ANALYTICAL_BACKEND as

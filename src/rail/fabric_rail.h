@@ -44,9 +44,9 @@ class FabricRail final : public Rail {
     /// Bytes that each of several transfers may post before it is the next one's turn.
     static constexpr std::int64_t turn_bytes = std::int64_t{256} << 10;
     static constexpr std::size_t completions_per_round = 64;
-    /// Chunks share an operation up to here, where the provider lets them: beyond it the bytes cost more than
-    /// the operation.
-    static constexpr std::uint64_t group_bytes = std::uint64_t{64} << 10;
+    /// Chunks up to here share an operation, where the provider lets them: of longer ones the bytes cost more
+    /// than the operation.
+    static constexpr std::uint64_t grouped_chunk_bytes = std::uint64_t{64} << 10;
     /// Senders whose operations are kept, in case that a provider still tells of replaced ones.
     static constexpr std::size_t kept_generations = 8;
 

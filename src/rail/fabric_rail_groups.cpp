@@ -19,11 +19,12 @@ fabric::PostResult FabricRail::post_groups(Submission& submission, Run& run, std
     while (run.begin != end && result == fabric::PostResult::ok) {
         Operation& operation = *free_operations_;
         std::array<fabric::RmaPiece, fabric::RmaRow::most_pieces> pieces;
+        const std::size_t shared = work.chunks[run.begin].length > grouped_chunk_bytes ? 1 : most;
         std::uint32_t chunks = 0;
         std::uint64_t bytes = 0;
-        for (std::uint32_t index = run.begin; index != end && chunks < most; ++index, ++chunks) {
+        for (std::uint32_t index = run.begin; index != end && chunks < shared; ++index, ++chunks) {
             const Chunk& chunk = work.chunks[index];
-            if (chunks != 0 && bytes + chunk.length > group_bytes) break;
+            if (chunks != 0 && chunk.length > grouped_chunk_bytes) break;
             const RemoteKey& key = route.keys[chunk.remote_region];
             pieces[chunks] = {chunk.local, chunk.length, route.descriptors[chunk.local_region],
                               chunk.remote - key.address_base, key.key};

@@ -12,7 +12,6 @@
 #include <new>
 #include <utility>
 
-#include "common/boot_id.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "common/status.h"
@@ -34,6 +33,34 @@ constexpr std::size_t place_of(std::uint64_t word) {
 
 }  // namespace
 
+std::string encode(const CardAddress& address) {
+    std::string bytes;
+    WireWriter writer(bytes);
+    writer.number(address_version);
+    bytes += as_bytes(address.boot.data(), address.boot.size());
+    writer.number(static_cast<std::uint32_t>(address.pid));
+    writer.number(static_cast<std::uint32_t>(address.descriptor));
+    writer.number(address.card);
+    bytes += as_bytes(address.secret.data(), address.secret.size());
+    return bytes;
+}
+
+CardAddress decode_card_address(std::string_view bytes) {
+    WireReader reader(bytes);
+    CardAddress address;
+    const auto version = reader.number<std::uint8_t>();
+    const std::string_view boot = reader.raw(address.boot.size());
+    address.pid = static_cast<std::int32_t>(reader.number<std::uint32_t>());
+    address.descriptor = static_cast<std::int32_t>(reader.number<std::uint32_t>());
+    address.card = reader.number<std::uint64_t>();
+    const std::string_view secret = reader.raw(address.secret.size());
+    if (!reader.whole() || version != address_version || address.pid <= 0)
+        throw Error(Status::mismatch, "what it says of its process is not understood");
+    std::memcpy(address.boot.data(), boot.data(), boot.size());
+    std::memcpy(address.secret.data(), secret.data(), secret.size());
+    return address;
+}
+
 HostCard::HostCard() : fd_(memfd_create("railyard-card", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
     // Sealed, so that nobody who maps it has to fear that it shrinks.
     const bool made =
@@ -51,14 +78,7 @@ HostCard::HostCard() : fd_(memfd_create("railyard-card", MFD_CLOEXEC | MFD_ALLOW
             std::memcpy(&face.secret[i], &bits, sizeof(bits));
         }
         new (memory_) CardFace(face);
-        const BootId boot = boot_id();
-        WireWriter writer(address_);
-        writer.number(address_version);
-        address_ += as_bytes(boot.data(), boot.size());
-        writer.number(static_cast<std::uint32_t>(getpid()));
-        writer.number(static_cast<std::uint32_t>(fd_));
-        writer.number(reinterpret_cast<std::uint64_t>(memory_));
-        address_ += as_bytes(face.secret.data(), face.secret.size());
+        address_ = encode({boot_id(), getpid(), fd_, reinterpret_cast<std::uint64_t>(memory_), face.secret});
     } catch (...) {
         munmap(memory_, card_size);
         close(fd_);
@@ -106,23 +126,15 @@ void HostCard::revoke(std::uint64_t word) noexcept {
 }
 
 HostProcess::HostProcess(std::string_view card_address) {
-    WireReader reader(card_address);
-    const auto version = reader.number<std::uint8_t>();
-    BootId boot{};
-    const std::string_view boot_bytes = reader.raw(boot.size());
-    pid_ = static_cast<pid_t>(reader.number<std::uint32_t>());
-    const auto descriptor = static_cast<int>(reader.number<std::uint32_t>());
-    card_ = reader.number<std::uint64_t>();
-    const std::string_view secret = reader.raw(face_.secret.size());
-    if (!reader.whole() || version != address_version || pid_ <= 0)
-        throw Error(Status::mismatch, "what it says of its process is not understood");
-    std::memcpy(boot.data(), boot_bytes.data(), boot.size());
-    std::memcpy(face_.secret.data(), secret.data(), secret.size());
-    if (!same_boot(boot, boot_id())) throw Error(Status::not_supported, "it is on another host");
+    const CardAddress address = decode_card_address(card_address);
+    pid_ = address.pid;
+    card_ = address.card;
+    face_.secret = address.secret;
+    if (!same_boot(address.boot, boot_id())) throw Error(Status::not_supported, "it is on another host");
     const std::string process = "process " + std::to_string(pid_);
     switch (const int error = look()) {
         case 0:
-            map(descriptor);
+            map(address.descriptor);
             return;
         case ESRCH:
         case EFAULT:

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/boot_id.h"
 #include "common/mutex.h"
 
 namespace railyard {
@@ -28,6 +29,18 @@ struct CardFace {
 inline constexpr std::uint64_t card_words = std::uint64_t{1} << 18;
 inline constexpr std::size_t card_table_offset = 64;
 inline constexpr std::size_t card_size = card_table_offset + card_words * sizeof(std::uint64_t);
+
+/// Where a process holds out its card, as it travels in connection info.
+struct CardAddress {
+    BootId boot{};
+    std::int32_t pid = 0;  ///< above 0
+    std::int32_t descriptor = 0;
+    std::uint64_t card = 0;  ///< where it is mapped there
+    std::array<std::uint8_t, 16> secret{};
+};
+[[nodiscard]] std::string encode(const CardAddress& address);
+/// Throws Error{mismatch} for what is none. Nothing is looked at but the bytes.
+[[nodiscard]] CardAddress decode_card_address(std::string_view bytes);
 
 /// Ours, in memory that peers map: they see at once that a word has changed. Any thread.
 class HostCard {

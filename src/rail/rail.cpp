@@ -67,6 +67,7 @@ void Rail::submit(Submission& submission) noexcept {
         if (inbox_.empty() && outbox_.empty()) return;
     } else {
         inbox_.push(submission);
+        count_contention();
     }
     hand_over(false);
 }
@@ -81,7 +82,11 @@ void Rail::serve_pushed() noexcept {
 }
 
 Rail::Progress Rail::progress(Looker looker) noexcept {
-    if (!role_.try_acquire()) return Progress::busy;
+    if (!role_.try_acquire()) {
+        if (looker == Looker::caller) count_contention();
+        return Progress::busy;
+    }
+    looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const bool worked = serve(true);
     if (looker == Looker::caller) {
         role_.release_or_lease();
@@ -140,8 +145,14 @@ RailCounters Rail::counters() noexcept {
         RoleGuard guard(role_);
         counters = do_count();
     }
+    counters.contended = contended_.load(std::memory_order_relaxed);
+    counters.leases_ended = role_.leases_ended();
     serve_pushed();
     return counters;
+}
+
+void Rail::count_contention() noexcept {
+    contended_.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool Rail::prepare_wait() noexcept {

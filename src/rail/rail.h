@@ -14,6 +14,7 @@
 #include "fabric/op_context.h"
 #include "rail/pending_list.h"
 #include "rail/rail_counters.h"
+#include "rail/rail_keeper.h"
 #include "rail/work.h"
 
 namespace railyard {
@@ -41,7 +42,7 @@ class ControlSink : public fabric::ImmediateSink {
 /// The seam between the engine and what moves bytes. Submissions and messages come from any thread: the
 /// caller that finds the role free does the work at once, else the work goes to the holder through a
 /// hand-over list.
-class Rail {
+class alignas(cache_line) Rail {
   public:
     enum class Progress { busy, idle, worked };
     /// Who makes progress: a thread of the application, which keeps the role from one look to the next when
@@ -62,6 +63,12 @@ class Rail {
     /// Ends what has completed and posts what waits. busy: somebody else holds the role and does so.
     Progress progress(Looker looker = Looker::caller) noexcept;
 
+    /// Which thread's posts it is for.
+    [[nodiscard]] RailKeeper& keeper() noexcept { return keeper_; }
+    /// Another thread keeps it, and looks after it: who passes by need not. Any thread.
+    [[nodiscard]] bool is_looked_after(std::uint64_t now_ns) noexcept {
+        return keeper_.is_at_it(looks_, now_ns);
+    }
     /// Somebody is at work on it now. Any thread.
     [[nodiscard]] bool in_use() const noexcept { return role_.held(); }
     /// Operations and submissions on this rail, roughly; for choosing the least loaded. Any thread.
@@ -182,6 +189,7 @@ class Rail {
     MpscList<Submission> inbox_;
     MpscList<OutMessage> outbox_;
     std::atomic<std::uint32_t> load_{0};                                // written by the role holder only
+    std::atomic<std::uint32_t> looks_{0};                               // the same; at what has completed
     std::atomic<std::uint64_t> bytes_carried_{0}, bytes_under_way_{0};  // the same
     std::atomic<std::uint64_t> rate_{0};                                // the same
     std::atomic<std::uint32_t> rate_samples_{0};                        // the same
@@ -190,9 +198,13 @@ class Rail {
   private:
     bool hand_over(bool drain_first) noexcept;
     void serve_pushed() noexcept;
+    [[gnu::cold, gnu::noinline]] void count_contention() noexcept;
 
-    std::string name_;
     std::atomic<std::uint32_t> weight_{full_weight};
+    RailKeeper keeper_;
+    // Written by those who do not get the role, which must not hold up who has it.
+    alignas(cache_line) std::atomic<std::uint64_t> contended_{0};
+    alignas(cache_line) std::string name_;
 };
 
 }  // namespace railyard

@@ -23,6 +23,8 @@ struct RailCounters {
     std::uint64_t failovers = 0;     ///< chunks, and rests of lanes, that another rail was given
     std::uint64_t disconnected = 0;  ///< operations and posts that ended with remote_disconnect
     std::uint64_t failed = 0;        ///< with any other error
+    std::uint64_t contended = 0;     ///< times that a thread of the application found another one at work
+    std::uint64_t leases_ended = 0;  ///< times that the rail changed hands between threads
     ControlCounters control;
 
     void count_error(Status status) noexcept {

@@ -88,7 +88,8 @@ std::vector<std::string> rail_row(const std::string& agent, const RailReport& ra
 }
 
 std::vector<std::string> peer_row(const std::string& agent, const PeerReport& peer) {
-    std::vector<std::string> row{agent, cell(peer.agent), instance_text(peer.nonce), to_string(peer.state)};
+    std::vector<std::string> row{agent, cell(peer.agent), instance_text(peer.nonce), to_string(peer.state),
+                                 peer.on_host ? "host" : "fabric"};
     add_cells(row, {peer.paths, peer.failed});
     if (!peer.traffic) return row.insert(row.end(), 7, "-"), row;
     const PeerTrafficReport& traffic = *peer.traffic;
@@ -135,6 +136,7 @@ Json peer_json(const PeerReport& peer) {
     Json json{{"peer", peer.agent},
               {"instance", instance_text(peer.nonce)},
               {"state", to_string(peer.state)},
+              {"on_host", peer.on_host != 0},
               {"paths", peer.paths},
               {"failed", peer.failed}};
     if (!peer.traffic) return json;
@@ -236,9 +238,9 @@ std::string live_text(const std::vector<LiveFile>& files, std::uint64_t now_ms) 
     Table rails({"agent", "rail", "load", counted("senders replaced"), counted("written"), counted("read"),
                  counted("operations"), counted("refusals"), counted("repeats"), counted("failovers"),
                  counted("errors")});
-    Table peers({"agent", "peer", "instance", "state", "paths", "failed", counted("written"), counted("read"),
-                 counted("transfers"), counted("errors"), counted("failovers"), counted("notifications"),
-                 "p50, p99"});
+    Table peers({"agent", "peer", "instance", "state", "over", "paths", "failed", counted("written"),
+                 counted("read"), counted("transfers"), counted("errors"), counted("failovers"),
+                 counted("notifications"), "p50, p99"});
     for (const LiveFile& file : files) {
         const std::string agent = cell(file.report.agent);
         text += engine_line(file, now_ms);

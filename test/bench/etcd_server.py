@@ -25,13 +25,13 @@ def free_ports(count):
     return ports
 
 
-def certificate(folder, name, signer=None):
-    """FOLDER/NAME.pem and .key, for 127.0.0.1; of an authority of its own, or of `signer`. Without a common name, which etcd's gateway refuses."""
+def certificate(folder, name, signer=None, common_name=None):
+    """FOLDER/NAME.pem and .key, for 127.0.0.1; of an authority of its own, or of `signer`. Once there are users, etcd's gateway refuses a common name."""
     path = os.path.join(folder, name)
     signed = ["-CA", f"{folder}/{signer}.pem", "-CAkey", f"{folder}/{signer}.key", "-addext", "basicConstraints=critical,CA:FALSE",
               "-addext", "subjectAltName=IP:127.0.0.1"] if signer else []
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                    "-subj", f"/O={name}", "-keyout", f"{path}.key", "-out", f"{path}.pem", *signed],
+                    "-subj", f"/O={name}" + (f"/CN={common_name}" if common_name else ""), "-keyout", f"{path}.key", "-out", f"{path}.pem", *signed],
                    stdin=subprocess.DEVNULL, check=True, capture_output=True, timeout=LIMIT)
 
 
@@ -53,10 +53,11 @@ class EtcdServer:
             if not shutil.which("openssl"):
                 print("needs openssl for certificates")
                 sys.exit(SKIPPED)
-            for name, signer in (("authority", None), ("server", "authority"), ("client", "authority")):
-                certificate(self.data, name, signer)
+            for name, *more in (("authority",), ("server", "authority"), ("client", "authority"), ("root", "authority", "root")):
+                certificate(self.data, name, *more)
             self.environment = {"ETCDCTL_CACERT": f"{self.data}/authority.pem", "ETCDCTL_CERT": f"{self.data}/client.pem",
                                 "ETCDCTL_KEY": f"{self.data}/client.key"}
+            self.named = {"ETCDCTL_CERT": f"{self.data}/root.pem", "ETCDCTL_KEY": f"{self.data}/root.key"}  # that user's, by its common name
             context = ssl.create_default_context(cafile=self.environment["ETCDCTL_CACERT"])
             context.load_cert_chain(self.environment["ETCDCTL_CERT"], self.environment["ETCDCTL_KEY"])
             self.handlers.append(urllib.request.HTTPSHandler(context=context))

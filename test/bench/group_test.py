@@ -189,6 +189,23 @@ def group_etcd_secure():
         await_keys(server, before)
 
 
+def group_etcd_common_name():
+    """A certificate that names its user is as good as another until etcd has users; then its gateway refuses it, and what helps is told."""
+    with EtcdServer(secure=True) as server:
+        address = server.address("named")
+        os.environ.update({**server.environment, **server.named})
+        before = server.keys()
+        expect([end[0] for end in group_of(2, address=address)] == [0] * 2, "not all well with a common name")
+        server.ask_for_users("secret")
+        remedy = "HTTP status 400: .*CommonName.*without a common name.*ETCDCTL_CERT.*ETCDCTL_USER=NAME:PASSWORD"
+        expect_errors(group_of(1, address=address, world=2), f"refuses .* {remedy}")
+        os.environ["ETCDCTL_USER"] = "root:secret"
+        expect_errors(group_of(1, address=address, world=2), f"does not let in the user of ETCDCTL_USER: {remedy}")
+        os.environ.update(server.environment)
+        expect([end[0] for end in group_of(2, address=address)] == [0] * 2, "what is told does not help")
+        await_keys(server, before)
+
+
 def group_etcd_unreachable():
     """Nobody there, somebody else there, and a server that goes while it is needed."""
     port = free_ports(1)[0]
@@ -225,7 +242,8 @@ CASES = {"tcp": lambda: group_patterns("--provider", "tcp", "--rails", "2"),
          "shm": lambda: group_patterns("--provider", "shm"), "progress-thread": lambda: group_patterns("--pt", "on"),
          "efa-direct": lambda: simulated(
              lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "socket": group_socket, "etcd": group_etcd,
-         "etcd-death": group_etcd_death, "etcd-stale": group_etcd_stale, "etcd-secure": group_etcd_secure, "etcd-unreachable": group_etcd_unreachable}
+         "etcd-death": group_etcd_death, "etcd-stale": group_etcd_stale, "etcd-secure": group_etcd_secure,
+         "etcd-common-name": group_etcd_common_name, "etcd-unreachable": group_etcd_unreachable}
 
 CASES[CASE]()
 print(f"{CASE}: passed")

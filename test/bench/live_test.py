@@ -34,6 +34,7 @@ def engines_of(names, *arguments):
 def look(names, kind):
     first, there = engines_of(names)
     expect((first["agent"], there["agent"]) == AGENTS and first["file"] == names[0], f"not the engines: {first} {there}")
+    expect(first["peers"][0]["on_host"] is False, f"railyard-bench goes over the fabric, and {first} says otherwise")
     expect(first["interval_ms"] is None and there["peers"][0]["peer"] == "initiator", f"{first} {there}")
     second = engines_of(names)[0]
     expect(second["peers"][0]["write"]["bytes"] >= first["peers"][0]["write"]["bytes"], "counters have fallen")

@@ -77,6 +77,7 @@ TEST_P(LiveViewTest, TheFileFollowsAPeerFromItsLoadToItsEnd) {
             return beta && beta->state == PeerState::ready && beta->paths > 0 && beta->failed == 0;
         })) << "it never says that beta is ready";
         EXPECT_EQ(peer("beta")->nonce, read("beta").nonce);
+        EXPECT_EQ(peer("beta")->on_host, GetParam().local_rail ? 1u : 0u);
         EXPECT_LE(peer("beta")->paths, work.pair.a->peers().at(0).paths);
         EXPECT_EQ(files(), 2u);
         const PeerReport before = *peer("beta");

@@ -57,6 +57,14 @@ TEST_P(Corpus, RunsThroughItsTarget) {
     EXPECT_GE(taken, 1u) << "the target takes nothing: it tests its own refusal";
 }
 
+/// Else a fuzzer that starts from them does not get behind the first look.
+TEST(Corpus, WhatPeersTellOfThemselvesIsTakenWhole) {
+    for (const char* name : {"connection", "memory", "introduction"}) {
+        for (const auto& [input, bytes] : seeds(name))
+            EXPECT_TRUE(targets().at(name)(bytes)) << name << "/" << input;
+    }
+}
+
 std::vector<std::string> names() {
     std::vector<std::string> all;
     for (const auto& [name, target] : targets())

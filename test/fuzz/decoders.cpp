@@ -11,6 +11,7 @@
 #include "engine/request.h"
 #include "host/metadata_exchange.h"
 #include "host/peer_blob.h"
+#include "rail/host_card.h"
 #include "targets.h"
 
 namespace railyard::fuzz {
@@ -19,12 +20,25 @@ namespace {
 constexpr const char* round_trip = "what a decoder took, its encoder makes again";
 
 /// The first bit of an input says whether the envelope, whose checksum no mutation survives, is put around
-/// the rest here.
+/// the rest here, and the second one whether it is of the version with a part for the host rail.
+std::string sealed(EnvelopeKind kind, std::string_view payload, std::uint8_t bits) {
+    return seal(kind, payload, bits & 2 ? version_with_host : wire_version);
+}
+
 std::string enveloped(EnvelopeKind kind, std::string_view input) {
     Feed feed(input);
-    const bool bare = feed.number<std::uint8_t>() & 1;
+    const auto bits = feed.number<std::uint8_t>();
     const std::string_view rest = feed.rest();
-    return bare ? seal(kind, rest) : std::string(rest);
+    return bits & 1 ? sealed(kind, rest, bits) : std::string(rest);
+}
+
+/// What the host rail reads of it, before it looks at any process.
+void look_at_host(const ConnectionInfo& info) {
+    if (info.host.empty()) return;
+    const auto address = unless_refused([&] { return decode_card_address(info.host); });
+    if (!address) return;
+    require(encode(*address) == info.host, round_trip);
+    require(address->pid > 0, "a process has a number, and is no group of them");
 }
 
 }  // namespace
@@ -37,6 +51,8 @@ bool fuzz_connection(std::string_view input) {
     require(!info->agent.empty() && info->agent.size() <= max_agent_name,
             "an agent's name has 1 to 1024 bytes");
     require(!info->rails.empty(), "a peer has rails");
+    require(info->host.size() <= max_address, "a host part has at most 256 bytes");
+    look_at_host(*info);
     return true;
 }
 
@@ -55,14 +71,16 @@ bool fuzz_memory(std::string_view input) {
 bool fuzz_introduction(std::string_view input) {
     Feed feed(input);
     std::string bytes;
-    if (feed.number<std::uint8_t>() & 1) {
+    const auto bits = feed.number<std::uint8_t>();
+    if (bits & 1) {
         WireWriter writer(bytes);
-        writer.bytes(seal(EnvelopeKind::connection, feed.take(feed.number<std::uint16_t>())));
+        writer.bytes(sealed(EnvelopeKind::connection, feed.take(feed.number<std::uint16_t>()), bits));
     }
     bytes += feed.rest();
     const auto introduction = unless_refused([&] { return decode_introduction(bytes); });
     if (!introduction) return false;
     require(encode(*introduction) == bytes, round_trip);
+    look_at_host(introduction->sender);
     for (const IntroducedPair& introduced : introduction->pairs)
         require(introduced.pair.local < introduction->sender.rails.size(),
                 "pairs name rails of their sender");

@@ -7,6 +7,7 @@
 #include "flow/letters.h"
 #include "flow/target_info.h"
 #include "host/peer_blob.h"
+#include "rail/host_card.h"
 #include "targets.h"
 
 namespace railyard::fuzz {
@@ -44,9 +45,21 @@ MemoryInfo staged_memory() {
     return info;
 }
 
+ConnectionInfo with_host() {
+    ConnectionInfo info = connection(1);
+    CardAddress card{{}, 4711, 7, 0x7f0000001000, {}};
+    card.boot.fill('b');
+    card.secret.fill('s');
+    info.host = encode(card);
+    return info;
+}
+
+/// Bits of the first byte: the target puts the envelope around the rest, and that with a host part.
+constexpr char bare = 1, bare_with_host = 3;
+
 /// As it is, and as payload that gets its envelope from the target.
-Inputs enveloped(const std::string& name, const std::string& sealed) {
-    return {{name + "-whole", '\0' + sealed}, {name + "-payload", '\1' + sealed.substr(envelope_header)}};
+Inputs enveloped(const std::string& name, const std::string& sealed, char first = bare) {
+    return {{name + "-whole", '\0' + sealed}, {name + "-payload", first + sealed.substr(envelope_header)}};
 }
 
 Inputs connections() {
@@ -54,18 +67,27 @@ Inputs connections() {
     ConnectionInfo with_tag = connection(1);
     with_tag.tag = std::string(32, 't');
     inputs.merge(enveloped("signed", encode(with_tag)));
+    ConnectionInfo here = with_host();
+    inputs.merge(enveloped("host", encode(here), bare_with_host));
+    here.tag = with_tag.tag;
+    inputs.merge(enveloped("host-signed", encode(here), bare_with_host));
     return inputs;
+}
+
+Inputs introduced(const std::string& name, const Introduction& introduction, char first) {
+    const std::string sealed = encode(introduction.sender), whole = encode(introduction);
+    std::string parts(1, first);
+    WireWriter writer(parts);
+    writer.number(static_cast<std::uint16_t>(sealed.size() - envelope_header));
+    parts += sealed.substr(envelope_header) + whole.substr(4 + sealed.size());
+    return {{name + "whole", '\0' + whole}, {name + "parts", parts}};
 }
 
 Inputs introductions() {
     const std::vector<IntroducedPair> pairs{{{0, 0}, 1, ""}, {{1, 3}, 2, "sender 1"}};
-    const Introduction introduction{connection(2), pairs};
-    const std::string sealed = encode(introduction.sender), whole = encode(introduction);
-    std::string parts = "\1";
-    WireWriter writer(parts);
-    writer.number(static_cast<std::uint16_t>(sealed.size() - envelope_header));
-    parts += sealed.substr(envelope_header) + whole.substr(4 + sealed.size());
-    return {{"whole", '\0' + whole}, {"parts", parts}};
+    Inputs inputs = introduced("", {connection(2), pairs}, bare);
+    inputs.merge(introduced("host-", {with_host(), {{{0, 0}, 1, ""}}}, bare_with_host));
+    return inputs;
 }
 
 Request request(RequestKind kind) {

@@ -29,18 +29,19 @@ std::string provider() {
 class NetFaults : public testing::Test, protected Initiator {
   protected:
     /// Our engine on machine a, and where its peers are: on the same devices.
-    void start(const std::string& devices, bool progress_thread, ParamMap params = {}) {
+    void start(const std::string& devices, bool progress_thread, ParamMap params = {}, int rails = 1) {
         devices_ = devices;
         has_thread_ = progress_thread;
         params.try_emplace("peer_timeout_ms", std::to_string(patience_ms));
         params["devices"] = devices;
-        engine_ = make_engine("alpha", {provider(), 1, progress_thread}, params);
+        engine_ = make_engine("alpha", {provider(), rails, progress_thread}, params);
     }
-    std::unique_ptr<FarSide> peer(const std::string& machine) {
+    std::unique_ptr<FarSide> peer(const std::string& machine, int rails = 1) {
         auto process = std::make_unique<OtherMachine>(
             std::getenv("HWLOC_XMLFILE"), machine,
-            Words{"agent=" + machine, "provider=" + provider(), "devices=" + devices_}, true,
-            Words{"ip", "netns", "exec", namespace_of(machine)});
+            Words{"agent=" + machine, "provider=" + provider(), "devices=" + devices_,
+                  "rails_per_device=" + std::to_string(rails)},
+            true, Words{"ip", "netns", "exec", namespace_of(machine)});
         auto made = std::make_unique<FarSide>(*engine_, std::move(process), machine, size);
         made->meet();
         return made;
@@ -114,6 +115,7 @@ struct Case {
     Fault fault;
     int network;
     bool progress_thread;
+    int ours = 1, theirs = 1;  ///< rails on each device
 };
 std::string case_name(const testing::TestParamInfo<Case>& info) {
     return info.param.name + std::string(info.param.progress_thread ? "_thread" : "_inline");
@@ -176,9 +178,9 @@ INSTANTIATE_TEST_SUITE_P(Faults, OnlyLink,
 class OneOfTwoLinks : public NetFaults, public testing::WithParamInterface<Case> {};
 
 TEST_P(OneOfTwoLinks, LostUnderTransfersIsLeftOutAndTakenBack) {
-    start("e1,e2", GetParam().progress_thread);
+    start("e1,e2", GetParam().progress_thread, {}, GetParam().ours);
     const std::string device = "e" + std::to_string(GetParam().network);
-    const auto b = peer("b");
+    const auto b = peer("b", GetParam().theirs);
     const std::vector<Transfer*> transfers = flight(*b);
     run_all(transfers);
 
@@ -205,7 +207,7 @@ TEST_P(OneOfTwoLinks, LostUnderTransfersIsLeftOutAndTakenBack) {
     std::fprintf(stderr, "slowest round %lld ms\n", static_cast<long long>(slowest.count()));
     EXPECT_LT(slowest, milliseconds(3 * patience_ms));
     EXPECT_TRUE(b->same_bytes());
-    EXPECT_EQ(report_of("b").failed, 1U);
+    EXPECT_EQ(report_of("b").failed, static_cast<std::size_t>(GetParam().ours));
 
     trouble.mend();
     const auto mended = Clock::now();
@@ -221,11 +223,16 @@ TEST_P(OneOfTwoLinks, LostUnderTransfersIsLeftOutAndTakenBack) {
     EXPECT_TRUE(b->same_bytes());
 }
 
-INSTANTIATE_TEST_SUITE_P(Faults, OneOfTwoLinks,
-                         testing::Values(Case{"our_first", Fault::our_link_down, 1, true},
-                                         Case{"their_second", Fault::their_link_down, 2, true},
-                                         Case{"black_hole_first", Fault::black_hole, 1, false}),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Faults, OneOfTwoLinks,
+    testing::Values(Case{"our_first", Fault::our_link_down, 1, true},
+                    Case{"their_second", Fault::their_link_down, 2, true},
+                    Case{"black_hole_first", Fault::black_hole, 1, false},
+                    Case{"our_first_two_rails_each", Fault::our_link_down, 1, true, 2, 2},
+                    Case{"black_hole_two_of_ours", Fault::black_hole, 1, false, 2, 1},
+                    Case{"their_second_two_of_theirs", Fault::their_link_down, 2, true, 1, 2},
+                    Case{"our_first_two_of_theirs", Fault::our_link_down, 1, true, 1, 2}),
+    case_name);
 
 using Killed = NetFaults;
 

@@ -3,6 +3,7 @@
 import argparse
 import faulthandler
 import os
+import pathlib
 import statistics
 import sys
 import time
@@ -10,7 +11,7 @@ import traceback
 
 import numpy
 from nixl_cu12 import nixl_agent, nixl_agent_config
-from stock_host_faults import case_killed_peer
+from stock_host_faults import case_deregistered, case_killed_peer, past_the_fabric
 from stock_host_target import Remote, backend_params, make_agent, register, text
 
 LIMIT_S = 110
@@ -109,6 +110,30 @@ def case_write_without_notification(pair):
     content = pair.fill(0, 300000)
     pair.run("WRITE", [(0, 300000)], [(0, 300000)])
     assert pair.remote.ask("get", 0, 300000) == content
+
+
+def told(name, label):
+    """The sum of a figure with that label that the first process's plugin tells; None where it tells none."""
+    path = pathlib.Path(os.environ["RAILYARD_STATS_FILE"].replace("%a", "initiator"))
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    figures = [int(line.split()[-1]) for line in lines if line.startswith(f'{name}{{agent="initiator",{label}')]
+    return sum(figures) if figures else None
+
+
+def case_way(pair):
+    """Past the fabric where RAILYARD_LOCAL_RAIL lets it, and else not."""
+    length = 200000  # below stripe_threshold: NICs carry what is larger themselves
+    pair.fill(0, length)
+    pair.run("WRITE", [(0, length)], [(0, length)])
+    limit = time.monotonic() + TRANSFER_LIMIT_S
+    while (told("railyard_peer_bytes_total", 'peer="target"') or 0) < length:
+        assert time.monotonic() < limit, "the transfer is never told of"
+        pair.look()
+    on_host, moved = told("railyard_peer_on_host", 'peer="target"'), told("railyard_rail_bytes_total", 'rail="host"')
+    if past_the_fabric():
+        assert on_host == 1 and moved >= length, (on_host, moved)
+    else:
+        assert on_host == 0 and moved is None, (on_host, moved)
 
 
 def case_read(pair):
@@ -320,11 +345,13 @@ def figure_post(pair):
           f"{max(posts):.2f} ms; whole transfer {statistics.median(totals):.1f} ms")
 
 
+# Of what is deregistered under it shm asks nobody (docs/gotchas.md).
+LOCAL_CASES = [case_deregistered] if past_the_fabric() else []
 # After case_vram_refused nobody can load the agent's metadata (docs/gotchas.md): what needs that comes before.
-CASES = [case_write, case_write_without_notification, case_read, case_many_descriptors, case_notifications,
-         case_notifications_back, case_self, case_repost, case_release_in_flight, case_killed_peer, case_plugin_params,
-         case_bad_descriptors, case_unknown_agent, case_vram_refused, case_query_memory, case_estimate,
-         case_bad_params, case_damaged_metadata]
+CASES = [case_write, case_write_without_notification, case_way, case_read, case_many_descriptors, case_notifications,
+         case_notifications_back, case_self, case_repost, case_release_in_flight, case_killed_peer, *LOCAL_CASES,
+         case_plugin_params, case_bad_descriptors, case_unknown_agent, case_vram_refused, case_query_memory,
+         case_estimate, case_bad_params, case_damaged_metadata]
 FIGURES = [figure_latency, figure_post]
 
 

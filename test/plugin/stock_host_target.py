@@ -79,8 +79,13 @@ class Target:
     def send(self, agent, message):
         self.agent.send_notif(agent, message)
 
-    def close(self):
+    def deregister(self):
         self.agent.deregister_memory(self.registration)
+        self.registration = None
+
+    def close(self):
+        if self.registration:
+            self.deregister()
         self.agent = None
 
 

@@ -132,6 +132,7 @@ def main():
         environment["NIXL_PLUGIN_DIR"] = str(plugin_directory(plugin, pathlib.Path(directory)))
         environment["SIMEFA_NAMESPACE"] = namespace  # where meson.build names the simulated EFA provider
         environment["NIXL_LOG_LEVEL"] = os.environ.get("NIXL_LOG_LEVEL", "ERROR")
+        environment["RAILYARD_STATS_FILE"] = f"{directory}/%a.prom"  # where case_way looks
         for command in groups(python, here, stock_host.library_directory(root), arguments):
             if arguments.only not in " ".join(command):
                 continue

@@ -235,6 +235,7 @@ railyard_rail_refusals_total{agent="AGENT",rail="rail0:eth0",operation="data"} 7
 railyard_rail_repeats_total{agent="AGENT",rail="rail0:eth0",operation="control"} 8
 railyard_rail_failovers_total{agent="AGENT",rail="rail0:eth0"} 9
 railyard_rail_errors_total{agent="AGENT",rail="rail0:eth0",error="other"} 6
+railyard_peer_on_host{PEER} 1
 railyard_peer_transfers_total{PEER,operation="write"} 100
 railyard_peer_bytes_total{PEER,operation="write"} 5000000000
 railyard_peer_transfer_errors_total{PEER,error="canceled"} 2
@@ -266,11 +267,11 @@ def case_engines(program):
         lines = done.stdout.splitlines()
         rows = [line.split("  ") for line in lines if "0123456789abcdef" in line]
         cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-        known = ['far "one"', "0123456789abcdef", "suspect", "4", "1"]
-        assert cells == [["near", *known, "5.0 GB", "0 B", "100", "2", "8", "4", "49.2, 65.2 us"],
-                         ["second", *known, *["-"] * 7]], done.stdout
+        known = ['far "one"', "0123456789abcdef", "suspect"]
+        assert cells == [["near", *known, "host", "4", "1", "5.0 GB", "0 B", "100", "2", "8", "4", "49.2, 65.2 us"],
+                         ["second", *known, "fabric", "4", "1", *["-"] * 7]], done.stdout
         head = next(line for line in lines if "peer" in line and "instance" in line and "state" in line)
-        assert head.split() == ["agent", "peer", "instance", "state", "paths", "failed", "written", "read", "transfers", "errors", "failovers",
+        assert head.split() == ["agent", "peer", "instance", "state", "over", "paths", "failed", "written", "read", "transfers", "errors", "failovers",
                                 "notifications", "p50,", "p99"], head
         assert [line for line in lines if line.startswith("Note:")] == [line for line in lines if stale in line] != [], done.stdout
         rails = [line.split() for line in lines if "rail0:eth0" in line]
@@ -278,12 +279,12 @@ def case_engines(program):
                          ["second", "rail0:eth0", "5", "2", *["-"] * 7]], done.stdout
         engines = json.loads(run(program, "--json", "--live", good, stale).stdout)["engines"]
         assert [engine["agent"] for engine in engines] == ["near", "second"] and engines[0]["file"] == good, engines
-        peer = {"peer": 'far "one"', "instance": "0123456789abcdef", "state": "suspect", "paths": 4, "failed": 1}
+        peer = {"peer": 'far "one"', "instance": "0123456789abcdef", "state": "suspect", "on_host": False, "paths": 4, "failed": 1}
         rail = {"name": "rail0:eth0", "load": 5, "senders_replaced": 2}
         assert engines[1]["peers"] == [peer] and engines[1]["rails"] == [rail], engines
         latency = engines[0]["peers"][0]["write"].pop("latency")
         assert latency == {"measured": 100, "p50_ns": 49152, "p99_ns": 65208, "sum_ns": 500000000}, latency
-        assert peer.items() <= engines[0]["peers"][0].items() and engines[0]["peers"][0]["write"] == {"transfers": 100, "bytes": 5000000000}
+        assert {**peer, "on_host": True}.items() <= engines[0]["peers"][0].items() and engines[0]["peers"][0]["write"] == {"transfers": 100, "bytes": 5000000000}
         assert engines[0]["peers"][0]["errors"] == {"remote_disconnect": 0, "canceled": 2, "other": 0}, engines
         assert rail.items() <= engines[0]["rails"][0].items() and engines[0]["rails"][0]["control"]["repeats"] == 8, engines
         assert engines[0]["rails"][0]["write"] == {"operations": 30, "bytes": 1234567}, engines

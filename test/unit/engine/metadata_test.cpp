@@ -76,6 +76,26 @@ TEST(Metadata, OnlyAHostPartNeedsTheLaterVersion) {
     EXPECT_THROW(static_cast<void>(decode_memory(later)), Error);
 }
 
+TEST(Metadata, AHostPartHasItsLengthAndAnEnd) {
+    const auto sealed = [](const std::string& payload) {
+        return seal(EnvelopeKind::connection, payload, version_with_host);
+    };
+    ConnectionInfo here = connection;
+    here.host = std::string(max_address, 'h');
+    const std::string good = encode(here), payload(unseal(EnvelopeKind::connection, good, 10'000));
+    EXPECT_EQ(decode_connection(good).host, here.host);
+    here.host += 'h';
+    EXPECT_THROW(static_cast<void>(decode_connection(encode(here))), Error);
+    for (std::size_t size = 0; size < payload.size(); ++size)
+        EXPECT_THROW(static_cast<void>(decode_connection(sealed(payload.substr(0, size)))), Error) << size;
+    EXPECT_THROW(static_cast<void>(decode_connection(sealed(payload + '\0'))), Error);
+    EXPECT_EQ(decode_connection(sealed(payload)).host.size(), max_address);
+    // A length that leads out of it.
+    std::string long_host = payload;
+    long_host[payload.size() - 4 - max_address - 1] = '\xff';
+    EXPECT_THROW(static_cast<void>(decode_connection(sealed(long_host))), Error);
+}
+
 TEST(Metadata, InconsistentFieldsAreRefused) {
     ConnectionInfo no_rails = connection;
     no_rails.rails.clear();

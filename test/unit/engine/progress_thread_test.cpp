@@ -85,7 +85,7 @@ struct Idle {
 Idle idle_for_a_second(bool waitable) {
     CountingRail rail(waitable);
     std::atomic<std::uint64_t> passes{0};
-    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); });
     const timespec second{1, 0};
     const double before = cpu_seconds();
     nanosleep(&second, nullptr);  // the thing measured is a second of nothing
@@ -111,7 +111,7 @@ TEST(ProgressThread, SleepsLongerAndLongerWithoutADescriptor) {
 TEST(ProgressThread, ServesWhatArrivesWhileItIsBlocked) {
     CountingRail rail(true);
     std::atomic<std::uint64_t> passes{0};
-    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); });
     for (int i = 1; i <= 50; ++i) {
         rail.arrive();
         ASSERT_TRUE(rail.wait_served(i)) << i;
@@ -121,7 +121,7 @@ TEST(ProgressThread, ServesWhatArrivesWhileItIsBlocked) {
 TEST(ProgressThread, StaysAwayWhileCallersDrive) {
     CountingRail rail(true);
     std::atomic<std::uint64_t> passes{0};
-    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); });
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
     long calls = 0;
     const long before = rail.rounds();
@@ -137,7 +137,7 @@ TEST(ProgressThread, StaysAwayWhileCallersDrive) {
 TEST(ProgressThread, StaysAwayWhileACallerIsLongAtIt) {
     CountingRail rail(true);
     std::atomic<std::uint64_t> passes{0};
-    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); });
     rail.make_slow(true);
     const auto pass = [&] {
         passes.fetch_add(1);
@@ -184,7 +184,7 @@ long sleeps_beside_a_slow_caller(bool passes) {
         std::this_thread::yield();
     long counted = 0;
     {
-        ProgressThread thread({&rail}, std::chrono::microseconds(0), begun);
+        ProgressThread thread({&rail}, std::chrono::microseconds(0), [&begun] { return begun.load(); });
         const timespec pause{0, 20'000'000};
         for (int pauses = 0; pauses < 30; ++pauses) {
             if (pauses == 10) counted = sleeps();
@@ -212,7 +212,7 @@ TEST(ProgressThread, DoesNotSleepLongerForACallerWhoOnlyPosts) {
 TEST(ProgressThread, TakesOverFromACallerWhoBeginsToRest) {
     CountingRail rail(false);
     std::atomic<std::uint64_t> passes{0};
-    ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); });
     const auto poll_for = [&](std::chrono::milliseconds time, long pause_ns) {
         const timespec pause{0, pause_ns};
         for (const auto end = std::chrono::steady_clock::now() + time;
@@ -234,11 +234,13 @@ TEST(ProgressThread, LooksAtItsChoreOnceMoreBeforeItBlocks) {
         CountingRail rail(waitable);
         std::atomic<std::uint64_t> passes{0};
         std::atomic<int> looks{0};
-        ProgressThread thread({&rail}, std::chrono::microseconds(0), passes, [&] {
-            const timespec longer_than_it_spins{0, 50'000};
-            nanosleep(&longer_than_it_spins, nullptr);
-            return looks.fetch_add(1) % 2 == 1;
-        });
+        ProgressThread thread(
+            {&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); },
+            [&] {
+                const timespec longer_than_it_spins{0, 50'000};
+                nanosleep(&longer_than_it_spins, nullptr);
+                return looks.fetch_add(1) % 2 == 1;
+            });
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
         while (looks < 200 && std::chrono::steady_clock::now() < limit)
             std::this_thread::yield();
@@ -251,7 +253,7 @@ TEST(ProgressThread, EndsAtOnceFromABlock) {
     std::atomic<std::uint64_t> passes{0};
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < 20; ++i)
-        ProgressThread thread({&rail}, std::chrono::microseconds(0), passes);
+        ProgressThread thread({&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); });
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 

@@ -50,7 +50,7 @@ class RouteChoiceTest : public testing::Test {
     }
     void offer_all(bool weighted) {
         transfer_->arm(count_submissions(*transfer_), nullptr);
-        offer_lanes(*transfer_, weighted);
+        offer_lanes(*transfer_, {weighted, false});
     }
     std::vector<std::uint32_t> shares(bool weighted = true) {
         offer_all(weighted);
@@ -161,11 +161,56 @@ TEST_F(RouteChoiceTest, WhereTheHostRailHasFailedTheFabricCarriesAll) {
     EXPECT_EQ(transfer_->parts_left(), 64u + 3u);
 }
 
+TEST_F(RouteChoiceTest, ALaneOverTheRailsOfOneThreadIsSharedAmongThese) {
+    constexpr ThreadTag me = 0x1000, other = 0x2000;
+    for (std::size_t i = 0; i < rails_.size(); ++i)
+        rails_[i].keeper().set(i % 2 ? me : other);
+    make(64, true, 16);
+    const LaneShares shares(transfer_->submissions, {.weighted = false, .kept_by = me});
+    for (std::size_t i = 0; i < rails_.size(); ++i) {
+        Submission& submission = transfer_->submissions[i];
+        submission.share = 0;
+        EXPECT_EQ(shares.give(submission), i % 2 == 1);
+        EXPECT_EQ(submission.share, i % 2 ? 32u : 0u);
+    }
+}
+
+/// Batches of this thread, beside another one that has half of the rails and posts as many.
+TEST_F(RouteChoiceTest, WhoPostsItsShareOfBatchesKeepsToItsRails) {
+    Callers callers;
+    ThreadTag other = 1;
+    while (&callers.of(other) == &callers.mine())
+        ++other;
+    for (std::size_t i = 0; i < 2; ++i)
+        rails_[i].keeper().set(other);
+    Numbers last;
+    const auto post = [&](std::uint64_t block, std::uint64_t by_other) {
+        for (std::uint32_t i = 0; i < Callers::batches_per_look + 1; ++i) {
+            static_cast<void>(callers.of(other).count_batch(by_other));
+            make(64, true, 16);
+            transfer_->total_bytes = 64 * block;
+            transfer_->arm(count_submissions(*transfer_), nullptr);
+            const Numbers before = offers();
+            offer_lanes(*transfer_, {false, true, &callers});
+            last.clear();
+            for (std::size_t rail = 0; rail < rails_.size(); ++rail)
+                last.push_back(rails_[rail].offered - before[rail]);
+        }
+        return last;
+    };
+    EXPECT_EQ(post(4096, 64 * 4096), (Numbers{0, 0, 1, 1}));
+    EXPECT_EQ(transfer_->parts_left(), 64u + 2u);
+    EXPECT_EQ(transfer_->keeps_to.load(), this_thread_tag());
+    EXPECT_EQ(post(4096, 64), (Numbers{1, 1, 1, 1})) << "the other one's are idle";
+    EXPECT_EQ(transfer_->keeps_to.load(), no_thread);
+    EXPECT_EQ(post(32 << 10, std::uint64_t{64} << 15), (Numbers{1, 1, 1, 1})) << "not small";
+}
+
 /// Between a look at the rails and the hand-over they may all have become slow, or failed.
 TEST_F(RouteChoiceTest, SomeRailTakesWhatTheOthersDoNot) {
     rails_[1].set_weight(64);
     make(2, true);
-    const LaneShares shares(transfer_->submissions, true);
+    const LaneShares shares(transfer_->submissions, {.weighted = true});
     for (std::size_t i = 0; i < rails_.size(); ++i) {
         rails_[i].set_weight(32);
         paths_[i].fail();

@@ -20,6 +20,21 @@ TEST(LanePlan, FewerOfOursSpreadOverTheirs) {
     EXPECT_EQ(pair_rails({0, 1}, {0, 1, 2, 3, 4, 5, 6, 7}), (std::vector<RailPair>{{0, 0}, {1, 4}}));
 }
 
+/// The rails of two interfaces, two on each at one side: those of one network stay together.
+TEST(LanePlan, InOrderNoneCrossesNetworks) {
+    const auto in_order = [](std::size_t ours, std::size_t theirs) {
+        return pair_rails(rail_range(ours), rail_range(theirs), Pairing::in_order);
+    };
+    EXPECT_EQ(in_order(2, 4), (std::vector<RailPair>{{0, 0}, {1, 1}}));
+    EXPECT_EQ(in_order(4, 2), (std::vector<RailPair>{{0, 0}, {1, 1}, {2, 0}, {3, 1}}));
+    for (std::size_t ours = 3; ours <= 12; ours += 3) {
+        for (std::size_t theirs = 3; theirs <= 12; theirs += 3) {
+            for (const RailPair pair : in_order(ours, theirs))
+                EXPECT_EQ(pair.local % 3, pair.remote % 3) << ours << " and " << theirs;
+        }
+    }
+}
+
 TEST(LanePlan, MoreOfOursShareTheirsEvenly) {
     std::vector<int> uses(4);
     for (const RailPair pair : pair_rails(rail_range(32), rail_range(4)))

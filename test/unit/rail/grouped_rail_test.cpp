@@ -35,15 +35,15 @@ TEST_F(GroupedRailTest, NothingOfALaneIsLeftBehindWhenTheQueueIsFull) {
     EXPECT_EQ(script.bytes[1], 64 * 3 * depth);
 }
 
-TEST_F(GroupedRailTest, AGroupHoldsNoMoreThanItsBytes) {
-    const Offer three_quarters(rail_, 2, 1, nullptr, FabricRail::group_bytes * 3 / 4);
-    EXPECT_EQ(script.pieces, (Pieces{1, 1}));
-    EXPECT_TRUE(ends(three_quarters));
+TEST_F(GroupedRailTest, LongChunksHaveOperationsOfTheirOwn) {
+    const Offer longest(rail_, 5, 1, nullptr, FabricRail::grouped_chunk_bytes);
+    EXPECT_EQ(script.pieces, (Pieces{4, 1}));
+    EXPECT_TRUE(ends(longest));
     script.pieces.clear();
-    const Offer half(rail_, 3, 1, nullptr, FabricRail::group_bytes / 2);
-    EXPECT_EQ(script.pieces, (Pieces{2, 1}));
-    EXPECT_TRUE(ends(half));
-    EXPECT_EQ(script.bytes[1], FabricRail::group_bytes * 3);
+    const Offer longer(rail_, 2, 1, nullptr, FabricRail::grouped_chunk_bytes + 1);
+    EXPECT_EQ(script.pieces, (Pieces{1, 1}));
+    EXPECT_TRUE(ends(longer));
+    EXPECT_EQ(script.bytes[1], FabricRail::grouped_chunk_bytes * 7 + 2);
 }
 
 TEST_F(GroupedRailTest, AGroupThatIsRefusedIsPostedLaterAndOnce) {

@@ -292,6 +292,30 @@ TEST_F(HostRailTest, NobodyElseIsTakenForThePeer) {
     EXPECT_NE(refusal(rail_, other_.card).find("has ended"), std::string::npos);
 }
 
+/// As an address comes: bytes of a peer.
+TEST(HostCard, AnAddressIsWholeOrNone) {
+    const CardAddress address{{1, 2, 3}, 4711, 5, 0x7f0000001000, {9, 8}};
+    const std::string bytes = encode(address);
+    const CardAddress read = decode_card_address(bytes);
+    EXPECT_EQ(read.boot, address.boot);
+    EXPECT_EQ(read.pid, address.pid);
+    EXPECT_EQ(read.descriptor, address.descriptor);
+    EXPECT_EQ(read.card, address.card);
+    EXPECT_EQ(read.secret, address.secret);
+    const auto refused = [](const CardAddress& other) {
+        EXPECT_THROW(static_cast<void>(decode_card_address(encode(other))), Error) << other.pid;
+    };
+    for (std::size_t size = 0; size < bytes.size(); ++size)
+        EXPECT_THROW(static_cast<void>(decode_card_address(bytes.substr(0, size))), Error) << size;
+    EXPECT_THROW(static_cast<void>(decode_card_address(bytes + '\0')), Error);
+    EXPECT_THROW(static_cast<void>(decode_card_address('\2' + bytes.substr(1))), Error);
+    CardAddress other = address;
+    for (const std::int32_t nobody : {0, -1, INT32_MIN}) {
+        other.pid = nobody;
+        refused(other);
+    }
+}
+
 TEST(HostCard, WordsComeOnceAndPlacesAgain) {
     HostCard card;
     const HostProcess ourselves(card.address());

@@ -11,7 +11,7 @@
 namespace railyard {
 
 /// Takes what it is given and ends it well, or keeps it.
-class TakingRail final : public Rail {
+class TakingRail : public Rail {
   public:
     explicit TakingRail(std::uint32_t load = 0) : Rail("taking") { load_.store(load); }
     using Rail::hand_on;

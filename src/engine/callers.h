@@ -1,0 +1,75 @@
+// What threads of the application leave behind with every post and poll: each in a place of its own.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "common/thread_tag.h"
+#include "engine/rate_model.h"
+
+namespace railyard {
+
+/// Two threads may have the same place, where their counts are rough. Any thread.
+class Callers {
+  public:
+    struct alignas(cache_line) Place {
+        /// Roughly: two at once may count as one, which is less than a locked instruction in each.
+        void count_pass() noexcept {
+            passes.store(passes.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        }
+        /// It has begun some: what it posts, it will look after.
+        [[nodiscard]] bool makes_passes() const noexcept {
+            return passes.load(std::memory_order_relaxed) != 0;
+        }
+        /// A batch of small chunks that is posted there. True: time to compare().
+        [[nodiscard]] bool count_batch(std::uint64_t bytes) noexcept {
+            posted.store(posted.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+            const std::uint32_t count = batches.load(std::memory_order_relaxed) + 1;
+            batches.store(count, std::memory_order_relaxed);
+            return count % batches_per_look == 0;
+        }
+        /// Of late, as of the last look.
+        [[nodiscard]] bool posts_its_share() const noexcept { return fair.load(std::memory_order_relaxed); }
+        std::atomic<std::uint64_t> passes{0};  ///< over the rails
+        RateModel rates;                       ///< of transfers whose end was seen there
+        std::atomic<std::uint64_t> posted{0};  ///< bytes, in batches of small chunks
+        std::atomic<std::uint64_t> posted_before{0}, all_posted_before{0};  ///< at the last look
+        std::atomic<std::uint32_t> batches{0};
+        std::atomic<bool> fair{false};
+    };
+
+    static constexpr std::uint32_t batches_per_look = 16;
+
+    [[nodiscard]] Place& of(ThreadTag thread) noexcept { return places_[slot_of(thread)]; }
+    [[nodiscard]] Place& mine() noexcept { return of(this_thread_tag()); }
+    [[nodiscard]] std::uint64_t passes() const noexcept {
+        std::uint64_t sum = 0;
+        for (const Place& place : places_)
+            sum += place.passes.load(std::memory_order_relaxed);
+        return sum;
+    }
+    /// Is what was posted at `mine` since the last look no more of what all threads posted than `own` is of
+    /// `all`, which are weights of rails? A quarter more is taken for as much.
+    void compare(Place& mine, std::uint64_t own, std::uint64_t all) noexcept {
+        std::uint64_t sum = 0;
+        for (const Place& place : places_)
+            sum += place.posted.load(std::memory_order_relaxed);
+        const std::uint64_t posted = mine.posted.load(std::memory_order_relaxed);
+        const std::uint64_t by_me = posted - mine.posted_before.exchange(posted, std::memory_order_relaxed);
+        const std::uint64_t by_all = sum - mine.all_posted_before.exchange(sum, std::memory_order_relaxed);
+        mine.fair.store(4 * by_me * all <= 5 * by_all * own, std::memory_order_relaxed);
+    }
+    /// Of all threads together.
+    [[nodiscard]] RateModel rates() const noexcept {
+        RateModel all;
+        for (const Place& place : places_)
+            all.blend_in(place.rates);
+        return all;
+    }
+
+  private:
+    std::array<Place, thread_slots> places_;
+};
+
+}  // namespace railyard
