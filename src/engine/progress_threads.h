@@ -39,6 +39,8 @@ class ProgressThreads {
     };
 
     ProgressThreads() = default;
+    /// As stop(): they wake each other until the last has ended.
+    ~ProgressThreads() { stop(); }
     ProgressThreads(const ProgressThreads&) = delete;
     ProgressThreads& operator=(const ProgressThreads&) = delete;
 

@@ -152,6 +152,7 @@ TEST_F(ProgressThreadsTest, ChoresAreEverybodysAndWhatStaysIsTheFirsts) {
     EXPECT_TRUE(soon([&] { return by_first.load() > firsts + 1000; }));
     EXPECT_LT(rails[2].rounds(), seconds_rounds + 1000) << "the second goes to sleep meanwhile";
     more = false;
+    threads.stop();  // they call what is counted here
 }
 
 TEST_F(ProgressThreadsTest, TheFirstAloneWatches) {
