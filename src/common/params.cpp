@@ -87,10 +87,19 @@ std::optional<std::uint64_t> parse_number(std::string_view text, bool with_suffi
     return value * scale;
 }
 
+/// One entry of a list: a word, or a range of numbers.
+bool allows(std::string_view entry, std::string_view value) {
+    const std::size_t dots = entry.find("..");
+    if (dots == std::string_view::npos) return entry == value;
+    const std::optional<std::uint64_t> number = parse_number(value, false);
+    return number && *number >= parse_number(entry.substr(0, dots), false) &&
+           *number <= parse_number(entry.substr(dots + 2), false);
+}
+
 bool listed(std::string_view list, std::string_view value) {
     while (!list.empty()) {
         std::size_t comma = std::min(list.find(','), list.size());
-        if (list.substr(0, comma) == value) return true;
+        if (allows(list.substr(0, comma), value)) return true;
         list.remove_prefix(std::min(comma + 1, list.size()));
     }
     return false;

@@ -69,20 +69,12 @@ Engine::Impl::Impl(EngineConfig config)
         stats_socket_ = std::make_unique<StatsSocket>(config_.params.stats_socket, agent(), nonce_);
     tell(now_ns());
     if (config_.progress_thread) {
-        std::vector<Rail*> rails{&rails_->local()};
-        if (rails_->host()) rails.push_back(rails_->host());
-        for (std::size_t i = 0; i < rails_->size(); ++i)
-            rails.push_back(&rails_->rail(i));
-        thread_ = std::make_unique<ProgressThread>(
-            std::move(rails), config_.progress_delay, [this]() noexcept { return callers_.passes(); },
-            [this]() noexcept {
-                watch();
-                return run_chores();
-            },
-            &next_watch_);
+        const ProgressThreads::Duties duties{[this]() noexcept { watch(); },
+                                             [this]() noexcept { return run_chores(); }, &next_watch_};
+        threads_.start(parts_of_threads(), {config_.progress_delay, [this]() noexcept { return callers_.passes(); }, agent()}, duties);
     }
-    RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, progress thread %s", rails_->size(),
-                 rails_->provider().c_str(), thread_ ? "on" : "off");
+    RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, %zu progress threads", rails_->size(),
+                 rails_->provider().c_str(), threads_.size());
 }
 
 Engine::Impl::~Impl() {
@@ -90,7 +82,7 @@ Engine::Impl::~Impl() {
     while (messages_in_flight_.load(std::memory_order_acquire) != 0 && now_ns() < limit) {
         if (!progress()) sched_yield();
     }
-    if (thread_) thread_->stop();  // the pointer stays as long as the thread reads it, in wake()
+    threads_.stop();  // the objects stay: what follows wakes them
     {
         const MutexLock lock(registrations_mutex_);
         for (const auto& region : registrations_) {
@@ -331,8 +323,35 @@ void Engine::Impl::set_chore(EngineChore* chore, ChoreTime time) noexcept {
         sched_yield();
 }
 
+/// What each progress thread serves. One alone is left on whatever CPU the host's threads are on.
+std::vector<ProgressThreads::Part> Engine::Impl::parts_of_threads() const {
+    const std::string& asked = config_.params.progress_threads;
+    std::size_t most = 1;
+    if (asked == "auto") {
+        most = 0;
+    } else if (!asked.empty()) {
+        most = std::stoul(asked);
+    }
+    std::vector<ProgressThreads::Part> parts;
+    for (const topology::RailGroup& group : rails_->groups(most)) {
+        ProgressThreads::Part& part = parts.emplace_back();
+        if (parts.size() == 1) {
+            part.rails.push_back(&rails_->local());
+            if (rails_->host()) part.rails.push_back(rails_->host());
+        }
+        for (const std::size_t rail : group.rails)
+            part.rails.push_back(&rails_->rail(rail));
+        part.bound = most != 1;
+        part.cpus = group.cpus;
+        for (const int node : group.nodes)
+            part.place += (part.place.empty() ? "NUMA node " : ", ") + std::to_string(node);
+        if (part.place.empty()) part.place = "no known NUMA node";
+    }
+    return parts;
+}
+
 void Engine::Impl::wake() noexcept {
-    if (thread_) thread_->wake();
+    threads_.wake();
 }
 
 }  // namespace railyard

@@ -22,7 +22,7 @@
 #include "engine/message_auth.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
-#include "engine/progress_thread.h"
+#include "engine/progress_threads.h"
 #include "engine/rail_pace.h"
 #include "engine/rail_weights.h"
 #include "engine/recent_table.h"
@@ -124,6 +124,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void cancel(Transfer& transfer) noexcept;
     void progress_for(Transfer& transfer) noexcept;
     void wake() noexcept;
+    [[nodiscard]] std::vector<ProgressThreads::Part> parts_of_threads() const;
     /// What is to be done in each pass besides the rails; true: there is more to come that no rail tells of.
     bool run_chores() noexcept;
     bool run_chore() noexcept;
@@ -279,7 +280,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::atomic<std::size_t> served_count_{0};
     ForwardRail forward_;
     std::shared_ptr<RailManager> rails_;
-    std::unique_ptr<ProgressThread> thread_;
+    ProgressThreads threads_;
 };
 
 }  // namespace railyard

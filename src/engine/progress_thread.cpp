@@ -30,6 +30,7 @@ constexpr std::uint64_t driving_interval_ns = 500'000;
 /// 0.2 ms of a core from them on a small virtual machine.
 constexpr std::uint64_t driven_sleep_ns = 400'000;
 constexpr std::uint64_t longest_driven_sleep_ns = 8'000'000;
+constexpr std::uint64_t longest_following_sleep_ns = 64'000'000;
 constexpr std::uint64_t driven_share = 8;
 /// A pass, and the posts between two, take so long at most, where the provider copies much in them.
 constexpr std::uint64_t longest_pass_ns = 100'000'000;
@@ -46,12 +47,14 @@ constexpr int block_limit_ms = 500;
 
 ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microseconds pause,
                                CallerPasses caller_passes, Chore chore,
-                               const std::atomic<std::uint64_t>* wake_at)
+                               const std::atomic<std::uint64_t>* wake_at, Place place)
     : rails_(std::move(rails)),
       pause_ns_(static_cast<std::uint64_t>(pause.count()) * 1000),
       caller_passes_(std::move(caller_passes)),
       chore_(std::move(chore)),
-      wake_at_(wake_at) {
+      wake_at_(wake_at),
+      company_(place.company ? *place.company : alone_),
+      bit_(std::uint64_t{1} << place.index) {
     open_descriptors();
     try {
         thread_ = std::thread([this] { run(); });
@@ -107,6 +110,18 @@ void ProgressThread::signal() noexcept {
     [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 
+/// Once a sleep: whoever comes before it has woken up need not call again.
+void ProgressThread::rouse() noexcept {
+    if (company_.asleep.fetch_and(~bit_, std::memory_order_seq_cst) & bit_) signal();
+}
+
+bool ProgressThread::has_work() const noexcept {
+    // A holder that has taken what was handed over says so (its load) before it lets the role go.
+    return std::any_of(rails_.begin(), rails_.end(), [](const Rail* rail) {
+        return rail->has_work() || rail->in_use() || rail->has_work();
+    });
+}
+
 bool ProgressThread::pass() noexcept {
     bool worked = false;
     for (Rail* rail : rails_)
@@ -133,8 +148,7 @@ void ProgressThread::run() noexcept {
     last_work_ = now_ns();
     while (!stop_.load(std::memory_order_relaxed)) {
         if (callers_drive()) {
-            nap(std::clamp((last_look_ - driven_since_) / driven_share, driven_sleep_ns,
-                           longest_driven_sleep_ns));
+            leave_to_callers();
             last_work_ = now_ns();
             continue;
         }
@@ -149,12 +163,24 @@ void ProgressThread::run() noexcept {
     }
 }
 
-/// Sleeps, or until wake() or the end.
-void ProgressThread::nap(std::uint64_t nanoseconds) noexcept {
+/// Where there are several threads, the first alone looks often whether it is needed.
+void ProgressThread::leave_to_callers() noexcept {
+    const bool follows = bit_ != 1;
+    if (follows) company_.resting.fetch_or(bit_, std::memory_order_seq_cst);
+    const bool called = nap(std::clamp((last_look_ - driven_since_) / driven_share, driven_sleep_ns,
+                                       follows ? longest_following_sleep_ns : longest_driven_sleep_ns));
+    if (follows) company_.resting.fetch_and(~bit_, std::memory_order_seq_cst);
+    if (called) driven_since_ = now_ns();  // and looks again soon
+}
+
+/// Sleeps, or until wake() or the end; true: it was woken.
+bool ProgressThread::nap(std::uint64_t nanoseconds) noexcept {
     const timespec pause{static_cast<time_t>(nanoseconds / 1'000'000'000),
                          static_cast<long>(nanoseconds % 1'000'000'000)};
     pollfd wake{wake_fd_, POLLIN, 0};
-    if (ppoll(&wake, 1, &pause, nullptr) > 0) take_signal();
+    if (ppoll(&wake, 1, &pause, nullptr) <= 0) return false;
+    take_signal();
+    return true;
 }
 
 /// Else every sleep would end at once.
@@ -170,10 +196,10 @@ bool ProgressThread::ready_to_block() noexcept {
 }
 
 void ProgressThread::block() noexcept {
-    asleep_.store(true, std::memory_order_seq_cst);
-    // What came before asleep_ could be seen found nobody to wake.
+    company_.asleep.fetch_or(bit_, std::memory_order_seq_cst);
+    // What came before that could be seen found nobody to wake.
     if (chore_()) {
-        asleep_.store(false, std::memory_order_seq_cst);
+        get_up();
         last_work_ = now_ns();
         return;
     }
@@ -186,7 +212,7 @@ void ProgressThread::block() noexcept {
     } else {
         nap(all_waitable_ ? shortest_sleep_ns : std::min(next_pause_ns(), until_wake_ns()));
     }
-    asleep_.store(false, std::memory_order_seq_cst);
+    get_up();
     take_signal();
 }
 

@@ -1,6 +1,8 @@
 // The background thread that keeps rails moving when no caller does.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +23,15 @@ class ProgressThread {
     /// What to do after each pass besides; must not throw. True: there is something to look after that no
     /// rail tells of, so look again at once.
     using Chore = std::function<bool()>;
+    /// Of several threads of one engine: a bit each, so that one load tells whether anybody is to be woken.
+    struct Company {
+        std::atomic<std::uint64_t> asleep{0};   ///< blocked: wake() is for them
+        std::atomic<std::uint64_t> resting{0};  ///< leave the rails to callers until the first takes over
+    };
+    struct Place {
+        Company* company;  ///< nullptr: there is no other
+        unsigned index;    ///< below 64
+    };
     /// How many passes over the rails callers have begun; must not throw.
     using CallerPasses = std::function<std::uint64_t()>;
     /// `pause`: what to sleep where there is nothing to block on; 0: growing steps up to 40 ms.
@@ -28,7 +39,7 @@ class ProgressThread {
     /// wants to be called at the latest (ns); it is looked at before each sleep.
     ProgressThread(
         std::vector<Rail*> rails, std::chrono::microseconds pause, CallerPasses caller_passes,
-        Chore chore = [] { return false; }, const std::atomic<std::uint64_t>* wake_at = nullptr);
+        Chore chore = [] { return false; }, const std::atomic<std::uint64_t>* wake_at = nullptr, Place place = {});
     /// As stop().
     ~ProgressThread();
     ProgressThread(const ProgressThread&) = delete;
@@ -36,18 +47,29 @@ class ProgressThread {
 
     /// Ends and joins the thread; the object stays, so that the thread's last chore may still wake it.
     void stop() noexcept;
+    [[nodiscard]] pthread_t handle() noexcept { return thread_.native_handle(); }
     /// Wakes the thread if it is blocked. Any thread; costs one load when it is awake.
     void wake() noexcept {
         // Pairs with the store before the thread's last look at the rails: one of the two sees the other.
-        if (asleep_.load(std::memory_order_seq_cst)) signal();
+        if (company_.asleep.load(std::memory_order_seq_cst) & bit_) rouse();
     }
+    /// The same where one of its rails has something to do, or somebody who may be leaving it there.
+    void wake_for_work() noexcept {
+        if ((company_.asleep.load(std::memory_order_seq_cst) & bit_) && has_work()) rouse();
+    }
+    /// Ends its rest: callers do not drive the rails any more.
+    void take_over() noexcept { signal(); }
 
   private:
+    [[nodiscard]] bool has_work() const noexcept;
+    void rouse() noexcept;
     void run() noexcept;
     bool pass() noexcept;
     bool callers_drive() noexcept;
     void block() noexcept;
-    void nap(std::uint64_t nanoseconds) noexcept;
+    bool nap(std::uint64_t nanoseconds) noexcept;
+    void leave_to_callers() noexcept;
+    void get_up() noexcept { company_.asleep.fetch_and(~bit_, std::memory_order_seq_cst); }
     std::uint64_t next_pause_ns() noexcept;
     [[nodiscard]] std::uint64_t until_wake_ns() const noexcept;
     void signal() noexcept;
@@ -71,7 +93,9 @@ class ProgressThread {
     int wake_fd_ = -1;
     int epoll_fd_ = -1;
     std::atomic<bool> stop_{false};
-    std::atomic<bool> asleep_{false};
+    Company alone_;
+    Company& company_;
+    const std::uint64_t bit_;
     std::thread thread_;  // last: starts when all else is there
 };
 

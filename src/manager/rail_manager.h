@@ -74,6 +74,10 @@ class RailManager {
         return {gpu_rails_.data(), gpu_rails_open_.load(std::memory_order_acquire)};
     }
 
+    /// Every rail, shared out among threads (topology::group_rails).
+    [[nodiscard]] std::vector<topology::RailGroup> groups(std::size_t threads) const {
+        return placement_->groups(threads);
+    }
     /// Every rail.
     [[nodiscard]] const RailSet& all() const noexcept { return all_; }
     /// What stripe() and plan_lanes() have to know of the rails.

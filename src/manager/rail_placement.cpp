@@ -36,8 +36,8 @@ std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
 
 RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Device* const> devices,
                              std::size_t first)
-    : first_(first) {
-    const std::vector<topology::RailDesc> rails = describe(devices.subspan(first));
+    : first_(first), rails_(describe(devices)) {
+    const std::span rails = std::span(rails_).subspan(first);
     const bool placed = std::any_of(rails.begin(), rails.end(), [](const auto& rail) { return rail.pci; });
     const bool asked = placed || !params.topology_file.empty();
     if (asked) machine_ = read(params.topology_file);
@@ -70,6 +70,10 @@ RailSet RailPlacement::for_gpu(const std::string& pci) const {
         RAILYARD_LOG(info, "topology", "does not know the GPU at %s: every rail carries its memory",
                      pci.c_str());
     return to_rail_set(topology::rails_of_gpu(map_, gpu));
+}
+
+std::vector<topology::RailGroup> RailPlacement::groups(std::size_t threads) const {
+    return topology::group_rails(machine_, rails_, threads);
 }
 
 int RailPlacement::node_of_gpu(const std::string& pci) const {

@@ -10,6 +10,7 @@
 #include "common/params.h"
 #include "fabric/info.h"
 #include "manager/registration.h"
+#include "topology/rail_groups.h"
 #include "topology/rail_selection.h"
 
 namespace railyard {
@@ -36,11 +37,14 @@ class RailPlacement {
     /// Its NUMA node, for topology::NodeBinding; topology::unknown_numa where nobody knows. Throws as
     /// for_gpu.
     [[nodiscard]] int node_of_gpu(const std::string& pci) const;
+    /// Every rail shared out among threads (topology::group_rails).
+    [[nodiscard]] std::vector<topology::RailGroup> groups(std::size_t threads) const;
 
   private:
     [[nodiscard]] RailSet to_rail_set(const std::vector<std::size_t>& indices) const;
 
     const std::size_t first_;
+    const std::vector<topology::RailDesc> rails_;
     topology::Machine machine_;  ///< nothing where no rail has a place
     topology::RailMap map_;
     bool same_everywhere_ = true;  ///< no need to look where memory lies

@@ -189,10 +189,18 @@ class Reader {
     void read_nodes() {
         hwloc_obj_t node = nullptr;
         while ((node = hwloc_get_next_obj_by_type(topology_, HWLOC_OBJ_NUMANODE, node)) != nullptr)
-            machine_.numa.push_back(
-                {static_cast<int>(node->os_index), node->attr->numanode.local_memory, distances_from(node)});
+            machine_.numa.push_back({static_cast<int>(node->os_index), node->attr->numanode.local_memory,
+                                     distances_from(node), cpus_of(node)});
         std::sort(machine_.numa.begin(), machine_.numa.end(),
                   [](const NumaNode& a, const NumaNode& b) { return a.node < b.node; });
+    }
+
+    static std::vector<int> cpus_of(hwloc_obj_t node) {
+        std::vector<int> cpus;
+        if (!node->cpuset) return cpus;
+        for (int cpu = hwloc_bitmap_first(node->cpuset); cpu >= 0; cpu = hwloc_bitmap_next(node->cpuset, cpu))
+            cpus.push_back(cpu);
+        return cpus;
     }
 
     /// By number of the node, as Machine::numa is sorted.

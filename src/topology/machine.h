@@ -47,6 +47,7 @@ struct NumaNode {
     int node = 0;                         ///< the operating system's number
     std::uint64_t memory = 0;             ///< bytes
     std::vector<std::uint64_t> distance;  ///< to each of Machine::numa in its order; empty: nobody said
+    std::vector<int> cpus{};              ///< the operating system's numbers, ascending
 };
 
 struct Machine {

@@ -47,6 +47,17 @@ TEST(Params, TheEnvironmentWins) {
     EXPECT_EQ(Params::parse({{"rails", "3"}}, env).rails, 9u);
 }
 
+TEST(Params, AListMayHoldARangeOfNumbers) {
+    for (const char* good : {"1", "2", "64", "auto", "AUTO", ""})
+        EXPECT_EQ(refusal({{"progress_threads", good}}), "accepted") << good;
+    for (const char* bad : {"0", "65", "-1", "two", "1..64", "2x", " 2", "99999999999999999999"}) {
+        const std::string text = refusal({{"progress_threads", bad}});
+        EXPECT_NE(text.find("progress_threads"), std::string::npos) << text;
+        EXPECT_NE(text.find(std::string("\"") + bad + "\""), std::string::npos) << text;
+        EXPECT_NE(text.find("auto,1..64"), std::string::npos) << text;
+    }
+}
+
 TEST(Params, RefusalsNameTheParameterTheValueAndWhatIsAllowed) {
     const std::string unknown = refusal({{"rials", "3"}});
     EXPECT_NE(unknown.find("\"rials\""), std::string::npos) << unknown;

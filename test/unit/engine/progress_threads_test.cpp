@@ -1,0 +1,197 @@
+// Several progress threads of one engine: who serves what, who is woken, and how they end.
+#include "engine/progress_threads.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "common/clock.h"
+#include "log_lines.h"
+
+namespace railyard {
+namespace {
+
+/// A rail that remembers who serves it.
+class TellingRail final : public Rail {
+  public:
+    TellingRail() : Rail("telling"), fd_(eventfd(0, EFD_NONBLOCK)) {}
+    ~TellingRail() override { close(fd_); }
+    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
+    [[nodiscard]] std::string address() const override { return {}; }
+    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
+    [[nodiscard]] int wait_fd() const noexcept override { return fd_; }
+
+    /// Something comes in: its descriptor tells.
+    void arrive() {
+        const std::uint64_t one = 1;
+        EXPECT_EQ(write(fd_, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    }
+    /// Something is to be done of which nobody tells but wake().
+    void leave_work() { load_.store(1); }
+    [[nodiscard]] bool served() const { return served_.load(); }
+    [[nodiscard]] long rounds() const { return rounds_.load(); }
+    [[nodiscard]] std::string server() const { return server_.data(); }
+
+  private:
+    bool serve(bool) noexcept override {
+        rounds_.fetch_add(1);
+        std::uint64_t value = 0;
+        const bool told = read(fd_, &value, sizeof(value)) > 0;
+        if (load_.exchange(0) == 0 && !told) return false;
+        if (!served_.load()) pthread_getname_np(pthread_self(), server_.data(), server_.size());
+        served_.store(true);
+        return true;
+    }
+    PeerAddress do_insert_peer(std::string_view) override { return 0; }
+    void do_remove_peer(PeerAddress) noexcept override {}
+    bool may_wait() noexcept override { return true; }
+
+    int fd_;
+    std::atomic<long> rounds_{0};
+    std::atomic<bool> served_{false};
+    std::array<char, 16> server_{};  ///< before served_
+};
+
+template <class Condition>
+bool soon(Condition condition) {
+    const std::uint64_t limit = now_ns() + 5'000'000'000;
+    const timespec moment{0, 200'000};
+    while (!condition() && now_ns() < limit)
+        nanosleep(&moment, nullptr);
+    return condition();
+}
+
+class ProgressThreadsTest : public testing::Test {
+  protected:
+    void start(
+        std::function<bool()> chores = [] { return false; }, bool bound = false) {
+        std::vector<ProgressThreads::Part> parts(2);
+        for (std::size_t i = 0; i < rails.size(); ++i)
+            parts[i / 2].rails.push_back(&rails[i]);
+        for (ProgressThreads::Part& part : parts) {
+            part.bound = bound;
+            part.place = "no node";
+        }
+        threads.start(std::move(parts), {std::chrono::microseconds(0), [this] { return passes.load(); }, "alpha"},
+                      {[this] { watches.fetch_add(1); }, std::move(chores), nullptr});
+    }
+    /// Until both have gone to sleep: no rail is looked at for a while.
+    void let_sleep() {
+        EXPECT_TRUE(soon([&] {
+            const long before = rounds();
+            const timespec moment{0, 20'000'000};
+            nanosleep(&moment, nullptr);
+            return rounds() == before;
+        }));
+    }
+    [[nodiscard]] long rounds() const {
+        long sum = 0;
+        for (const TellingRail& rail : rails)
+            sum += rail.rounds();
+        return sum;
+    }
+
+    std::array<TellingRail, 4> rails;
+    std::atomic<std::uint64_t> passes{0};
+    std::atomic<long> watches{0};
+    ProgressThreads threads;
+};
+
+TEST_F(ProgressThreadsTest, EachServesItsRails) {
+    start();
+    EXPECT_EQ(threads.size(), 2u);
+    for (TellingRail& rail : rails)
+        rail.arrive();
+    for (std::size_t i = 0; i < rails.size(); ++i) {
+        ASSERT_TRUE(soon([&] { return rails[i].served(); })) << i;
+        EXPECT_EQ(rails[i].server(), i < 2 ? "railyard-prog" : "railyard-prog1") << i;
+    }
+}
+
+TEST_F(ProgressThreadsTest, OfTheOthersThoseWithWorkAreWoken) {
+    start();
+    let_sleep();
+    const long before = rails[2].rounds();
+    rails[0].leave_work();
+    threads.wake();
+    EXPECT_TRUE(soon([&] { return rails[0].served(); }));
+    let_sleep();
+    EXPECT_EQ(rails[2].rounds(), before) << "the second thread was woken for nothing";
+    rails[2].arrive();  // its block begins anew
+    EXPECT_TRUE(soon([&] { return rails[2].served(); }));
+    let_sleep();
+    const std::uint64_t left = now_ns();
+    rails[3].leave_work();
+    threads.wake();
+    EXPECT_TRUE(soon([&] { return rails[3].served(); }));
+    EXPECT_LT(now_ns() - left, 300'000'000u) << "not before a block's limit of 500 ms";
+}
+
+/// What comes in on its rails is seen to by whoever brought it in; what does not end there is the first
+/// one's.
+TEST_F(ProgressThreadsTest, ChoresAreEverybodysAndWhatStaysIsTheFirsts) {
+    std::atomic<bool> more{false};
+    std::atomic<long> by_first{0}, by_second{0};
+    start([&] {
+        char name[16] = "";
+        pthread_getname_np(pthread_self(), name, sizeof name);
+        (std::string(name) == "railyard-prog" ? by_first : by_second).fetch_add(1);
+        return more.load();
+    });
+    let_sleep();
+    const long first = by_first.load(), second = by_second.load();
+    more = true;
+    rails[2].arrive();
+    EXPECT_TRUE(soon([&] { return by_second.load() > second; }));
+    EXPECT_TRUE(soon([&] { return by_first.load() > first + 100; })) << "the first looks after it at once";
+    const long seconds_rounds = rails[2].rounds();
+    const long firsts = by_first.load();
+    EXPECT_TRUE(soon([&] { return by_first.load() > firsts + 1000; }));
+    EXPECT_LT(rails[2].rounds(), seconds_rounds + 1000) << "the second goes to sleep meanwhile";
+    more = false;
+    threads.stop();  // they call what is counted here
+}
+
+TEST_F(ProgressThreadsTest, TheFirstAloneWatches) {
+    start();
+    let_sleep();
+    const long before = watches.load();
+    rails[3].arrive();
+    EXPECT_TRUE(soon([&] { return rails[3].served(); }));
+    let_sleep();
+    EXPECT_EQ(watches.load(), before);
+    rails[0].arrive();
+    EXPECT_TRUE(soon([&] { return watches.load() > before; }));
+}
+
+TEST_F(ProgressThreadsTest, EndAtOnceFromABlockAndMayBeWokenAfterwards) {
+    start();
+    let_sleep();
+    const std::uint64_t before = now_ns();
+    threads.stop();
+    EXPECT_LT(now_ns() - before, 400'000'000u) << "a block's limit is 500 ms";
+    rails[2].leave_work();
+    threads.wake();
+    EXPECT_FALSE(rails[2].served());
+    threads.stop();
+}
+
+TEST_F(ProgressThreadsTest, TheLogSaysWhereTheyStay) {
+    const test::LogLines log(log::Level::debug);
+    start([] { return false; }, true);
+    EXPECT_TRUE(log.contain("progress thread 0: 2 rails of no node, on any CPU (the topology names none)"));
+    EXPECT_TRUE(log.contain("progress thread 1: 2 rails of no node, on any CPU"));
+}
+
+TEST(ProgressThreads, OfNoneNobodyIsWoken) {
+    ProgressThreads none;
+    none.wake();
+    none.stop();
+    EXPECT_EQ(none.size(), 0u);
+}
+
+}  // namespace
+}  // namespace railyard
