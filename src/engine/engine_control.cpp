@@ -71,7 +71,9 @@ Engine::Impl::Impl(EngineConfig config)
     if (config_.progress_thread) {
         const ProgressThreads::Duties duties{[this]() noexcept { watch(); },
                                              [this]() noexcept { return run_chores(); }, &next_watch_};
-        threads_.start(parts_of_threads(), {config_.progress_delay, [this]() noexcept { return callers_.passes(); }, agent()}, duties);
+        threads_.start(parts_of_threads(),
+                       {config_.progress_delay, [this]() noexcept { return callers_.passes(); }, agent()},
+                       duties);
     }
     RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, %zu progress threads", rails_->size(),
                  rails_->provider().c_str(), threads_.size());

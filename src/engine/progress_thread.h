@@ -39,7 +39,8 @@ class ProgressThread {
     /// wants to be called at the latest (ns); it is looked at before each sleep.
     ProgressThread(
         std::vector<Rail*> rails, std::chrono::microseconds pause, CallerPasses caller_passes,
-        Chore chore = [] { return false; }, const std::atomic<std::uint64_t>* wake_at = nullptr, Place place = {});
+        Chore chore = [] { return false; }, const std::atomic<std::uint64_t>* wake_at = nullptr,
+        Place place = {});
     /// As stop().
     ~ProgressThread();
     ProgressThread(const ProgressThread&) = delete;

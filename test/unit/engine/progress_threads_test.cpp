@@ -75,7 +75,8 @@ class ProgressThreadsTest : public testing::Test {
             part.bound = bound;
             part.place = "no node";
         }
-        threads.start(std::move(parts), {std::chrono::microseconds(0), [this] { return passes.load(); }, "alpha"},
+        threads.start(std::move(parts),
+                      {std::chrono::microseconds(0), [this] { return passes.load(); }, "alpha"},
                       {[this] { watches.fetch_add(1); }, std::move(chores), nullptr});
     }
     /// Until both have gone to sleep: no rail is looked at for a while.
