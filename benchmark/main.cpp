@@ -1,16 +1,11 @@
 // railyard-bench: measures and verifies transfers between processes through a NIXL backend plugin.
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 
-#include "child_process.h"
 #include "control.h"
 #include "failure.h"
+#include "forked_side.h"
 #include "group/launcher.h"
 #include "options.h"
 #include "report.h"
@@ -32,21 +27,15 @@ int run_here(const Options& options, const std::vector<Point>& points, Control c
 }
 
 int run_both(const Options& options, const std::vector<Point>& points) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-        throw Failure(std::string("cannot create a socket pair: ") + std::strerror(errno));
-    }
     std::fflush(nullptr);
-    ChildProcess child("the target");  // before any thread, before libfabric
-    close(ends[child.is_child() ? 0 : 1]);
-    Control control{host::Channel(ends[child.is_child() ? 1 : 0])};
-    if (child.is_child()) {
+    ForkedSide target("the target");  // before any thread, before libfabric
+    if (target.child.is_child()) {
         for (const auto& [name, value] : options.target_environment)
             setenv(name.c_str(), value.c_str(), 1);
-        return run_target(options, std::move(control));
+        return run_target(options, std::move(target.control));
     }
-    int status = run_here(options, points, std::move(control));
-    bool target_fine = child.join(options.timeout + 5s, status == 0);
+    int status = run_here(options, points, std::move(target.control));
+    bool target_fine = target.child.join(options.timeout + 5s, status == 0);
     return status == 0 && !target_fine ? 1 : status;
 }
 

@@ -2,7 +2,6 @@
 // and in one run. Prints one JSON document.
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,11 +15,11 @@
 #include <thread>
 
 #include "bench_options.h"
-#include "child_process.h"
-#include "control.h"
 #include "failure.h"
+#include "forked_side.h"
 #include "histogram.h"
 #include "host_facts.h"
+#include "median.h"
 #include "sides.h"
 
 namespace railyard::bench {
@@ -264,11 +263,6 @@ class Sender {
             }));
     }
 
-    static double median(std::vector<double> values) {
-        std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-        return values[values.size() / 2];
-    }
-
     /// Slice by slice: what the machine does meanwhile, both have met.
     static std::vector<double> ratios(const std::vector<double>& some, const std::vector<double>& others,
                                       double times) {
@@ -326,23 +320,15 @@ int run(const FlowBenchOptions& options) {
     if (mapped == MAP_FAILED) throw Failure("cannot map a page");
     auto& shared = *new (mapped) Shared;
     std::vector<Control> controls;
-    std::deque<ChildProcess> children;
+    std::deque<ForkedSide> targets;
     for (unsigned i = 0; i < options.targets; ++i) {
-        int ends[2];
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-            throw Failure("cannot create a socket pair");
-        ChildProcess& child = children.emplace_back("a target");  // before any thread, before libfabric
-        close(ends[child.is_child() ? 0 : 1]);
-        Control control{host::Channel(ends[child.is_child() ? 1 : 0])};
-        if (!child.is_child()) {
-            controls.push_back(std::move(control));
-            continue;
-        }
-        be_target(options, shared, std::move(control));
+        ForkedSide& target = targets.emplace_back("a target");  // before any thread, before libfabric
+        if (target.child.is_child()) be_target(options, shared, std::move(target.control));
+        controls.push_back(std::move(target.control));
     }
     const nlohmann::json report = Sender(options, shared, std::move(controls)).run();
-    for (ChildProcess& child : children) {
-        if (!child.join(answer_limit, true)) return 1;
+    for (ForkedSide& target : targets) {
+        if (!target.child.join(answer_limit, true)) return 1;
     }
     std::puts(report.dump().c_str());
     return 0;

@@ -10,19 +10,23 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "child_process.h"
 #include "common/base64.h"
 #include "common/clock.h"
 #include "common/thread_tag.h"
 #include "fabric/info.h"
+#include "forked_side.h"
+#include "median.h"
 #include "side.h"
 
 namespace railyard {
 namespace {
 
+using bench::median;
+using bench::require;
 using nlohmann::json;
 
 constexpr std::uint64_t patience_ns = 20'000'000'000;
+constexpr std::chrono::hours longest_run{1};
 
 struct Setting {
     std::string provider = "efa-direct";
@@ -35,30 +39,6 @@ struct Setting {
         constexpr std::uint64_t page = 4096;
         return (size * descriptors * window + page - 1) / page * page;
     }
-};
-
-/// One JSON document a line.
-class Pipe {
-  public:
-    Pipe() {
-        if (pipe(ends_.data()) != 0) throw Error(Status::backend, "no pipe");
-    }
-    void write(const json& document) const {
-        const std::string line = document.dump() + "\n";
-        if (::write(ends_[1], line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-            throw Error(Status::backend, "the other side's pipe takes nothing");
-    }
-    [[nodiscard]] json read() const {
-        std::string line;
-        for (char byte = 0; byte != '\n'; line += byte) {
-            if (::read(ends_[0], &byte, 1) != 1)
-                throw Error(Status::backend, "the other side has gone: its messages are above");
-        }
-        return json::parse(line);
-    }
-
-  private:
-    std::array<int, 2> ends_{};
 };
 
 /// Initiators, each with a target of its own: all rails, and either half of them.
@@ -165,11 +145,6 @@ class Poster {
     }
 
   private:
-    static void require(Status status) {
-        if (status != Status::ok && status != Status::in_progress)
-            throw Error(status, "a transfer failed: " + std::string(to_string(status)));
-    }
-
     bench::Side side_;
     const unsigned descriptors_;
     std::shared_ptr<RemoteRegion> remote_;
@@ -226,11 +201,6 @@ double line_ns() {
     return static_cast<double>(taken) / static_cast<double>(sent);
 }
 
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
-
 json measure(const Setting& setting, const json& targets) {
     Poster shared(setting, parts[0], targets[0]);
     Poster first(setting, parts[1], targets[1]);
@@ -258,17 +228,16 @@ json measure(const Setting& setting, const json& targets) {
 }
 
 json measure_over_processes(const Setting& setting) {
-    const Pipe to_target, from_target;
-    bench::ChildProcess child("the target");
-    if (child.is_child()) {
+    bench::ForkedSide target("the target");
+    if (target.child.is_child()) {
         const Targets targets(setting);
-        from_target.write(targets.infos);
-        static_cast<void>(to_target.read());
+        target.control.send({{"targets", targets.infos}});
+        static_cast<void>(target.control.receive(longest_run));
         std::exit(0);
     }
-    json seen = measure(setting, from_target.read());
-    to_target.write("over");
-    child.join(std::chrono::seconds(20), true);
+    json seen = measure(setting, target.control.receive(std::chrono::seconds(60)).at("targets"));
+    target.control.send({{"over", true}});
+    target.child.join(std::chrono::seconds(20), true);
     return seen;
 }
 

@@ -8,10 +8,16 @@
 #include <thread>
 
 #include "common/clock.h"
+#include "median.h"
 #include "side.h"
 
 namespace railyard {
 namespace {
+
+using bench::median;
+using bench::require;
+
+constexpr std::uint64_t patience_ns = 20'000'000'000;
 
 struct Setting {
     std::string provider = "efa-direct";
@@ -61,10 +67,6 @@ struct Pair {
     std::vector<double> rates, cpu, caller;
 };
 
-void require(Status status) {
-    if (status != Status::ok && status != Status::in_progress) throw Error(status, "a transfer failed");
-}
-
 double cpu_seconds(int who = RUSAGE_SELF) {
     rusage usage{};
     getrusage(who, &usage);
@@ -93,9 +95,11 @@ void turn(Pair& pair, const Setting& setting, bool counts) {
     const double seconds = static_cast<double>(now_ns() - start) / 1e9;
     const double spent = cpu_seconds() - cpu, spent_own = cpu_seconds(RUSAGE_THREAD) - own;
     // What is under way is let out: the next engine's turn starts with both cores.
+    const std::uint64_t limit = now_ns() + patience_ns;
     for (Transfer* transfer : pair.transfers) {
         Status status = engine.look(*transfer);
         while (status == Status::in_progress) {
+            if (now_ns() > limit) throw Error(Status::backend, "a transfer does not end");
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
             pair.to.engine->progress();
             status = engine.look(*transfer);
@@ -106,11 +110,6 @@ void turn(Pair& pair, const Setting& setting, bool counts) {
     pair.rates.push_back(static_cast<double>(ended * setting.descriptors) / seconds);
     pair.cpu.push_back(spent / seconds);
     pair.caller.push_back(spent_own / seconds);
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
 }
 
 int run(const Setting& setting) {

@@ -10,6 +10,12 @@
 
 namespace railyard::bench {
 
+/// Throws for what is neither ok nor under way.
+inline void require(Status status) {
+    if (status != Status::ok && status != Status::in_progress)
+        throw Error(status, "a transfer failed: " + std::string(to_string(status)));
+}
+
 struct Side {
     Side(const std::string& name, const std::string& provider, unsigned rails, std::uint64_t bytes,
          bool progress_thread = true)

@@ -26,12 +26,6 @@ std::string file_stem(const std::string& path) {
     return name.ends_with(".xml") && name.size() > 4 ? name.substr(0, name.size() - 4) : name;
 }
 
-const NicDesc* nic_at(const topology::Machine& machine, const std::optional<topology::PciAddress>& pci) {
-    const auto nic = std::find_if(machine.nics.begin(), machine.nics.end(),
-                                  [&](const NicDesc& n) { return n.pci == pci; });
-    return nic == machine.nics.end() ? nullptr : &*nic;
-}
-
 std::string state_of(const fi_info& info) {
     if (!info.nic || !info.nic->link_attr)
         return "up";  // without a NIC of its own: discovery leaves out what is down

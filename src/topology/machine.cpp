@@ -1,6 +1,14 @@
 #include "topology/machine.h"
 
+#include <algorithm>
+
 namespace railyard::topology {
+
+const NicDesc* nic_at(const Machine& machine, const std::optional<PciAddress>& pci) noexcept {
+    const auto nic = std::find_if(machine.nics.begin(), machine.nics.end(),
+                                  [&](const NicDesc& known) { return known.pci == pci; });
+    return nic == machine.nics.end() ? nullptr : &*nic;
+}
 
 double rate_of_link(double link) noexcept {
     double best = 0;

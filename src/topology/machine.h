@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,9 @@ struct Machine {
     std::vector<NumaNode> numa;  ///< by number
     bool this_machine = true;    ///< false: from an XML file
 };
+
+/// The NIC there; nullptr: the topology has none, or there is no address. Lives as long as the machine.
+[[nodiscard]] const NicDesc* nic_at(const Machine& machine, const std::optional<PciAddress>& pci) noexcept;
 
 /// Network rate (Gbit/s) that fits into a PCIe link of `link` GB/s: the fastest common one that is not above
 /// it, because a NIC or its port is never rated at what the link happens to have left. 0 for an unknown link.

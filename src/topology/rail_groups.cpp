@@ -9,10 +9,8 @@ namespace {
 using Groups = std::vector<RailGroup>;
 
 int node_of(const Machine& machine, const RailDesc& rail) {
-    if (!rail.pci) return unknown_numa;
-    const auto nic = std::find_if(machine.nics.begin(), machine.nics.end(),
-                                  [&](const NicDesc& known) { return known.pci == *rail.pci; });
-    return nic == machine.nics.end() ? unknown_numa : nic->numa;
+    const NicDesc* const nic = nic_at(machine, rail.pci);
+    return nic ? nic->numa : unknown_numa;
 }
 
 bool has_fewer(const RailGroup& a, const RailGroup& b) {

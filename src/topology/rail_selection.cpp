@@ -53,7 +53,7 @@ class Selection {
         std::vector<std::string> strangers;
         for (std::size_t i = 0; i < rails.size(); ++i) {
             map_.all.push_back(i);
-            const NicDesc* nic = rails[i].pci ? find(*rails[i].pci) : nullptr;
+            const NicDesc* nic = nic_at(machine_, rails[i].pci);
             if (!nic) {
                 everywhere_.push_back(i);
                 if (rails[i].pci) strangers.push_back(rails[i].name + " (" + to_string(*rails[i].pci) + ")");
@@ -69,12 +69,6 @@ class Selection {
         }
         if (!strangers.empty())
             map_.notes.push_back("not in the topology, so used for all memory: " + listing(strangers));
-    }
-
-    const NicDesc* find(const PciAddress& address) const {
-        const auto nic = std::find_if(machine_.nics.begin(), machine_.nics.end(),
-                                      [&](const NicDesc& n) { return n.pci == address; });
-        return nic == machine_.nics.end() ? nullptr : &*nic;
     }
 
     template <typename Wanted>

@@ -11,19 +11,19 @@
 #include <mutex>
 #include <string>
 
+#include "../stub_rail.h"
+
 namespace railyard {
 namespace {
 
 /// A rail that counts its rounds and can be woken through a descriptor, or has none.
-class CountingRail final : public Rail {
+class CountingRail final : public StubRail {
   public:
-    explicit CountingRail(bool waitable) : Rail("counting"), fd_(waitable ? eventfd(0, EFD_NONBLOCK) : -1) {}
+    explicit CountingRail(bool waitable)
+        : StubRail("counting"), fd_(waitable ? eventfd(0, EFD_NONBLOCK) : -1) {}
     ~CountingRail() override {
         if (fd_ >= 0) close(fd_);
     }
-    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
-    [[nodiscard]] std::string address() const override { return {}; }
-    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
     [[nodiscard]] int wait_fd() const noexcept override { return fd_; }
 
     void arrive() {
@@ -55,8 +55,6 @@ class CountingRail final : public Rail {
         changed_.notify_all();
         return true;
     }
-    PeerAddress do_insert_peer(std::string_view) override { return 0; }
-    void do_remove_peer(PeerAddress) noexcept override {}
     bool may_wait() noexcept override { return true; }
 
     int fd_;

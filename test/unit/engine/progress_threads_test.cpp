@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "../stub_rail.h"
 #include "common/clock.h"
 #include "log_lines.h"
 
@@ -15,13 +16,10 @@ namespace railyard {
 namespace {
 
 /// A rail that remembers who serves it.
-class TellingRail final : public Rail {
+class TellingRail final : public StubRail {
   public:
-    TellingRail() : Rail("telling"), fd_(eventfd(0, EFD_NONBLOCK)) {}
+    TellingRail() : StubRail("telling"), fd_(eventfd(0, EFD_NONBLOCK)) {}
     ~TellingRail() override { close(fd_); }
-    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
-    [[nodiscard]] std::string address() const override { return {}; }
-    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
     [[nodiscard]] int wait_fd() const noexcept override { return fd_; }
 
     /// Something comes in: its descriptor tells.
@@ -45,8 +43,6 @@ class TellingRail final : public Rail {
         served_.store(true);
         return true;
     }
-    PeerAddress do_insert_peer(std::string_view) override { return 0; }
-    void do_remove_peer(PeerAddress) noexcept override {}
     bool may_wait() noexcept override { return true; }
 
     int fd_;

@@ -7,15 +7,14 @@
 #include <memory>
 #include <vector>
 
+#include "../stub_rail.h"
+
 namespace railyard {
 namespace {
 
-class KeepingRail final : public Rail {
+class KeepingRail final : public StubRail {
   public:
-    KeepingRail() : Rail("keeping") {}
-    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
-    [[nodiscard]] std::string address() const override { return {}; }
-    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
+    KeepingRail() : StubRail("keeping") {}
     void set_load(std::uint32_t load) { load_.store(load); }
     std::uint32_t offered = 0;
 
@@ -25,8 +24,6 @@ class KeepingRail final : public Rail {
         offered += take_submissions(taken);
         return true;
     }
-    PeerAddress do_insert_peer(std::string_view) override { return 0; }
-    void do_remove_peer(PeerAddress) noexcept override {}
 };
 
 /// One lane over four rails.

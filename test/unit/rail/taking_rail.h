@@ -2,22 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "rail/rail.h"
+#include "../stub_rail.h"
 
 namespace railyard {
 
 /// Takes what it is given and ends it well, or keeps it.
-class TakingRail : public Rail {
+class TakingRail : public StubRail {
   public:
-    explicit TakingRail(std::uint32_t load = 0) : Rail("taking") { load_.store(load); }
+    explicit TakingRail(std::uint32_t load = 0) : StubRail("taking") { load_.store(load); }
     using Rail::hand_on;
-    RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
-    [[nodiscard]] std::string address() const override { return {}; }
-    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return 1; }
 
     std::vector<std::uint32_t> taken;
     std::uint32_t attempts = 0;
@@ -39,8 +34,6 @@ class TakingRail : public Rail {
         }
         return true;
     }
-    PeerAddress do_insert_peer(std::string_view) override { return 0; }
-    void do_remove_peer(PeerAddress) noexcept override {}
     PendingList<Submission> pending_;
 };
 
