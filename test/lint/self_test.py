@@ -340,6 +340,38 @@ class WithStacks(InTree):
         self.write("results/a.json", json.dumps(record))
         self.assertEqual(self.summary(results)[1][-1], "0 passed, 1 failed")
 
+    def test_second_runs_judge_expectations_alone(self):
+        results = os.path.join(self.root, "results")
+        again = os.path.join(results, "again")
+        os.makedirs(again)
+        self.write("counter", "")
+        once = f"if [ -s {self.root}/counter ]; then exit 0; fi; echo 1 >{self.root}/counter; echo 1 != 2; exit 1"
+        self.run_under(20, once, results=results)
+        self.assertEqual(self.summary(results, "--to-repeat"), (0, ["sh"]))
+        self.assertEqual(self.summary(results, "--again", again)[1][-1], "0 passed, 1 failed")  # none ran
+        self.run_under(20, once, results=again)
+        self.run_under(20, "true", results=results)
+        code, lines = self.summary(results, "--runner-status", "1", "--again", again)
+        self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed"))
+        self.assertIn("1 != 2", lines)
+        self.assertIn("UNSTEADY sh: failed once, then held each time alone: exit status 1: 1 != 2", lines)
+        self.run_under(20, "exit 1", results=again)
+        self.assertEqual(self.summary(results, "--again", again)[1][-1], "1 passed, 1 failed")
+
+    def test_what_no_second_run_may_judge(self):
+        for number, (limit, script) in enumerate([
+                (1, "sleep 1004"), (20, "setsid sleep 1005 & exit 1"), (20, "kill -SEGV $$"),
+                (20, "echo 'WARNING: ThreadSanitizer: data race (pid=1)'; exit 1")]):
+            results = os.path.join(self.root, f"results{number}")
+            os.mkdir(results)
+            self.run_under(limit, script, results=results)
+            self.assertEqual(self.summary(results, "--to-repeat"), (0, []), script)
+        results = os.path.join(self.root, "many")
+        os.mkdir(results)
+        for _ in range(3):
+            self.run_under(20, "exit 1", results=results)
+        self.assertEqual(self.summary(results, "--to-repeat"), (0, []))
+
 
 if __name__ == "__main__":
     sys.argv[1:] = []
