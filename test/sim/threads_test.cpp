@@ -19,6 +19,16 @@ struct Load {
     [[nodiscard]] std::size_t bytes() const { return window * blocks * block; }
 };
 
+/// Keeps two threads abreast, as cores that are not equally fast would not.
+struct Pace {
+    static constexpr std::uint64_t ahead = 4;
+    [[nodiscard]] bool waits(std::size_t thread) const {
+        return !over && posted[thread] > posted[1 - thread] + ahead;
+    }
+    std::atomic<std::uint64_t> posted[2] = {0, 0};
+    std::atomic<bool> over{false};
+};
+
 /// Handles of one thread, from `start` on.
 struct Handles {
     Handles(EnginePair& pair, Load load, std::size_t start, const Buffer& from, const Buffer& to,
@@ -41,8 +51,8 @@ struct Handles {
     Handles(const Handles&) = delete;
     Handles& operator=(const Handles&) = delete;
 
-    /// Each as often as that, posted again as soon as it is through; false: one has failed.
-    bool drive(int rounds) {
+    /// Each as often as that, posted again as soon as it is through, and its turn; false: one has failed.
+    bool drive(int rounds, Pace* pace = nullptr, std::size_t me = 0) {
         bool good = true;
         std::vector<int> left(window, rounds);
         for (Transfer* transfer : all)
@@ -50,12 +60,17 @@ struct Handles {
         for (std::size_t open = window; good && open > 0;) {
             for (std::size_t i = 0; i < window; ++i) {
                 if (left[i] == 0) continue;
+                if (pace && pace->waits(me)) {
+                    engine.progress();
+                    continue;
+                }
                 const Status status = engine.poll(*all[i]);
                 if (status == Status::in_progress) continue;
                 good = good && status == Status::ok;
                 if (--left[i] == 0) {
                     --open;
                 } else {
+                    if (pace) ++pace->posted[me];
                     const Status posted = engine.post(*all[i]);
                     good = good && (posted == Status::ok || posted == Status::in_progress);
                 }
@@ -105,19 +120,20 @@ int calm_spells(const Load (&loads)[2], int rounds) {
         for (Transfer* transfer : handles->all)
             EXPECT_EQ(pair.run(*transfer), Status::ok);  // makes all rails known to each other
     }
-    std::atomic<bool> over{false}, good{true};
+    Pace pace;
+    std::atomic<bool> good{true};
     std::thread other([&] {
-        while (!over)
-            good = second.drive(rounds) && good;
+        while (!pace.over)
+            good = second.drive(rounds, &pace, 1) && good;
     });
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(40);
     int calm = 0;
     while (calm < wanted && std::chrono::steady_clock::now() < limit) {
         const std::vector<RailCounters> before = pair.a->rail_counters();
-        good = first.drive(rounds) && good;
+        good = first.drive(rounds, &pace, 0) && good;
         calm = mixed(before, pair.a->rail_counters(), loads) <= hardly ? calm + 1 : 0;
     }
-    over = true;
+    pace.over = true;
     other.join();
     EXPECT_TRUE(good);
     EXPECT_TRUE(from.bytes == to.bytes);
