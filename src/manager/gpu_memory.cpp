@@ -26,8 +26,10 @@ GpuPath& RailManager::require_gpu(std::uint64_t ordinal) const {
         if (static_cast<std::uint64_t>(path->gpu().ordinal()) == ordinal) return *path;
     }
     std::string known;
-    for (const auto& path : gpu_paths_)
-        known += (known.empty() ? "" : ", ") + std::to_string(path->gpu().ordinal());
+    for (const auto& path : gpu_paths_) {
+        if (!known.empty()) known += ", ";
+        known += std::to_string(path->gpu().ordinal());
+    }
     throw Error(Status::invalid_param, "there is no GPU " + std::to_string(ordinal) +
                                            " (device id of the memory); GPUs of this engine: " + known);
 }
