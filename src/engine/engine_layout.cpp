@@ -9,6 +9,10 @@ namespace {
 /// A transfer that stays on one rail chooses among so many; more would cost every handle for nothing.
 constexpr std::size_t single_rail_candidates = 4;
 
+/// Over sockets, blocks up to here are divided only where connections would be idle otherwise: a whole block
+/// costs both sides fewer calls than its parts.
+constexpr std::uint64_t undivided_bytes = std::uint64_t{4} << 20;
+
 /// Makes a lane of the chunks; returns the index of its first route.
 std::uint32_t append_chunks(Transfer& transfer, const Stripes& stripes) {
     const auto begin = static_cast<std::uint32_t>(transfer.chunks.size());
@@ -152,6 +156,11 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
 void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan) {
     Transfer& transfer = layout.transfer;
     const std::uint32_t first_route = append_chunks(transfer, plan.stripes);
+    Lane& lane = transfer.lanes.back();
+    const StripeRules& rules = rails_->rules();
+    if (lane.striped && rails_->connects() && !rules.chunk_size &&
+        plan.stripes.total_bytes <= std::min(undivided_bytes, rules.max_chunk))
+        lane.undivided_from = plan.stripes.total_bytes / 2;
     const std::size_t rails = plan.rails.size();
     const std::size_t count = plan.stripes.striped ? rails : std::min(rails, single_rail_candidates);
     std::optional<Route> by_host = host_route(transfer, plan.stripes.total_bytes);

@@ -182,11 +182,24 @@ std::uint32_t most_submissions(const Transfer& transfer, std::size_t lane) noexc
     return transfer.lanes[lane].striped ? all.end - all.begin - (all.host_first ? 1 : 0) : 1;
 }
 
-/// The first route's, which carries what several might have.
-void offer_host_rail(Transfer& transfer, std::size_t lane) noexcept {
+/// To one route, which carries what several might have.
+void offer_undivided(Transfer& transfer, std::size_t lane, std::size_t route) noexcept {
     if (const std::uint32_t most = most_submissions(transfer, lane); most > 1)
         transfer.part_done(Status::ok, most - 1);
-    offer(transfer, transfer.lane_routes[lane].begin);
+    Submission& submission = transfer.submissions[route];
+    submission.rearm();
+    submission.undivided = transfer.lanes[lane].striped;
+    submission.route->rail->submit(submission);
+}
+
+/// Its rails have enough to do to be busy without a part of each block. One whose chunks tell the peer of
+/// themselves has as many of them either way.
+bool goes_undivided(const Transfer& transfer, const Lane& striped, std::span<const Route> routes) noexcept {
+    if (striped.undivided_from == UINT64_MAX || transfer.immediate) return false;
+    std::uint64_t under_way = 0;
+    for (const Route& route : routes)
+        under_way += route.rail->bytes_under_way();
+    return under_way >= striped.undivided_from;
 }
 
 }  // namespace
@@ -280,14 +293,16 @@ void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
         Transfer::RouteRange all = transfer.lane_routes[lane];
         if (all.host_first) {
             if (!transfer.routes[all.begin].has_failed()) {
-                offer_host_rail(transfer, lane);
+                offer_undivided(transfer, lane, all.begin);
                 continue;
             }
             ++all.begin;
         }
         const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
         const bool looks = transfer.round() % rounds_per_look_at_keepers == 0;
-        if (const Lane& striped = transfer.lanes[lane]; striped.striped) {
+        const Lane& striped = transfer.lanes[lane];
+        const bool undivided = striped.striped && goes_undivided(transfer, striped, routes);
+        if (striped.striped && !undivided) {
             const ThreadTag carries = rails_for_striped(transfer, striped, routes, terms, me);
             own = own && carries == me;
             if (looks) look_at_keepers(routes, me);
@@ -297,7 +312,12 @@ void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
         const RailChoice choice = choose_rail(routes, transfer.lanes[lane].size(), me, terms.may_keep);
         if (choice.others && looks) look_at_keepers(routes, me);
         own = own && choice.own;
-        offer(transfer, all.begin + static_cast<std::uint32_t>(choice.route));
+        const auto route = static_cast<std::uint32_t>(all.begin + choice.route);
+        if (undivided) {
+            offer_undivided(transfer, lane, route);
+        } else {
+            offer(transfer, route);
+        }
     }
     transfer.keeps_to.store(own ? me : no_thread, std::memory_order_relaxed);
 }

@@ -76,6 +76,7 @@ class Lane {
           striped(other.striped),
           run_length(other.run_length),
           share(other.share),
+          undivided_from(other.undivided_from),
           begin_(other.begin_),
           end_(other.end_) {}
 
@@ -104,6 +105,8 @@ class Lane {
     std::uint32_t run_length = 16;  ///< chunks a rail takes in one go
     /// Chunks that one rail may have outstanding, so that the first to look leaves the others theirs.
     std::uint32_t share = UINT32_MAX;
+    /// Of a striped lane: while its rails have so many bytes under way, one of them carries all of it.
+    std::uint64_t undivided_from = UINT64_MAX;
 
   private:
     const std::uint32_t begin_;
@@ -235,6 +238,7 @@ struct Submission {
     std::int64_t allowance = 0;
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
+    bool undivided = false;         ///< the rail has a striped lane to itself, by who offers it
     std::uint32_t attempts = 0;     ///< rails that its chunks were taken from
     std::uint32_t moved = 0;  ///< bytes of the first chunk of its run, where a rail may stop inside of one
     /// Where rails have different weights, by who offers it. Chunks that the rail may have outstanding,
@@ -253,15 +257,17 @@ struct Submission {
         stalled.reset();
         allowance = 0;
         outstanding = 0;
-        in_turn = false;
+        in_turn = undivided = false;
         attempts = 0;
         moved = 0;
         share = part_of_rest = 0;
     }
+    /// At most so many chunks of the lane; all that are left where the rail has it to itself.
+    Run take(std::uint32_t limit) noexcept { return undivided ? lane->take_alone() : lane->take_run(limit); }
     /// Chunks that the rail may have outstanding now.
     [[nodiscard]] std::uint32_t most_outstanding() const noexcept {
         if (share == 0) [[likely]]
-            return lane->share;
+            return undivided ? UINT32_MAX : lane->share;
         if (part_of_rest == 0) return share;
         const std::uint64_t rest =
             std::min(lane->work->parts_left(), lane->size() + 1);  // its own hand-over, too

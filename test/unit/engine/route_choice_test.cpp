@@ -16,6 +16,7 @@ class KeepingRail final : public StubRail {
   public:
     KeepingRail() : StubRail("keeping") {}
     void set_load(std::uint32_t load) { load_.store(load); }
+    void set_under_way(std::uint64_t bytes) { bytes_under_way_.store(bytes); }
     std::uint32_t offered = 0;
 
   private:
@@ -156,6 +157,45 @@ TEST_F(RouteChoiceTest, WhereTheHostRailHasFailedTheFabricCarriesAll) {
     offer_all(false);
     EXPECT_EQ(offers(), (Numbers{0, 1, 1, 1}));
     EXPECT_EQ(transfer_->parts_left(), 64u + 3u);
+}
+
+TEST_F(RouteChoiceTest, WhereRailsAreBusyOneOfThemCarriesABlock) {
+    make(8, true);
+    transfer_->lanes[0].undivided_from = 1000;
+    rails_[2].set_under_way(400);
+    rails_[3].set_under_way(600);
+    for (const std::size_t loaded : {0, 2, 3})
+        rails_[loaded].set_load(1);
+    offer_all(false);
+    EXPECT_EQ(offers(), (Numbers{0, 1, 0, 0}));
+    EXPECT_TRUE(transfer_->submissions[1].undivided);
+    EXPECT_EQ(transfer_->submissions[1].most_outstanding(), UINT32_MAX);
+    EXPECT_EQ(transfer_->parts_left(), 8u + 1u) << "the hand-overs to others are over";
+    for (std::uint32_t parts = transfer_->parts_left(); parts > 0; --parts)
+        transfer_->part_done(Status::ok);
+    static_cast<void>(rails_[1].counters());
+    rails_[3].set_under_way(599);
+    offer_all(false);
+    EXPECT_EQ(offers(), (Numbers{1, 2, 1, 1})) << "they have less to do";
+    EXPECT_FALSE(transfer_->submissions[1].undivided);
+}
+
+TEST_F(RouteChoiceTest, ABlockWhoseChunksBringImmediatesIsShared) {
+    make(8, true);
+    transfer_->lanes[0].undivided_from = 0;
+    transfer_->immediate = 7;
+    offer_all(false);
+    EXPECT_EQ(offers(), (Numbers{1, 1, 1, 1}));
+}
+
+TEST_F(RouteChoiceTest, AFailedRailGetsNoWholeBlock) {
+    make(8, true);
+    transfer_->lanes[0].undivided_from = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+        paths_[i].fail();
+    rails_[3].set_load(9);
+    offer_all(false);
+    EXPECT_EQ(offers(), (Numbers{0, 0, 0, 1}));
 }
 
 TEST_F(RouteChoiceTest, ALaneOverTheRailsOfOneThreadIsSharedAmongThese) {

@@ -79,6 +79,78 @@ TEST_F(GroupedRailTest, EveryChunkOfAGroupGoesAnotherWay) {
     EXPECT_EQ(script.bytes[2], 640u);
 }
 
+/// Eight chunks of one block, and two of another one.
+class UndividedTest : public GroupedRailTest {
+  protected:
+    static constexpr std::uint32_t length = 128 << 10;
+
+    UndividedTest() {
+        for (std::uint32_t i = 0; i < 10; ++i)
+            work_.chunks.push_back(
+                {(i < 8 ? i : i + 1) * std::uint64_t{length}, i * std::uint64_t{length}, length, 0, 0});
+        Lane& lane = work_.lanes.emplace_back(work_, 0, 10);
+        lane.striped = true;
+        lane.run_length = 2;
+        lane.share = 4;
+        submission_.lane = &lane;
+        submission_.route = &route_;
+    }
+    void offer(bool undivided) {
+        work_.arm(1, nullptr);
+        submission_.rearm();
+        submission_.undivided = undivided;
+        rail_.submit(submission_);
+    }
+
+    Route route_{&rail_, 1, nullptr, false, {nullptr}, {{}}};
+    Work work_;
+    Submission submission_;
+};
+
+TEST_F(UndividedTest, ARailWithAStripedLaneToItselfPostsWholeBlocks) {
+    offer(true);
+    EXPECT_EQ(script.pieces, (Pieces{1, 1}));
+    EXPECT_EQ(script.bytes[1], std::uint64_t{10} * length);
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(work_.done());
+    EXPECT_EQ(work_.status(), Status::ok);
+    EXPECT_EQ(rail_.counters().bytes[static_cast<std::size_t>(Work::Kind::write)],
+              std::uint64_t{10} * length);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+TEST_F(UndividedTest, ChunksWithImmediatesStayApart) {
+    work_.immediate = 7;
+    offer(true);
+    EXPECT_EQ(script.pieces, Pieces(10, 1));
+    EXPECT_EQ(script.immediates, (std::vector<std::uint64_t>{7, 8, 9, 10, 11, 12, 13, 14, 15, 16}));
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(work_.done());
+}
+
+TEST_F(UndividedTest, OneAmongOthersPostsItsShareInChunks) {
+    offer(false);
+    EXPECT_EQ(script.pieces, (Pieces{1, 1, 1, 1}));
+    for (int i = 0; i < 10 && !work_.done(); ++i) {
+        complete_all();
+        rail_.progress();
+    }
+    EXPECT_TRUE(work_.done());
+    EXPECT_EQ(script.pieces.size(), 10u);
+}
+
+TEST_F(UndividedTest, AnErrorOfABlockEndsEachOfItsChunks) {
+    offer(true);
+    complete_all(FI_EIO);
+    for (int i = 0; i < 10 && !work_.done(); ++i)
+        rail_.progress();
+    EXPECT_TRUE(work_.done());
+    EXPECT_EQ(work_.status(), Status::backend);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
 TEST_F(GroupedRailTest, EachChunkWithAnImmediateIsByItself) {
     Offer offer(rail_, 0, 1);
     ASSERT_TRUE(ends(offer));
