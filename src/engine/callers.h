@@ -29,6 +29,15 @@ class Callers {
             batches.store(count, std::memory_order_relaxed);
             return count % batches_per_look == 0;
         }
+        /// A block that may stay whole is posted, beside others or alone. True: some of the last ones were
+        /// beside others, which may all have ended just now.
+        [[nodiscard]] bool count_block(bool beside_others) noexcept {
+            const std::uint32_t left =
+                beside_others ? blocks_remembered : abreast.load(std::memory_order_relaxed);
+            if (left == 0) return false;
+            abreast.store(left - 1, std::memory_order_relaxed);
+            return true;
+        }
         /// Of late, as of the last look.
         [[nodiscard]] bool posts_its_share() const noexcept { return fair.load(std::memory_order_relaxed); }
         std::atomic<std::uint64_t> passes{0};  ///< over the rails
@@ -36,10 +45,12 @@ class Callers {
         std::atomic<std::uint64_t> posted{0};  ///< bytes, in batches of small chunks
         std::atomic<std::uint64_t> posted_before{0}, all_posted_before{0};  ///< at the last look
         std::atomic<std::uint32_t> batches{0};
+        std::atomic<std::uint32_t> abreast{0};  ///< blocks that are yet taken for some of several
         std::atomic<bool> fair{false};
     };
 
     static constexpr std::uint32_t batches_per_look = 16;
+    static constexpr std::uint32_t blocks_remembered = 4;
 
     [[nodiscard]] Place& of(ThreadTag thread) noexcept { return places_[slot_of(thread)]; }
     [[nodiscard]] Place& mine() noexcept { return of(this_thread_tag()); }

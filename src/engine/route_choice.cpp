@@ -194,12 +194,14 @@ void offer_undivided(Transfer& transfer, std::size_t lane, std::size_t route) no
 
 /// Its rails have enough to do to be busy without a part of each block. One whose chunks tell the peer of
 /// themselves has as many of them either way.
-bool goes_undivided(const Transfer& transfer, const Lane& striped, std::span<const Route> routes) noexcept {
+bool goes_undivided(const Transfer& transfer, const Lane& striped, std::span<const Route> routes,
+                    Callers* callers) noexcept {
     if (striped.undivided_from == UINT64_MAX || transfer.immediate) return false;
     std::uint64_t under_way = 0;
     for (const Route& route : routes)
         under_way += route.rail->bytes_under_way();
-    return under_way >= striped.undivided_from;
+    const bool busy = under_way >= striped.undivided_from;
+    return callers ? callers->mine().count_block(busy) : busy;
 }
 
 }  // namespace
@@ -301,7 +303,7 @@ void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
         const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
         const bool looks = transfer.round() % rounds_per_look_at_keepers == 0;
         const Lane& striped = transfer.lanes[lane];
-        const bool undivided = striped.striped && goes_undivided(transfer, striped, routes);
+        const bool undivided = striped.striped && goes_undivided(transfer, striped, routes, terms.callers);
         if (striped.striped && !undivided) {
             const ThreadTag carries = rails_for_striped(transfer, striped, routes, terms, me);
             own = own && carries == me;

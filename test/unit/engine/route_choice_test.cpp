@@ -180,6 +180,30 @@ TEST_F(RouteChoiceTest, WhereRailsAreBusyOneOfThemCarriesABlock) {
     EXPECT_FALSE(transfer_->submissions[1].undivided);
 }
 
+/// Two at a time may end together: the next one finds nothing under way, and yet is not alone.
+TEST_F(RouteChoiceTest, BlocksStayWholeForAWhileAfterSomeWereBesideOthers) {
+    Callers callers;
+    const auto post = [&] {
+        const Numbers before = offers();
+        make(8, true);
+        transfer_->lanes[0].undivided_from = 1000;
+        transfer_->arm(count_submissions(*transfer_), nullptr);
+        offer_lanes(*transfer_, {false, false, &callers});
+        std::uint32_t rails = 0;
+        for (std::size_t i = 0; i < rails_.size(); ++i)
+            rails += rails_[i].offered - before[i];
+        return rails;
+    };
+    EXPECT_EQ(post(), 4u);
+    rails_[3].set_under_way(1000);
+    EXPECT_EQ(post(), 1u);
+    rails_[3].set_under_way(0);
+    Numbers next;
+    for (std::uint32_t i = 0; i < Callers::blocks_remembered; ++i)
+        next.push_back(post());
+    EXPECT_EQ(next, (Numbers{1, 1, 1, 4}));
+}
+
 TEST_F(RouteChoiceTest, ABlockWhoseChunksBringImmediatesIsShared) {
     make(8, true);
     transfer_->lanes[0].undivided_from = 0;
