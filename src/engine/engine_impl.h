@@ -112,6 +112,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     void add_lanes(const Layout& layout, std::span<const Piece> pieces, Way way);
     void add_direct_lane(const Layout& layout, const LanePlan& plan);
     std::vector<Route> direct_routes(const Layout& layout, const LanePlan& plan, Way way, std::size_t count);
+    void note_undivided(Lane& lane, std::uint64_t bytes) const noexcept;
     std::optional<Route> host_route(const Transfer& transfer, std::uint64_t bytes);
     Route forward_route(const Layout& layout, Way way);
     Route route_by_request(Transfer& transfer, std::unique_ptr<Forwarding> forwarding);

@@ -156,11 +156,7 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
 void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan) {
     Transfer& transfer = layout.transfer;
     const std::uint32_t first_route = append_chunks(transfer, plan.stripes);
-    Lane& lane = transfer.lanes.back();
-    const StripeRules& rules = rails_->rules();
-    if (lane.striped && rails_->connects() && !rules.chunk_size &&
-        plan.stripes.total_bytes <= std::min(undivided_bytes, rules.max_chunk))
-        lane.undivided_from = plan.stripes.total_bytes / 2;
+    if (plan.stripes.striped) note_undivided(transfer.lanes.back(), plan.stripes.total_bytes);
     const std::size_t rails = plan.rails.size();
     const std::size_t count = plan.stripes.striped ? rails : std::min(rails, single_rail_candidates);
     std::optional<Route> by_host = host_route(transfer, plan.stripes.total_bytes);
@@ -169,6 +165,12 @@ void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan) {
         transfer.routes.push_back(std::move(route));
     transfer.lane_routes.push_back(
         {first_route, static_cast<std::uint32_t>(transfer.routes.size()), by_host.has_value()});
+}
+
+void Engine::Impl::note_undivided(Lane& lane, std::uint64_t bytes) const noexcept {
+    const StripeRules& rules = rails_->rules();
+    if (rails_->connects() && !rules.chunk_size && bytes <= std::min(undivided_bytes, rules.max_chunk))
+        lane.undivided_from = bytes / 2;
 }
 
 /// Where the peer is on this host, all of the memory is the hosts', and so many bytes do better so.

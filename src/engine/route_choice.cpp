@@ -18,6 +18,10 @@ constexpr std::uint64_t much_sooner = 2;
 /// Of what is striped over a thread's own rails alone: others' may be idle a moment later.
 constexpr std::uint32_t most_chunks_on_own = 1024;
 
+/// Bytes from which on a rail is given no whole block more at once: what comes later is not to be behind
+/// everything.
+constexpr std::uint64_t most_under_way = std::uint64_t{16} << 20;
+
 /// Threads beyond these are taken for one.
 constexpr std::size_t most_keepers = 32;
 
@@ -182,14 +186,22 @@ std::uint32_t most_submissions(const Transfer& transfer, std::size_t lane) noexc
     return transfer.lanes[lane].striped ? all.end - all.begin - (all.host_first ? 1 : 0) : 1;
 }
 
-/// To one route, which carries what several might have.
-void offer_undivided(Transfer& transfer, std::size_t lane, std::size_t route) noexcept {
+/// One route carries what several might have.
+void spare_others(Transfer& transfer, std::size_t lane) noexcept {
     if (const std::uint32_t most = most_submissions(transfer, lane); most > 1)
         transfer.part_done(Status::ok, most - 1);
+}
+
+void offer_undivided(Transfer& transfer, std::size_t lane, std::size_t route) noexcept {
+    spare_others(transfer, lane);
     Submission& submission = transfer.submissions[route];
+    Rail& rail = *submission.route->rail;
     submission.rearm();
-    submission.undivided = transfer.lanes[lane].striped;
-    submission.route->rail->submit(submission);
+    submission.undivided = true;
+    submission.share = UINT32_MAX;
+    // As a whole at once, unless it had better come in pieces, between those of others.
+    if (rail.bytes_under_way() < most_under_way) submission.run = transfer.lanes[lane].take_alone();
+    rail.submit(submission);
 }
 
 /// Its rails have enough to do to be busy without a part of each block. One whose chunks tell the peer of
@@ -295,7 +307,8 @@ void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
         Transfer::RouteRange all = transfer.lane_routes[lane];
         if (all.host_first) {
             if (!transfer.routes[all.begin].has_failed()) {
-                offer_undivided(transfer, lane, all.begin);
+                spare_others(transfer, lane);
+                offer(transfer, all.begin);
                 continue;
             }
             ++all.begin;

@@ -124,7 +124,7 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     Lane& lane = *submission.lane;
     const Route& route = *submission.route;
     if (!lane.is_single() || lane.striped || !submission.run.empty() || !is_calm()) return false;
-    if (room() == 0 || !may_take(submission) || lane.work->status() != Status::ok) return false;
+    if (room() == 0 || !may_take(lane) || lane.work->status() != Status::ok) return false;
     if (route.has_failed()) return false;
     if (route.gated && !route.path->admits(sender_generation())) return false;
     submission.run = lane.take_alone();
@@ -243,9 +243,8 @@ bool FabricRail::has_turn(Submission& submission, bool alone) noexcept {
     return submission.in_turn;
 }
 
-bool FabricRail::may_take(const Submission& submission) const noexcept {
-    if (submission.lane->striped && !submission.undivided)
-        return outstanding() < striped_operations && outstanding_bytes() < striped_bytes;
+bool FabricRail::may_take(const Lane& lane) const noexcept {
+    if (lane.striped) return outstanding() < striped_operations && outstanding_bytes() < striped_bytes;
     return outstanding_bytes() < most_bytes || outstanding() < least_operations;
 }
 
@@ -270,11 +269,11 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return refused(submission, "has not answered our introduction");
     }
     if (submission.run.empty()) {
-        if (room() == 0 || !may_take(submission)) return Served::full;
+        if (room() == 0 || !may_take(lane)) return Served::full;
         const std::uint32_t most = submission.most_outstanding();
         if (most == 0) return Served::through;  // others are through with the rest before it would be
         if (submission.outstanding >= most) return Served::waits;
-        submission.run = submission.take(std::min({lane.run_length, room(), most - submission.outstanding}));
+        submission.run = lane.take_run(std::min({lane.run_length, room(), most - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
     }
     if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {

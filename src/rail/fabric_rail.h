@@ -135,8 +135,7 @@ class FabricRail final : public Rail {
     [[nodiscard]] std::uint32_t room() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return static_cast<std::uint32_t>(depth_) - outstanding();
     }
-    [[nodiscard]] bool may_take(const Submission& submission) const noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     template <bool grouped>

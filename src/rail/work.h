@@ -262,12 +262,10 @@ struct Submission {
         moved = 0;
         share = part_of_rest = 0;
     }
-    /// At most so many chunks of the lane; all that are left where the rail has it to itself.
-    Run take(std::uint32_t limit) noexcept { return undivided ? lane->take_alone() : lane->take_run(limit); }
     /// Chunks that the rail may have outstanding now.
     [[nodiscard]] std::uint32_t most_outstanding() const noexcept {
         if (share == 0) [[likely]]
-            return undivided ? UINT32_MAX : lane->share;
+            return lane->share;
         if (part_of_rest == 0) return share;
         const std::uint64_t rest =
             std::min(lane->work->parts_left(), lane->size() + 1);  // its own hand-over, too

@@ -98,7 +98,11 @@ class UndividedTest : public GroupedRailTest {
     void offer(bool undivided) {
         work_.arm(1, nullptr);
         submission_.rearm();
-        submission_.undivided = undivided;
+        if (undivided) {
+            submission_.undivided = true;
+            submission_.share = UINT32_MAX;
+            submission_.run = work_.lanes.front().take_alone();
+        }
         rail_.submit(submission_);
     }
 
