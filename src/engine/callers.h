@@ -10,7 +10,8 @@
 
 namespace railyard {
 
-/// Two threads may have the same place, where their counts are rough. Any thread.
+/// The first threads have a place each; those after thread_slots of them, ever, share others', where counts
+/// are rough. Any thread.
 class Callers {
   public:
     struct alignas(cache_line) Place {
@@ -40,6 +41,7 @@ class Callers {
         }
         /// Of late, as of the last look.
         [[nodiscard]] bool posts_its_share() const noexcept { return fair.load(std::memory_order_relaxed); }
+        std::atomic<ThreadTag> owner{no_thread};
         std::atomic<std::uint64_t> passes{0};  ///< over the rails
         RateModel rates;                       ///< of transfers whose end was seen there
         std::atomic<std::uint64_t> posted{0};  ///< bytes, in batches of small chunks
@@ -52,7 +54,10 @@ class Callers {
     static constexpr std::uint32_t batches_per_look = 16;
     static constexpr std::uint32_t blocks_remembered = 4;
 
-    [[nodiscard]] Place& of(ThreadTag thread) noexcept { return places_[slot_of(thread)]; }
+    [[nodiscard]] Place& of(ThreadTag thread) noexcept {
+        Place& home = places_[slot_of(thread)];
+        return home.owner.load(std::memory_order_relaxed) == thread ? home : find(thread);
+    }
     [[nodiscard]] Place& mine() noexcept { return of(this_thread_tag()); }
     [[nodiscard]] std::uint64_t passes() const noexcept {
         std::uint64_t sum = 0;
@@ -80,6 +85,19 @@ class Callers {
     }
 
   private:
+    /// The place it has, or the next one from its slot on that nobody has; that of its slot where there is
+    /// none.
+    [[gnu::cold, gnu::noinline]] Place& find(ThreadTag thread) noexcept {
+        const std::size_t home = slot_of(thread);
+        for (std::size_t i = 0; i < thread_slots; ++i) {
+            Place& place = places_[(home + i) % thread_slots];
+            ThreadTag owner = place.owner.load(std::memory_order_relaxed);
+            if (owner == no_thread && place.owner.compare_exchange_strong(owner, thread)) return place;
+            if (owner == thread) return place;
+        }
+        return places_[home];
+    }
+
     std::array<Place, thread_slots> places_;
 };
 

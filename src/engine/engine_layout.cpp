@@ -167,6 +167,7 @@ void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan) {
         {first_route, static_cast<std::uint32_t>(transfer.routes.size()), by_host.has_value()});
 }
 
+/// Not where somebody has said how long an operation is, nor where one could not carry all of it.
 void Engine::Impl::note_undivided(Lane& lane, std::uint64_t bytes) const noexcept {
     const StripeRules& rules = rails_->rules();
     if (rails_->connects() && !rules.chunk_size && bytes <= std::min(undivided_bytes, rules.max_chunk))

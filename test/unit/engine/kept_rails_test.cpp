@@ -185,6 +185,21 @@ TEST(Callers, AThreadIsComparedWithAllOthers) {
     EXPECT_FALSE(share_beside(look * 59)) << "more than a quarter more than half";
 }
 
+TEST(Callers, ThreadsOfOneSlotHavePlacesOfTheirOwn) {
+    Callers callers;
+    std::vector<ThreadTag> threads;
+    for (ThreadTag thread = first; threads.size() <= thread_slots; thread += first) {
+        if (slot_of(thread) == slot_of(first)) threads.push_back(thread);
+    }
+    std::vector<Callers::Place*> places;
+    for (const ThreadTag thread : threads)
+        places.push_back(&callers.of(thread));
+    EXPECT_EQ(std::set<Callers::Place*>(places.begin(), places.end()).size(), thread_slots);
+    EXPECT_EQ(places.back(), places.front()) << "one more than there are places";
+    for (std::size_t i = 0; i < threads.size(); ++i)
+        EXPECT_EQ(&callers.of(threads[i]), places[i]);
+}
+
 TEST(RailKeeper, IsForgottenWhenItHasNotLookedForAWhile) {
     constexpr std::uint64_t start = 1'000'000'000, while_ns = RailKeeper::patience_ns;
     std::atomic<std::uint32_t> looks{7};
