@@ -278,14 +278,17 @@ TEST_F(HostRailTest, NobodyElseIsTakenForThePeer) {
     const auto changed = [&](std::size_t at, const std::string& bytes) {
         return std::string(other_.card).replace(at, bytes.size(), bytes);
     };
+    const auto flipped = [&](std::size_t at) {  // one of 256 cards has any byte that is put there
+        return changed(at, std::string(1, static_cast<char>(~other_.card[at])));
+    };
     EXPECT_EQ(refusal(rail_, other_.card), "");
     const auto own = static_cast<std::uint32_t>(getpid());
     const std::string own_pid(reinterpret_cast<const char*>(&own), sizeof(own));
     EXPECT_NE(refusal(rail_, changed(pid_at, own_pid)).find("is another one here"), std::string::npos);
-    EXPECT_NE(refusal(rail_, changed(secret_at, "?")).find("is another one here"), std::string::npos);
+    EXPECT_NE(refusal(rail_, flipped(secret_at)).find("is another one here"), std::string::npos);
     EXPECT_NE(refusal(rail_, changed(card_at, std::string(8, '\0'))).find("is another one here"),
               std::string::npos);
-    EXPECT_NE(refusal(rail_, changed(boot_at, "?")).find("on another host"), std::string::npos);
+    EXPECT_NE(refusal(rail_, flipped(boot_at)).find("on another host"), std::string::npos);
     EXPECT_NE(refusal(rail_, other_.card + "?").find("not understood"), std::string::npos);
     EXPECT_NE(refusal(rail_, "").find("not understood"), std::string::npos);
     other_.end(SIGKILL);
