@@ -18,10 +18,6 @@ constexpr std::uint64_t much_sooner = 2;
 /// Of what is striped over a thread's own rails alone: others' may be idle a moment later.
 constexpr std::uint32_t most_chunks_on_own = 1024;
 
-/// Bytes from which on a rail is given no whole block more at once: what comes later is not to be behind
-/// everything.
-constexpr std::uint64_t most_under_way = std::uint64_t{16} << 20;
-
 /// Threads beyond these are taken for one.
 constexpr std::size_t most_keepers = 32;
 
@@ -200,7 +196,7 @@ void offer_undivided(Transfer& transfer, std::size_t lane, std::size_t route) no
     submission.undivided = true;
     submission.share = UINT32_MAX;
     // As a whole at once, unless it had better come in pieces, between those of others.
-    if (rail.bytes_under_way() < most_under_way) submission.run = transfer.lanes[lane].take_alone();
+    if (rail.bytes_under_way() < Rail::most_bytes) submission.run = transfer.lanes[lane].take_alone();
     rail.submit(submission);
 }
 

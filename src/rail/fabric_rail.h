@@ -37,9 +37,8 @@ class FabricRail final : public Rail {
     /// that a slow one does not sit on chunks.
     static constexpr std::uint32_t striped_operations = 64;
     static constexpr std::uint64_t striped_bytes = std::uint64_t{2} << 20;
-    /// In any case, so that a transfer that comes later is not behind everything; but for a few operations,
-    /// so that one of some long blocks has several peers at work at once (over shm they do the copying).
-    static constexpr std::uint64_t most_bytes = std::uint64_t{16} << 20;
+    /// Beyond most_bytes, so that a transfer of some long blocks has several peers at work at once (over shm
+    /// they do the copying).
     static constexpr std::uint32_t least_operations = 4;
     /// Bytes that each of several transfers may post before it is the next one's turn.
     static constexpr std::int64_t turn_bytes = std::int64_t{256} << 10;

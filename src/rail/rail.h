@@ -87,6 +87,9 @@ class alignas(cache_line) Rail {
         return bytes_under_way_.load(std::memory_order_relaxed);
     }
 
+    /// What one may have under way in any case, so that a transfer that comes later is not behind everything.
+    static constexpr std::uint64_t most_bytes = std::uint64_t{16} << 20;
+
     /// How fast it carries bytes while it has enough of them, and how often that has been measured.
     struct MeasuredRate {
         std::uint64_t bytes_per_second = 0;  ///< 0: not known
