@@ -28,6 +28,8 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_);
     rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX,
               connects_ ? Pairing::in_order : Pairing::spread};
+    // Connections of one interface are equally fast, and an operation over them costs much.
+    if (connects_ && devices_.size() == control_rails_ + 1) rules_.chunks_a_rail = 1;
     all_ = rail_range(rails_.size());
     for (const auto& rail : rails_)
         rules_.max_chunk = std::min(rules_.max_chunk, rail->max_chunk());

@@ -28,10 +28,10 @@ std::uint64_t round_up(std::uint64_t value) {
 std::uint64_t pick_chunk_size(std::uint64_t total, bool striped, const StripeRules& rules) {
     if (!striped) return rules.max_chunk;
     if (rules.chunk_size) return std::clamp<std::uint64_t>(rules.chunk_size, 1, rules.max_chunk);
-    // As many for each rail, so that none ends with one more than the others. At least four, so that a slow
-    // rail can have less than a fast one; smaller ones than needed only add operations.
-    const std::uint64_t a_rail =
-        std::max<std::uint64_t>((total + rules.rails * largest_chunk - 1) / (rules.rails * largest_chunk), 4);
+    // As many for each rail, so that none ends with one more than the others. Smaller ones than needed only
+    // add operations.
+    const std::uint64_t a_rail = std::max<std::uint64_t>(
+        (total + rules.rails * largest_chunk - 1) / (rules.rails * largest_chunk), rules.chunks_a_rail);
     const std::uint64_t wanted = std::clamp(
         round_up((total + rules.rails * a_rail - 1) / (rules.rails * a_rail)), smallest_chunk, largest_chunk);
     return std::clamp<std::uint64_t>(wanted, 1, rules.max_chunk);

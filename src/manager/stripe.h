@@ -30,6 +30,9 @@ struct StripeRules {
     std::uint64_t chunk_size = 0;  ///< largest chunk of a striped transfer; 0: chosen here
     std::uint64_t max_chunk = 0;   ///< what one operation can carry at all; at most 4 GiB - 1
     Pairing pairing = Pairing::spread;
+    /// Chunks that each rail gets of a block, where it is long enough for so many. Several, so that a slow
+    /// rail can have less than a fast one.
+    std::uint64_t chunks_a_rail = 4;
 };
 
 struct Stripes {

@@ -1,4 +1,4 @@
-// How many rails a device gets.
+// How many rails a device gets, and how many chunks of a block each of them.
 #include <gtest/gtest.h>
 
 #include "manager/rail_manager.h"
@@ -15,6 +15,11 @@ std::size_t rails(const ParamMap& params) {
     return RailManager(Params::parse(params), false, sink).size();
 }
 
+std::uint64_t chunks_a_rail(const ParamMap& params) {
+    NullSink sink;
+    return RailManager(Params::parse(params), false, sink).rules().chunks_a_rail;
+}
+
 TEST(RailCount, TcpHasTwoConnectionsUnlessTold) {
     EXPECT_EQ(rails({{"provider", "tcp"}, {"devices", "lo"}}), 2u);
     EXPECT_EQ(rails({{"provider", "tcp"}, {"devices", "lo"}, {"rails_per_device", "1"}}), 1u);
@@ -24,6 +29,12 @@ TEST(RailCount, TcpHasTwoConnectionsUnlessTold) {
 TEST(RailCount, OthersHaveOne) {
     EXPECT_EQ(rails({{"provider", "shm"}}), 1u);
     EXPECT_EQ(rails({{"provider", "shm"}, {"rails_per_device", "3"}}), 3u);
+}
+
+TEST(RailRules, ConnectionsOfOneInterfaceGetOneChunkOfABlock) {
+    EXPECT_EQ(chunks_a_rail({{"provider", "tcp"}, {"devices", "lo"}}), 1u);
+    EXPECT_EQ(chunks_a_rail({{"provider", "tcp"}, {"devices", "lo"}, {"oob_interface", "lo"}}), 1u);
+    EXPECT_EQ(chunks_a_rail({{"provider", "shm"}, {"rails_per_device", "3"}}), 4u);
 }
 
 }  // namespace

@@ -136,6 +136,16 @@ TEST(Stripe, ABlockHasSeveralChunksForEachRail) {
     }
 }
 
+TEST(Stripe, WhereRailsAreAlikeABlockHasNoMoreChunksThanTheyNeed) {
+    StripeRules given = rules(2);
+    given.chunks_a_rail = 1;
+    for (const auto& [size, chunks] : {std::pair{mebi / 4, 1u}, std::pair{mebi / 2, 2u}, std::pair{mebi, 2u},
+                                       std::pair{2 * mebi, 4u}, std::pair{16 * mebi, 32u}}) {
+        const std::vector<Piece> pieces = {{0, 0, size, 0, 0}};
+        EXPECT_EQ(stripe(pieces, given).chunks.size(), chunks) << size;
+    }
+}
+
 TEST(Stripe, FewLargerChunksGoToManyRails) {
     const std::vector<Piece> pieces(64, Piece{0, 0, 64 << 10, 0, 0});
     EXPECT_EQ(stripe(pieces, rules(32)).run_length, 4u);
