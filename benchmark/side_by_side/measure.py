@@ -6,9 +6,10 @@
     benchmark/compare.py --quick               2 rounds of a few cells, to see that it works
     benchmark/compare.py --json FILE --svg FILE --write
 
-A round is a pass of ours and one of theirs over all cells, each in processes of its own; the order changes with every round. Ratios are
-of the two passes of a round; shown is their median, and between which they were: with 5 rounds that is a 94 % confidence interval.
-Every cell's bytes are compared, and every notification is counted. Needs the package index once, and a quiet machine.
+A round has two processes of ours and two of theirs, new ones. In each cell they take turns, slice by slice, and who waits is stopped: what
+else the machine does meets both. Ratios are of the medians of a round's slices; shown is the median of the rounds, and between which they
+were: with 5 rounds that is a 94 % confidence interval. Every cell's bytes are compared, and every notification is counted. Needs the package
+index once, and a quiet machine.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import subprocess
 import sys
 
 import report
+import slices
 import stock_host
 import turns
 
@@ -57,16 +59,10 @@ def groups(options):
                 yield transport, thread, where, cells
 
 
-def run_pass(python, plugins, backend, group, seconds):
-    """Microseconds by cell; what has failed is missing, and said on standard error."""
-    transport, thread, where, cells = group
+def make_pair(python, plugins, backend, transport, thread):
     params, environment = TRANSPORTS[transport]
-    plan = {"backend": backend, "params": params if backend == "RAILYARD" else {}, "progress_thread": thread,
-            "seconds": seconds, "cells": cells}
-    times, errors = turns.python_pass(python, plugins, plan, environment if backend == "UCX" else {})
-    for name, error in errors.items():
-        print(f"{backend}, {where}, {name}: {error}", file=sys.stderr)
-    return times, errors
+    plan = {"backend": backend, "params": params if backend == "RAILYARD" else {}, "progress_thread": thread}
+    return slices.Pair(python, plugins, plan, environment if backend == "UCX" else {})
 
 
 def plugin_directory(root, plugin):
@@ -83,19 +79,23 @@ def plugin_directory(root, plugin):
 
 def measure(options, python, plugins):
     found = turns.Turns(options.rounds)
+    backends = {"ours": "RAILYARD", "theirs": options.against}
     for round_number in range(options.rounds):
-        for group in groups(options):
-            keys = [(group[0], group[1], one["name"]) for one in group[3]]
-            found.take(round_number, group[2], dict(zip(keys, group[3])), {
-                side: functools.partial(run_pass, python, plugins, backend, group, options.seconds)
-                for side, backend in (("ours", "RAILYARD"), ("theirs", options.against))})
+        for transport, thread, where, cells in groups(options):
+            found.announce(round_number, where)
+            makers = [(side, functools.partial(make_pair, python, plugins, backends[side], transport, thread))
+                      for side in turns.in_order(backends, round_number)]
+            by_key = {(transport, thread, one["name"]): one for one in cells}
+            for side, (times, errors) in slices.measure(cells, makers, options.slices, options.seconds).items():
+                found.add(side, by_key, times, errors)
     return found.results
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.15, help="a cell, pass and side")
+    parser.add_argument("--seconds", type=float, default=0.15, help="a cell, round and side")
+    parser.add_argument("--slices", type=int, default=5, help="so many of each side in that time")
     parser.add_argument("--only", default="", help="cells whose name matches this regular expression")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--against", default="UCX", choices=("UCX", "RAILYARD"), help="RAILYARD: ours against itself")

@@ -6,6 +6,9 @@ PLAN is a JSON object: backend, params, progress_thread, seconds (a cell), cells
 target alone), disturb (a command that is run once, when the first bytes have gone through) and corrupt (true: a byte is spoilt, to see
 that it is noticed). A line of JSON a cell: name, and us (a transfer) or error; the first names the processes. Every cell's bytes are
 compared before it is timed and after, and every notification is counted.
+
+With driven (true) there are neither seconds nor cells: each line of standard input is a command, {"begin": cell}, {"slice": seconds} or
+{"finish": true}, and has a line in answer, a slice's with us.
 """
 
 import functools
@@ -207,25 +210,52 @@ class Initiator:
         self.release(self.move_once(FIRST))
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=LIMIT_S, check=True)
 
-    def measure(self, cell):
+    def begin(self, cell):
+        self.cell, self.handles, self.rounds = cell, self.move_once(cell), 1
+        for _ in range(WARM_UP):
+            self.warm()
+
+    def warm(self):
+        """What is large takes too long, and gains nothing."""
+        if self.cell["size"] * self.cell["batch"] < BUFFER:
+            self.round(self.handles)
+            self.rounds += 1
+
+    def slice(self, seconds):
         """Microseconds a transfer."""
-        handles = self.move_once(cell)
-        rounds = 1
-        for _ in range(WARM_UP if cell["size"] * cell["batch"] < BUFFER else 0):
-            self.round(handles)
-            rounds += 1
         begun = time.perf_counter_ns()
-        end = begun + int(self.plan["seconds"] * 1e9)
+        end = begun + int(seconds * 1e9)
         timed, now = 0, begun
         while now < end:
-            self.round(handles)
+            self.round(self.handles)
             timed += 1
             now = time.perf_counter_ns()
-        self.compare(cell)
-        self.release(handles)
-        if cell["notify"]:
-            self.count_notifications((rounds + timed) * cell["window"])
-        return (now - begun) / 1000 / (timed * cell["window"])
+        self.rounds += timed
+        return (now - begun) / 1000 / (timed * self.cell["window"])
+
+    def finish(self):
+        self.compare(self.cell)
+        self.release(self.handles)
+        if self.cell["notify"]:
+            self.count_notifications(self.rounds * self.cell["window"])
+
+    def measure(self, cell):
+        """Microseconds a transfer."""
+        self.begin(cell)
+        taken = self.slice(self.plan["seconds"])
+        self.finish()
+        return taken
+
+    def obey(self, command):
+        """The answer to a line of standard input."""
+        if "begin" in command:
+            self.begin(command["begin"])
+        elif "slice" in command:
+            self.warm()  # others have had the caches since
+            return {"us": self.slice(command["slice"])}
+        else:
+            self.finish()
+        return {"done": True}
 
     def count_notifications(self, sent):
         self.announced += sent
@@ -235,18 +265,38 @@ class Initiator:
                 raise RuntimeError(f"{self.announced} notifications sent, {count} seen")
 
 
+def say(answer):
+    print(json.dumps(answer), flush=True)
+
+
+def measure_all(initiator, cells):
+    for cell in cells:
+        try:
+            say({"name": cell["name"], "us": initiator.measure(cell)})
+        except Exception as error:  # the pair is out of step from here on
+            say({"name": cell["name"], "error": repr(error)})
+            return
+
+
+def be_driven(initiator):
+    for line in sys.stdin:
+        try:
+            say(initiator.obey(json.loads(line)))
+        except Exception as error:
+            say({"error": repr(error)})
+            return
+
+
 def main():
     plan = json.loads(sys.argv[1])
     initiator = Initiator(plan)
-    print(json.dumps({"processes": [os.getpid(), initiator.process.pid]}), flush=True)
+    say({"processes": [os.getpid(), initiator.process.pid]})
     if "disturb" in plan:
         initiator.disturb(plan["disturb"])
-    for cell in plan["cells"]:
-        try:
-            print(json.dumps({"name": cell["name"], "us": initiator.measure(cell)}), flush=True)
-        except Exception as error:  # the pair is out of step from here on
-            print(json.dumps({"name": cell["name"], "error": repr(error)}), flush=True)
-            break
+    if plan.get("driven"):
+        be_driven(initiator)
+    else:
+        measure_all(initiator, plan["cells"])
     initiator.connection.send(("end", ()))
     initiator.process.join(5)
     initiator.process.kill()

@@ -21,22 +21,36 @@ class Turns:
     def take(self, round_number, where, cells, sides):
         """One pass of both sides over `cells` (by key), in an order that changes with the round. `sides` are functions that answer
         microseconds and reasons of failures, both by the cell's name."""
-        order = sorted(sides, reverse=round_number % 2)
-        for side in order:
-            print(f"round {round_number + 1} of {self.rounds}, {where}: {side}", file=sys.stderr, flush=True)
-            times, errors = sides[side]()
-            for key, cell in cells.items():
-                result = self.results.setdefault(key, {"cell": cell, "ours": [], "theirs": [], "why": {}})
-                result[side].append(times.get(cell["name"]))
-                if cell["name"] in errors:
-                    result["why"].setdefault(side, errors[cell["name"]])
+        for side in in_order(sides, round_number):
+            self.announce(round_number, f"{where}: {side}")
+            self.add(side, cells, *sides[side]())
+
+    def announce(self, round_number, what):
+        print(f"round {round_number + 1} of {self.rounds}, {what}", file=sys.stderr, flush=True)
+
+    def add(self, side, cells, times, errors):
+        """What a pass of `side` over `cells` (by key) has found; both by the cell's name."""
+        for key, cell in cells.items():
+            result = self.results.setdefault(key, {"cell": cell, "ours": [], "theirs": [], "why": {}})
+            result[side].append(times.get(cell["name"]))
+            if cell["name"] in errors:
+                result["why"].setdefault(side, errors[cell["name"]])
+
+
+def in_order(sides, round_number):
+    return sorted(sides, reverse=round_number % 2)
+
+
+def pass_of_host(python, plugins, plan, environment):
+    """Command and environment of one_pass.py."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(HOST_SETTINGS)}
+    clean |= {"NIXL_PLUGIN_DIR": str(plugins), "NIXL_LOG_LEVEL": "ERROR"} | environment
+    return [str(python), "-B", str(PASS), json.dumps(plan)], clean
 
 
 def python_pass(python, plugins, plan, environment):
     """Microseconds and errors by cell of one pass of the stock host (one_pass.py); what it did not get to is in neither."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(HOST_SETTINGS)}
-    clean |= {"NIXL_PLUGIN_DIR": str(plugins), "NIXL_LOG_LEVEL": "ERROR"} | environment
-    command = [str(python), "-B", str(PASS), json.dumps(plan)]
+    command, clean = pass_of_host(python, plugins, plan, environment)
     try:
         output = subprocess.run(command, env=clean, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=PASS_LIMIT_S,
                                 text=True, check=False).stdout
