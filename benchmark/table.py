@@ -4,6 +4,7 @@ import argparse
 import json
 import re
 import subprocess
+import sys
 
 
 class Bound:
@@ -86,7 +87,10 @@ def parser(description, page):
 
 
 def measure(figures, table, options):
-    """Prints a row for each figure, writes the page where asked to; exit status 1 if one misses its bound."""
+    """Prints a row for each figure, writes the page where asked to; exit status 1 if one misses its bound, 2 for a usage error."""
+    if options.write and options.only:
+        print("--write puts all rows into the page, and is not for --only a few: leave one of the two out", file=sys.stderr)
+        return 2
     lines, facts, missed = [], None, 0
     print("\n".join(table.head()), flush=True)
     for figure in figures:

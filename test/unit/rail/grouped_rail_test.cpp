@@ -155,6 +155,30 @@ TEST_F(UndividedTest, AnErrorOfABlockEndsEachOfItsChunks) {
     EXPECT_EQ(rail_.load(), 0u);
 }
 
+/// In its chunks: what is handed on goes as it would have among others.
+TEST_F(UndividedTest, ABlockWhosePathFailsGoesAnotherWay) {
+    Path usual, other;
+    const std::array<Route, 2> routes{Route{&rail_, 1, &usual, false, {nullptr}, {{}}},
+                                      Route{&rail_, 2, &other, false, {nullptr}, {{}}}};
+    submission_.route = routes.data();
+    submission_.alternatives = routes;
+    offer(true);
+    ASSERT_EQ(script.bytes[1], std::uint64_t{10} * length);
+    script.pieces.clear();
+    complete_all(FI_ECONNRESET);
+    for (int i = 0; i < 100 && !work_.done(); ++i) {
+        rail_.progress();
+        complete_all();
+    }
+    EXPECT_TRUE(work_.done());
+    EXPECT_EQ(work_.status(), Status::ok);
+    EXPECT_EQ(script.bytes[2], std::uint64_t{10} * length);
+    EXPECT_EQ(script.pieces, Pieces(10, 1));
+    EXPECT_TRUE(usual.failed());
+    EXPECT_FALSE(other.failed());
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
 TEST_F(GroupedRailTest, EachChunkWithAnImmediateIsByItself) {
     Offer offer(rail_, 0, 1);
     ASSERT_TRUE(ends(offer));
