@@ -134,7 +134,10 @@ class FabricRail final : public Rail {
     [[nodiscard]] std::uint32_t room() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return static_cast<std::uint32_t>(depth_) - outstanding();
     }
-    [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        if (lane.striped) return outstanding() < striped_operations && outstanding_bytes() < striped_bytes;
+        return outstanding_bytes() < most_bytes || outstanding() < least_operations;
+    }
     std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     template <bool grouped>

@@ -1,0 +1,196 @@
+// Whose chunks go next, and how they are posted.
+#include <algorithm>
+
+#include "common/log.h"
+#include "rail/fabric_rail.h"
+
+namespace railyard {
+namespace {
+
+/// Of a peer that takes nothing, when its last operation has failed already: tcp says "again" to whoever
+/// wants to connect to a process that has gone.
+constexpr std::uint64_t failed_patience_ns = 100'000'000;
+
+}  // namespace
+
+bool FabricRail::post_pending() noexcept {
+    bool posted = false;
+    blocked_.clear();
+    given_up_.clear();
+    PendingList<Submission> kept;
+    bool full = false;
+    wants_room_ = false;
+    while (!pending_.empty() && room() != 0 && !blocked_.full()) {
+        Submission& submission = *pending_.pop_front();
+        if (blocked_.contains(submission.route->destination)) {
+            kept.push_back(submission);
+            continue;
+        }
+        const bool alone = pending_.empty() && kept.empty();
+        if (!submission.in_turn && full && !alone) {
+            kept.push_back(submission);  // somebody before it waits for room
+            continue;
+        }
+        if (!has_turn(submission, alone)) {
+            pending_.push_back(submission);
+            continue;
+        }
+        Served served = Served::rotate;
+        while (served == Served::rotate && submission.allowance > 0) {
+            const std::uint64_t before = posted_bytes_;
+            served = post_run(submission, posted);
+            submission.allowance -= static_cast<std::int64_t>(posted_bytes_ - before);
+        }
+        switch (served) {
+            case Served::full:
+                full = true;
+                [[fallthrough]];
+            case Served::waits:
+                wants_room_ = true;
+                [[fallthrough]];
+            case Served::rests:
+                kept.push_back(submission);
+                break;
+            case Served::rotate:
+                submission.in_turn = false;
+                pending_.push_back(submission);
+                break;
+            case Served::through:
+                --waiting_;
+                posted = true;
+                submission.lane->work->part_done(Status::ok);
+                break;
+        }
+    }
+    wants_room_ |= !pending_.empty();
+    pending_.prepend(kept);
+    return posted;
+}
+
+/// Deficit round robin: who has posted a chunk of many turns' worth lets the others have theirs first. Who is
+/// stopped in its turn for want of room keeps it.
+bool FabricRail::has_turn(Submission& submission, bool alone) noexcept {
+    if (alone) {
+        submission.allowance = turn_bytes;
+    } else if (!submission.in_turn) {
+        submission.allowance = std::min(submission.allowance + turn_bytes, turn_bytes);
+    }
+    submission.in_turn = submission.allowance > 0;
+    return submission.in_turn;
+}
+
+FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) noexcept {
+    Lane& lane = *submission.lane;
+    Work& work = *lane.work;
+    if (work.status() != Status::ok) {
+        fail_rest(submission, work.status());
+        return Served::through;
+    }
+    const Route& route = *submission.route;
+    if (route.path && go_elsewhere(submission, submission.run)) {
+        if (submission.run.empty()) return Served::through;
+        submission.run = {};  // what is left of the lane follows them
+        return Served::rotate;
+    }
+    if (given_up_.contains(route.destination)) {
+        fail_rest(submission, Status::remote_disconnect);
+        return Served::through;
+    }
+    if (!sending_ || (route.gated && !route.path->admits(sender_generation()))) {
+        return refused(submission, "has not answered our introduction");
+    }
+    if (submission.run.empty()) {
+        if (room() == 0 || !may_take(lane)) return Served::full;
+        const std::uint32_t most = submission.most_outstanding();
+        if (most == 0) return Served::through;  // others are through with the rest before it would be
+        if (submission.outstanding >= most) return Served::waits;
+        submission.run = lane.take_run(std::min({lane.run_length, room(), most - submission.outstanding}));
+        if (submission.run.empty()) return Served::through;
+    }
+    if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {
+        blocked_.insert(route.destination);
+        return Served::rests;
+    }
+    while (!submission.run.empty()) {
+        const std::uint32_t count = std::min(submission.run.size(), room());
+        if (count == 0) return Served::full;
+        const std::uint32_t before = submission.run.begin;
+        const auto result = post_chunks(submission, submission.run, count);
+        if (submission.run.begin != before) {
+            submission.stalled.reset();
+            posted = true;
+        }
+        if (result == fabric::PostResult::again) return refused(submission, "took nothing");
+        if (result == fabric::PostResult::failed) {
+            const int error = sending_->last_error();
+            RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
+            const std::uint32_t first = submission.run.begin++;
+            chunks_failed(submission, {first, first + 1}, fabric::classify_failure(false, error, 0));
+            posted = true;
+        }
+    }
+    return Served::rotate;
+}
+
+/// The peer does not take it now: it stays, until that has gone on for too long.
+FabricRail::Served FabricRail::refused(Submission& submission, const char* what) noexcept {
+    Path* const path = submission.route->path;
+    const bool failed = path && path->failed();
+    const std::uint64_t patience =
+        failed ? std::min(failed_patience_ns, config_.give_up_after_ns) : config_.give_up_after_ns;
+    if (!submission.stalled.refusal(patience, failed)) {
+        blocked_.insert(submission.route->destination);
+        return Served::waits;
+    }
+    if (path) note_failure(*path);
+    RAILYARD_LOG(warn, name().c_str(), "a peer is given up: it %s for %llu ms", what,
+                 static_cast<unsigned long long>(patience / 1'000'000));
+    if (!given_up_.full()) {
+        given_up_.insert(submission.route->destination);
+        return Served::rotate;  // another way, or to its end
+    }
+    fail_rest(submission, Status::remote_disconnect);
+    return Served::through;
+}
+
+fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std::uint32_t count) noexcept {
+    if (pieces_ > 1) return post_groups(submission, run, count);
+    const Work& work = *submission.lane->work;
+    const Route& route = *submission.route;
+    using Direction = fabric::Endpoint::Direction;
+    fabric::RmaRow row(*sending_, route.destination,
+                       work.kind == Work::Kind::read ? Direction::read : Direction::write);
+    if (work.immediate) [[unlikely]]
+        row.bring_immediates(*work.immediate + run.begin);
+    // The provider may change none of these, but no compiler knows that.
+    const RemoteKey* const keys = route.keys.data();
+    void* const* const descriptors = route.descriptors.data();
+    const Chunk* const begin = work.chunks.data() + run.begin;
+    const Chunk* const end = begin + count;
+    const Chunk* chunk = begin;
+    Operation* operation = free_operations_;
+    std::uint64_t bytes = 0;
+    fabric::PostResult result = row.ready();
+    while (chunk != end && result == fabric::PostResult::ok) {
+        const RemoteKey& key = keys[chunk->remote_region];
+        const fabric::RmaPiece piece{chunk->local, chunk->length, descriptors[chunk->local_region],
+                                     chunk->remote - key.address_base, key.key};
+        result = row.post(*operation, piece, chunk + 1 != end);
+        if (result != fabric::PostResult::ok) break;
+        operation->submission = &submission;
+        operation->chunk = chunk;
+        bytes += chunk->length;
+        operation = operation->next;
+        ++chunk;
+    }
+    if (result != fabric::PostResult::ok) count_refused(result);
+    const auto posted = static_cast<std::uint32_t>(chunk - begin);
+    free_operations_ = operation;
+    run.begin += posted;
+    submission.outstanding += posted;
+    posted_ += posted;
+    posted_bytes_ += bytes;
+    return result;
+}
+
+}  // namespace railyard
