@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -104,6 +105,9 @@ def main():
     parser.add_argument("--svg", type=pathlib.Path)
     parser.add_argument("--write", action="store_true", help="put table and picture into docs")
     options = parser.parse_args()
+    if options.rounds < 1 or options.slices < 1 or options.seconds <= 0:
+        parser.error("--rounds and --slices are at least 1 and --seconds above 0")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nobody is left stopped
     if options.quick:
         options.rounds, options.seconds = 2, 0.05
     if not options.plugin:

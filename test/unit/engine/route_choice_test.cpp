@@ -204,6 +204,23 @@ TEST_F(RouteChoiceTest, BlocksStayWholeForAWhileAfterSomeWereBesideOthers) {
     EXPECT_EQ(next, (Numbers{1, 1, 1, 4}));
 }
 
+TEST_F(RouteChoiceTest, OfAWholeBlockAllIsTakenAtOnceUnlessTooMuchIsUnderWay) {
+    for (const bool much : {false, true}) {
+        make(8, true);
+        transfer_->lanes[0].undivided_from = 0;
+        for (KeepingRail& rail : rails_)
+            rail.set_under_way(much ? Rail::most_bytes : Rail::most_bytes - 1);
+        offer_all(false);
+        std::size_t undivided = 0;
+        for (const Submission& submission : transfer_->submissions) {
+            if (!submission.undivided) continue;
+            ++undivided;
+            EXPECT_EQ(submission.run.size(), much ? 0u : 8u);
+        }
+        EXPECT_EQ(undivided, 1u);
+    }
+}
+
 TEST_F(RouteChoiceTest, ABlockWhoseChunksBringImmediatesIsShared) {
     make(8, true);
     transfer_->lanes[0].undivided_from = 0;

@@ -124,6 +124,21 @@ TEST_F(UndividedTest, ARailWithAStripedLaneToItselfPostsWholeBlocks) {
     EXPECT_EQ(rail_.load(), 0u);
 }
 
+/// Run by run, so that what others have comes in between.
+TEST_F(UndividedTest, WhereMuchIsUnderWayABlockComesInRuns) {
+    work_.arm(1, nullptr);
+    submission_.rearm();
+    submission_.undivided = true;
+    submission_.share = UINT32_MAX;
+    rail_.submit(submission_);
+    EXPECT_EQ(script.pieces, Pieces(5, 1));
+    EXPECT_EQ(script.bytes[1], std::uint64_t{10} * length);
+    complete_all();
+    rail_.progress();
+    EXPECT_TRUE(work_.done());
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
 TEST_F(UndividedTest, ChunksWithImmediatesStayApart) {
     work_.immediate = 7;
     offer(true);
