@@ -26,18 +26,20 @@ class Pair:
     def __init__(self, python, plugins, plan, environment):
         command, clean = turns.pass_of_host(python, plugins, plan | {"driven": True}, environment)
         self.running = subprocess.Popen(command, env=clean, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.unread, self.processes = b"", []
+        self.unread, self.processes, self.handles = b"", [], []
         try:
             self.processes = self.answer()["processes"]
+            self.handles = [os.pidfd_open(process) for process in self.processes]
         except BaseException:
             self.end()
             raise
         self.signal(signal.SIGSTOP)
 
     def signal(self, number):
-        for process in self.processes:
+        """By handle: a number may be another process's once they have ended."""
+        for handle in self.handles:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process, number)
+                signal.pidfd_send_signal(handle, number)
 
     def take_turn(self, command):
         """Its answer; Failed where there is none, or an error."""
@@ -79,6 +81,8 @@ class Pair:
         self.running.wait()
         self.running.stdout.close()
         self.signal(signal.SIGKILL)  # the target, where its initiator could not end it
+        while self.handles:
+            os.close(self.handles.pop())
         turns.remove_shared_memory(self.processes)
 
 
@@ -123,7 +127,7 @@ def measure_cell(sides, cell, count, seconds):
 
 def measure(cells, makers, count, seconds):
     """Of each side its times and errors by cell, as turns.Turns wants them. `makers`: (name, what makes its Pair), in the order of the
-    first slices. A cell, pass and side takes `seconds`, in `count` slices."""
+    first slices. A cell and side takes `seconds`, in `count` slices."""
     sides = [Side(name, make) for name, make in makers]
     try:
         for cell in cells:

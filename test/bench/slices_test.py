@@ -15,16 +15,19 @@ sys.path.insert(0, str(ROOT / "benchmark/side_by_side"))
 import slices  # noqa: E402
 
 CELL = {"name": "a"}
-# In the host's place: answers a slice with its length in us, a begin of the cell "bad" with an error, and ends at "gone".
+# In the host's place: answers a slice with its length in us, a begin of the cell "bad" with an error, of "mute" not at all, and ends at
+# "gone".
 HOST = """#!/usr/bin/env python3
 import json, os, subprocess, sys
-child = subprocess.Popen(["sleep", "100"])
+child = subprocess.Popen(["sleep", "100"], stdin=subprocess.DEVNULL)
 print(json.dumps({"processes": [os.getpid(), child.pid]}), flush=True)
 for line in sys.stdin:
     command = json.loads(line)
     name = command.get("begin", {}).get("name")
     if name == "gone":
         sys.exit()
+    if name == "mute":
+        continue
     answer = {"error": "as was asked"} if name == "bad" else {"us": command.get("slice", 0) * 1e6}
     print(json.dumps(answer), flush=True)
 child.kill()
@@ -75,16 +78,24 @@ def case_turns():
         wait_for(lambda: states(pair).strip("Z") == "")  # who waits for the child is not us
 
 
+def expect_failure(pair, name, said):
+    try:
+        pair.take_turn({"begin": {"name": name}})
+    except slices.Failed as why:
+        assert said in str(why), why
+        return
+    raise AssertionError(f"{name} is no failure")
+
+
 def case_failures():
-    """An error and an end are said as such, and what was stopped goes all the same."""
-    for name, said in (("bad", "as was asked"), ("gone", "its process has ended")):
+    """An error, an end and silence are said as such, and what was stopped goes all the same."""
+    for name, said in (("bad", "as was asked"), ("gone", "its process has ended"), ("mute", "no answer after 5 s")):
         with host() as path:
             pair = make_pair(path)
-            try:
-                pair.take_turn({"begin": {"name": name}})
-                raise AssertionError("no failure")
-            except slices.Failed as why:
-                assert said in str(why), why
+            slices.ANSWER_LIMIT_S = 5
+            expect_failure(pair, name, said)
+            if name == "gone":
+                expect_failure(pair, name, said)  # nobody reads the command either
             pair.end()
             wait_for(lambda: states(pair).strip("Z") == "")
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(slices.Failed):
