@@ -11,7 +11,7 @@ namespace {
 /// What the destructor grants queued notifications to leave.
 constexpr std::uint64_t flush_limit_ns = 2'000'000'000;
 
-constexpr std::size_t most_spare_pings = 32;
+constexpr std::size_t most_spares = 32;
 
 EngineConfig checked(EngineConfig config) {
     if (config.agent_name.empty() || config.agent_name.size() > max_agent_name) {
@@ -51,13 +51,13 @@ Engine::Impl::Impl(EngineConfig config)
     weights_ = RailWeights(rails_->size());
     rates_of_rails_.resize(rails_->size());
     {
-        const MutexLock lock(spare_pings_mutex_);
-        spare_pings_.reserve(most_spare_pings);
+        const MutexLock lock(spares_mutex_);
+        spares_.reserve(most_spares);
         // Ready, so that looking after a peer allocates nothing later.
         for (int i = 0; i < 2; ++i)
-            spare_pings_.push_back(std::make_unique<OwnMessage>());
-        watched_peers_.reserve(most_spare_pings);
-        to_probe_.reserve(most_spare_pings);
+            spares_.push_back(std::make_unique<OwnMessage>());
+        watched_peers_.reserve(most_spares);
+        to_probe_.reserve(most_spares);
     }
     {
         const MutexLock lock(registrations_mutex_);
@@ -67,6 +67,7 @@ Engine::Impl::Impl(EngineConfig config)
         stats_file_ = std::make_unique<StatsFile>(config_.params.stats_file, agent(), nonce_);
     if (!config_.params.stats_socket.empty())
         stats_socket_ = std::make_unique<StatsSocket>(config_.params.stats_socket, agent(), nonce_);
+    inbox_.pass_answers_to(&eager_writes_);
     tell(now_ns());
     if (config_.progress_thread) {
         const ProgressThreads::Duties duties{[this]() noexcept { watch(); },
@@ -200,24 +201,55 @@ void Engine::Impl::send_own(const std::shared_ptr<Peer>& peer, MessageKind kind,
 
 void Engine::Impl::queue_own(const std::shared_ptr<Peer>& peer, MessageKind kind, std::string text,
                              std::uint64_t patience_ns) {
-    auto message = std::make_unique<OwnMessage>();
-    message->keep = peer;
-    message->peer = peer.get();
+    std::unique_ptr<OwnMessage> message = own_message(peer, kind);
     message->retry = this;
-    message->engine = this;
-    message->kind = kind;
     message->message = std::move(text);
     message->patience_ns = patience_ns;
-    message->done = on_own_message;
-    peer->resolve(control_pair);
+    if (!peer->has_control_route()) peer->resolve(control_pair);
     send_over(peer->control_route(), std::move(message));
+}
+
+std::unique_ptr<Engine::Impl::OwnMessage> Engine::Impl::own_message(const std::shared_ptr<Peer>& peer,
+                                                                    MessageKind kind) {
+    auto message = std::make_unique<OwnMessage>();
+    address_to(*message, peer, kind);
+    return message;
+}
+
+std::unique_ptr<Engine::Impl::OwnMessage> Engine::Impl::spare_message(const std::shared_ptr<Peer>& peer,
+                                                                      MessageKind kind) {
+    std::unique_ptr<OwnMessage> message;
+    {
+        const MutexLock lock(spares_mutex_);
+        if (!spares_.empty()) {
+            message = std::move(spares_.back());
+            spares_.pop_back();
+        }
+    }
+    if (!message) return own_message(peer, kind);
+    message->message.clear();
+    message->retry = nullptr;
+    message->attempts = 0;
+    message->is_answered = false;
+    message->patience_ns = 0;
+    address_to(*message, peer, kind);
+    return message;
+}
+
+void Engine::Impl::address_to(OwnMessage& message, const std::shared_ptr<Peer>& peer, MessageKind kind) {
+    message.keep = peer;
+    message.peer = peer.get();
+    message.engine = this;
+    message.kind = kind;
+    message.done = on_own_message;
 }
 
 void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept {
     message->path = route.path;
-    // A PING is not looked for among what has come, and would leave a gap there.
+    // Some are not looked for among what has come, and would leave gaps there.
     const bool ping = message->kind == MessageKind::ping;
-    message->start(config_.agent_name, nonce_, ping ? 0 : message->peer->next_message_id(), route.address,
+    const bool numbered = !ping && message->kind != MessageKind::eager_answer;
+    message->start(config_.agent_name, nonce_, numbered ? message->peer->next_message_id() : 0, route.address,
                    message->peer->nonce(), &auth_);
     if (!ping) messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
     route.rail->send(*message.release());
@@ -250,18 +282,17 @@ void Engine::Impl::free_sent_messages() noexcept {
     for (OutMessage* message = sent_messages_.take_all(); message;) {
         OutMessage* next = message->next;
         std::unique_ptr<OwnMessage> own(static_cast<OwnMessage*>(static_cast<OutNotification*>(message)));
-        if (own->kind == MessageKind::ping) {
-            finish_ping(*own);
+        if (own->kind == MessageKind::ping) finish_ping(*own);
+        if (own->kind == MessageKind::ping || own->kind == MessageKind::eager_answer)
             keep_spare(std::move(own));
-        }
         message = next;
     }
 }
 
-void Engine::Impl::keep_spare(std::unique_ptr<OwnMessage> ping) noexcept {
-    ping->keep = nullptr;
-    const MutexLock lock(spare_pings_mutex_);
-    if (spare_pings_.size() < spare_pings_.capacity()) spare_pings_.push_back(std::move(ping));
+void Engine::Impl::keep_spare(std::unique_ptr<OwnMessage> message) noexcept {
+    message->keep = nullptr;
+    const MutexLock lock(spares_mutex_);
+    if (spares_.size() < spares_.capacity()) spares_.push_back(std::move(message));
 }
 
 bool Engine::Impl::progress_rails() noexcept {
@@ -302,6 +333,7 @@ bool Engine::Impl::run_chores() noexcept {
         more = true;
     }
     if (forward_.has_work()) forward_.progress();
+    if (eager_writes_.has_work()) eager_writes_.look();
     if (!undelivered_.empty()) send_undelivered();
     more = finish_served() || more;
     return run_chore() || more;

@@ -17,6 +17,8 @@
 #include "common/mutex.h"
 #include "common/process_barrier.h"
 #include "engine/callers.h"
+#include "engine/eager_target.h"
+#include "engine/eager_writes.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/message_auth.h"
@@ -34,7 +36,7 @@
 
 namespace railyard {
 
-class Engine::Impl final : private RequestSender, private MessageRetry {
+class Engine::Impl final : private RequestSender, private MessageRetry, private Introducer {
   public:
     explicit Impl(EngineConfig config);
     ~Impl();
@@ -118,6 +120,21 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     Route route_by_request(Transfer& transfer, std::unique_ptr<Forwarding> forwarding);
     void note_gpus(Transfer& transfer);
 
+    // engine_eager.cpp
+    /// Bytes up to which WRITEs go in messages, notification included; 0: none does.
+    [[nodiscard]] std::uint64_t eager_limit() const noexcept {
+        return rails_->connects() ? config_.params.eager_limit : 0;
+    }
+    [[nodiscard]] bool takes_eager(const Registration& region) const noexcept;
+    [[nodiscard]] bool may_be_eager(const Transfer& transfer) const noexcept;
+    /// This round, or the next one, does.
+    [[nodiscard]] bool fits_message(const Transfer& transfer) const noexcept;
+    /// The peer hears of us, because it has to answer. Throws std::bad_alloc.
+    void make_eager(Transfer& transfer);
+    bool goes_eagerly(Transfer& transfer) noexcept;
+    void on_eager(const Letter& letter);
+    void introduce_soon() noexcept override;
+
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
     Status finished(Transfer& transfer) noexcept;
@@ -187,8 +204,12 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     };
     void send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept;
     static void on_own_message(OutMessage& message, Status status) noexcept;
+    /// Throw std::bad_alloc; the second one only where there is no spare one.
+    std::unique_ptr<OwnMessage> own_message(const std::shared_ptr<Peer>& peer, MessageKind kind);
+    std::unique_ptr<OwnMessage> spare_message(const std::shared_ptr<Peer>& peer, MessageKind kind);
     void free_sent_messages() noexcept;
-    void keep_spare(std::unique_ptr<OwnMessage> ping) noexcept;
+    void address_to(OwnMessage& message, const std::shared_ptr<Peer>& peer, MessageKind kind);
+    void keep_spare(std::unique_ptr<OwnMessage> message) noexcept;
 
     // engine_liveness.cpp
     bool undelivered(OutNotification& message) noexcept override;
@@ -242,8 +263,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     std::vector<Rail::MeasuredRate> rates_of_rails_;  ///< the same
     std::unique_ptr<StatsFile> stats_file_;           ///< the same; nullptr: nobody wants it
     std::unique_ptr<StatsSocket> stats_socket_;       ///< the same
-    Mutex spare_pings_mutex_;
-    std::vector<std::unique_ptr<OwnMessage>> spare_pings_ ABSL_GUARDED_BY(spare_pings_mutex_);
+    Mutex spares_mutex_;
+    std::vector<std::unique_ptr<OwnMessage>> spares_ ABSL_GUARDED_BY(spares_mutex_);
     MpscList<OutMessage> undelivered_;
     std::atomic<EngineChore*> chore_{nullptr};
     std::atomic<ChoreTime> chore_time_{ChoreTime::always};
@@ -253,6 +274,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry {
     const bool process_barriers_ = has_process_barrier();
     const MessageAuth auth_{config_.params.cluster_secret};
     NotificationInbox inbox_{{}, nonce_, &auth_};
+    EagerTarget eager_target_{inbox_};
+    EagerWrites eager_writes_{*this};
     /// Sent notifications: freed outside of the rails' roles, because the last one gives its peer back.
     MpscList<OutMessage> sent_messages_;
     // Teardown runs upwards: the thread, the rails (whose endpoints may still write to transfers), then the

@@ -42,8 +42,11 @@ void Engine::Impl::handle(const Letter& letter) {
             return on_request(letter);
         case MessageKind::answer:
             return on_answer(letter);
+        case MessageKind::eager:
+            return on_eager(letter);
         case MessageKind::notify:
         case MessageKind::ping:
+        case MessageKind::eager_answer:
             return;  // never a letter
     }
 }

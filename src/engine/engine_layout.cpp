@@ -206,7 +206,7 @@ std::vector<Route> Engine::Impl::direct_routes(const Layout& layout, const LaneP
         route.rail = &rails_->rail(pair.local);
         route.destination = endpoint.address;
         route.path = &endpoint.path;
-        route.gated = transfer.peer->needs_introduction();
+        route.gated = rails_->needs_introduction();
         if (way.gpu) {
             route.descriptors.push_back(descriptor_on(*layout.staging_of(*way.gpu).memory(), pair.local));
         } else {

@@ -54,24 +54,11 @@ void Engine::Impl::send_undelivered() noexcept {
 
 void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint,
                         std::uint64_t patience_ns) {
-    std::unique_ptr<OwnMessage> message;
-    {
-        const MutexLock lock(spare_pings_mutex_);
-        if (!spare_pings_.empty()) {
-            message = std::move(spare_pings_.back());
-            spare_pings_.pop_back();
-        }
-    }
-    if (!message) message = std::make_unique<OwnMessage>();
-    message->keep = peer;
-    message->peer = peer.get();
-    message->engine = this;
-    message->kind = MessageKind::ping;
+    std::unique_ptr<OwnMessage> message = spare_message(peer, MessageKind::ping);
     message->patience_ns = patience_ns;
     message->probed = &endpoint;
     message->failures_before = endpoint.path.failures();
     message->confirms = patience_ns == ping_patience_ns;
-    message->done = on_own_message;
     send_over(endpoint.route(), std::move(message));
 }
 
@@ -212,7 +199,7 @@ void Engine::Impl::note_progress(Transfer& transfer, bool in_flight, std::uint64
     watched.stuck_since =
         watched.in_flight ? std::min(watched.stuck_since, transfer.moved_at) : transfer.moved_at;
     watched.in_flight = true;
-    watched.moves_for_us = watched.moves_for_us || !transfer.forwardings.empty();
+    watched.moves_for_us = watched.moves_for_us || !transfer.forwardings.empty() || transfer.may_be_eager;
     transfer.seen_left = left;
     transfer.seen_posted = posted;
 }

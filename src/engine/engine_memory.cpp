@@ -1,5 +1,6 @@
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/random.h"
 #include "engine/engine_impl.h"
 
 namespace railyard {
@@ -18,13 +19,16 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
     std::shared_ptr<Registration> region = type == MemoryType::device
                                                ? rails_->register_device_memory(address, length, device_id)
                                                : rails_->register_memory(address, length, device_id);
+    if (takes_eager(*region)) region->token = rails_->host() ? region->on_host.key : random_u64();
     try {
+        if (!region->gpu && region->token) eager_target_.add(region);
         const MutexLock lock(registrations_mutex_);
-        if (region->token) tokens_.emplace(region->token, region);
+        if (region->gpu && region->token) tokens_.emplace(region->token, region);
         registrations_.insert(region);
         for (const std::uint16_t rail : region->rails)
             registered_bytes_[rail] += region->length;
     } catch (...) {
+        eager_target_.remove(*region);
         rails_->deregister_memory(*region);
         const MutexLock lock(registrations_mutex_);
         tokens_.erase(region->token);
@@ -49,6 +53,7 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
         }
         if (!progress()) sched_yield();
     }
+    eager_target_.remove(*region);
     rails_->deregister_memory(*region);
     const MutexLock lock(registrations_mutex_);
     if (registrations_.erase(region) != 0) {
@@ -69,7 +74,8 @@ std::string Engine::Impl::memory_metadata(const Registration& region) const {
     info.staged = region.staged;
     info.needs_flush = needs_flush(region);
     if (!region.gpu) {
-        info.token = region.on_host.key;
+        info.eager = region.token != 0;
+        info.token = info.eager ? region.token : region.on_host.key;
     } else if (info.staged || info.needs_flush) {
         info.token = region.token;
     }
@@ -111,6 +117,7 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     region->writable = info.writable;
     region->staged = info.staged;
     region->needs_flush = info.needs_flush;
+    region->eager = info.eager;
     region->token = info.token;
     region->rails = std::move(info.rails);
     region->keys = std::move(info.keys);

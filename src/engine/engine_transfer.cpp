@@ -123,7 +123,7 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
     lay_out(*transfer, pieces, false);
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
     ready_notification(*transfer);
-    if (transfer->peer) introduce(transfer->peer);
+    transfer->may_be_eager = may_be_eager(*transfer);
     if (notification) {
         if (notification->size() > max_notification) {
             throw Error(Status::invalid_param,
@@ -132,6 +132,8 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
         transfer->has_notification = true;
         transfer->notification.message = *notification;
     }
+    if (fits_message(*transfer)) make_eager(*transfer);
+    if (transfer->peer) introduce(transfer->peer);
     return transfers_.add(std::move(transfer));
 }
 
@@ -192,11 +194,16 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     transfer.posted = transfer.uncounted = true;
     transfer.started.store(false, std::memory_order_relaxed);
     transfer.polls = 0;
-    const std::uint32_t count = count_submissions(transfer);
-    // A transfer without data is one part that is over at once.
-    // Whoever starts a held transfer has a part of its own, so that the round outlasts the hand-overs.
-    const std::uint32_t starter = transfer.start_control ? 1 : 0;
-    transfer.arm(std::max(count, 1u) + starter, transfer.has_tail() ? Transfer::finish_round : nullptr);
+    transfer.eagerly = goes_eagerly(transfer);
+    if (transfer.eagerly) {
+        transfer.arm_instead(EagerWrites::parts);
+    } else {
+        const std::uint32_t count = count_submissions(transfer);
+        // A transfer without data is one part that is over at once.
+        // Whoever starts a held transfer has a part of its own, so that the round outlasts the hand-overs.
+        const std::uint32_t starter = transfer.start_control ? 1 : 0;
+        transfer.arm(std::max(count, 1u) + starter, transfer.has_tail() ? Transfer::finish_round : nullptr);
+    }
     const std::uint64_t epoch = epoch_of_post();
     if (epoch != transfer.checked_epoch && transfer.revoked()) {
         transfer.abandon(Status::invalid_param);
@@ -225,7 +232,9 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     const std::uint64_t posted_before = transfer.posted_at.load(std::memory_order_relaxed);
     transfer.posted_at.store(exact ? now_ns() : posted_before + 1, std::memory_order_relaxed);
     transfer.started.store(true, std::memory_order_release);
-    if (transfer.submissions.size() == 1) {
+    if (transfer.eagerly) {
+        eager_writes_.start(*transfer.eager);
+    } else if (transfer.submissions.size() == 1) {
         offer(transfer, 0);
     } else if (transfer.submissions.empty()) {
         transfer.part_done(Status::ok);

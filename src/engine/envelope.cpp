@@ -42,9 +42,7 @@ std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t 
     const auto checksum = reader.number<std::uint32_t>();
     const auto length = reader.number<std::uint32_t>();
     if (!reader.ok()) refuse(kind, "truncated");
-    const bool known =
-        version == wire_version || (version == version_with_host && kind == EnvelopeKind::connection);
-    if (!known) {
+    if (version != wire_version && (version != extended_version || !found_version)) {
         refuse(kind, "version " + std::to_string(version) + ", this build speaks " +
                          std::to_string(wire_version) + ": run the same Railyard release on both sides");
     }

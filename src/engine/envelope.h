@@ -10,13 +10,15 @@ namespace railyard {
 enum class EnvelopeKind : std::uint8_t { connection = 1, memory = 2 };
 
 inline constexpr std::uint8_t wire_version = 4;
-/// Of connection info that has a part for the host rail, which earlier versions do not know.
-inline constexpr std::uint8_t version_with_host = 5;
+/// Of what holds more than earlier versions know: a part for the host rail, or memory whose owner takes small
+/// WRITEs in messages.
+inline constexpr std::uint8_t extended_version = 5;
 
 [[nodiscard]] std::string seal(EnvelopeKind kind, std::string_view payload,
                                std::uint8_t version = wire_version);
-/// The payload inside `sealed`, not copied, and its version. Throws Error{mismatch} saying what is wrong: not
-/// ours, another kind, another version, truncated, damaged, or over `limit` bytes.
+/// The payload inside `sealed`, not copied, and its version, which is wire_version where nobody asks. Throws
+/// Error{mismatch} saying what is wrong: not ours, another kind, another version, truncated, damaged, or over
+/// `limit` bytes.
 [[nodiscard]] std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t limit,
                                       std::uint8_t* version = nullptr);
 

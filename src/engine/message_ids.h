@@ -1,4 +1,4 @@
-// The numbers of an engine's control messages.
+// The numbers of an engine's control messages, and of its eager WRITEs.
 #pragma once
 
 #include <atomic>
@@ -22,21 +22,25 @@ class MessageIds {
     /// 2^40 of them last for ever.
     using Bases = std::atomic<std::uint64_t>;
 
-    explicit MessageIds(std::shared_ptr<Bases> bases) noexcept : bases_(std::move(bases)), next_(draw()) {}
-    std::uint64_t next() noexcept {
-        std::uint64_t id = next_.load(std::memory_order_relaxed);
+    explicit MessageIds(std::shared_ptr<Bases> bases) noexcept
+        : bases_(std::move(bases)), next_(draw()), next_eager_(draw()) {}
+    std::uint64_t next() noexcept { return count(next_); }
+    /// Of an eager WRITE, likewise.
+    std::uint64_t next_eager() noexcept { return count(next_eager_); }
+
+  private:
+    std::uint64_t count(std::atomic<std::uint64_t>& next) noexcept {
+        std::uint64_t id = next.load(std::memory_order_relaxed);
         std::uint64_t after = 0;
         do {
             after = (id + 1) % (std::uint64_t{1} << base_bits) ? id + 1 : draw();
-        } while (!next_.compare_exchange_weak(id, after, std::memory_order_relaxed));
+        } while (!next.compare_exchange_weak(id, after, std::memory_order_relaxed));
         return id;
     }
-
-  private:
     std::uint64_t draw() noexcept { return bases_->fetch_add(1, std::memory_order_relaxed) << base_bits; }
 
     const std::shared_ptr<Bases> bases_;
-    std::atomic<std::uint64_t> next_;
+    std::atomic<std::uint64_t> next_, next_eager_;
 };
 
 /// An engine's: an instance that is disconnected and met again is counted on. One that has been forgotten

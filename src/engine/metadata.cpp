@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t max_payload = std::size_t{1} << 20;
 constexpr std::size_t max_provider_name = 64;
 constexpr std::uint16_t max_rails = 1024;
-constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, all_flags = 7;
+constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, flag_eager = 8;
+constexpr unsigned first_flags = 7, all_flags = 15;  // those that every version knows, and all
 
 }  // namespace
 
@@ -57,7 +58,7 @@ std::string encode(const ConnectionInfo& info) {
     std::string payload = signed_part(info);
     WireWriter(payload).bytes(info.tag);
     // What has no host part is what earlier versions understand, too.
-    return seal(EnvelopeKind::connection, payload, info.host.empty() ? wire_version : version_with_host);
+    return seal(EnvelopeKind::connection, payload, info.host.empty() ? wire_version : extended_version);
 }
 
 ConnectionInfo decode_connection(std::string_view sealed) {
@@ -71,10 +72,10 @@ ConnectionInfo decode_connection(std::string_view sealed) {
     require_consistent(reader.ok() && rails > 0 && rails <= max_rails, "connection info");
     for (int i = 0; i < rails && reader.ok(); ++i)
         info.rails.emplace_back(reader.bytes(max_address));
-    if (version == version_with_host) info.host = reader.bytes(max_address);
+    if (version == extended_version) info.host = reader.bytes(max_address);
     info.tag = reader.bytes(MessageAuth::tag_size);
     require_consistent(reader.whole() && !info.agent.empty(), "connection info");
-    require_consistent(version != version_with_host || !info.host.empty(), "connection info");
+    require_consistent(version != extended_version || !info.host.empty(), "connection info");
     require_consistent(info.tag.empty() || info.tag.size() == MessageAuth::tag_size, "connection info");
     return info;
 }
@@ -87,16 +88,18 @@ std::string encode(const MemoryInfo& info) {
     writer.number(info.address);
     writer.number(info.length);
     writer.number(info.device_id);
-    writer.number(static_cast<std::uint8_t>((info.writable ? flag_writable : 0) |
-                                            (info.staged ? flag_staged : 0) |
-                                            (info.needs_flush ? flag_needs_flush : 0)));
+    writer.number(
+        static_cast<std::uint8_t>((info.writable ? flag_writable : 0) | (info.staged ? flag_staged : 0) |
+                                  (info.needs_flush ? flag_needs_flush : 0) | (info.eager ? flag_eager : 0)));
     writer.number(info.token);
     write_keys(writer, info.rails, info.keys);
-    return seal(EnvelopeKind::memory, payload);
+    // As with connection info.
+    return seal(EnvelopeKind::memory, payload, info.eager ? extended_version : wire_version);
 }
 
 MemoryInfo decode_memory(std::string_view sealed) {
-    WireReader reader(unseal(EnvelopeKind::memory, sealed, max_payload));
+    std::uint8_t version = wire_version;
+    WireReader reader(unseal(EnvelopeKind::memory, sealed, max_payload, &version));
     MemoryInfo info;
     info.nonce = reader.number<std::uint64_t>();
     info.provider = reader.bytes(max_provider_name);
@@ -105,16 +108,20 @@ MemoryInfo decode_memory(std::string_view sealed) {
     info.device_id = reader.number<std::uint64_t>();
     const auto flags = reader.number<std::uint8_t>();
     info.token = reader.number<std::uint64_t>();
-    require_consistent(reader.ok() && flags <= all_flags, "memory metadata");
+    const bool extended = version == extended_version;
+    require_consistent(reader.ok() && flags <= (extended ? all_flags : first_flags), "memory metadata");
     info.writable = flags & flag_writable;
     info.staged = flags & flag_staged;
     info.needs_flush = flags & flag_needs_flush;
+    info.eager = flags & flag_eager;
     read_keys(reader, "memory metadata", info.rails, info.keys);
     for (const RemoteKey& key : info.keys)
         require_consistent(key.address_base == 0 || key.address_base == info.address, "memory metadata");
     require_consistent(reader.whole() && info.length <= UINT64_MAX - info.address, "memory metadata");
     require_consistent((info.length == 0 || info.staged) == info.keys.empty(), "memory metadata");
-    require_consistent(!(info.staged && info.needs_flush), "memory metadata");
+    require_consistent(!(info.staged && info.needs_flush) && info.eager == extended, "memory metadata");
+    require_consistent(!info.eager || (!info.staged && !info.needs_flush && info.writable && info.token != 0),
+                       "memory metadata");
     return info;
 }
 

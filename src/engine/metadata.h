@@ -36,7 +36,8 @@ struct MemoryInfo {
     bool writable = true;
     bool staged = false;               ///< reached through its owner only, who knows it as `token`
     bool needs_flush = false;          ///< after a WRITE its owner has to act, who knows it as `token`
-    std::uint64_t token = 0;           ///< else its owner's host rail's key; 0: none
+    bool eager = false;                ///< its owner, who knows it as `token`, takes small WRITEs in messages
+    std::uint64_t token = 0;           ///< in any case its owner's host rail's key, if it has one; 0: none
     std::vector<std::uint16_t> rails;  ///< indices, growing; none for zero length and for staged memory
     std::vector<RemoteKey> keys;       ///< in the order of `rails`
 };

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/wire.h"
 #include "engine/metadata.h"
+#include "engine/request.h"
 
 namespace railyard {
 namespace {
@@ -121,7 +122,7 @@ struct NotificationInbox::Fragment {
                           reader.number<std::uint8_t>() == control_version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
-            type > static_cast<std::uint8_t>(MessageKind::ping))
+            type > static_cast<std::uint8_t>(MessageKind::eager_answer))
             return false;
         kind = static_cast<MessageKind>(type);
         signature = reader.number<std::uint8_t>();
@@ -197,6 +198,7 @@ std::size_t NotificationInbox::Partial::held() const noexcept {
 
 bool NotificationInbox::accept(const Fragment& fragment) {
     if (fragment.kind == MessageKind::ping) return true;  // that it came is all
+    if (fragment.kind == MessageKind::eager_answer) return pass_on_answer(fragment);
     const MutexLock lock(mutex_);
     if (delivered_.contains(fragment.key.first, fragment.key.second)) return true;
     if (fragment.payload.size() == fragment.total)
@@ -207,6 +209,19 @@ bool NotificationInbox::accept(const Fragment& fragment) {
     held_.unfinished -= found->second.held();
     auto whole = partial_.extract(found);
     return deliver(fragment, std::move(whole.mapped().agent), whole.mapped().pieces.take());
+}
+
+/// Not noted among what has come: one that comes twice ends nothing.
+bool NotificationInbox::pass_on_answer(const Fragment& fragment) const {
+    Answer answer;
+    try {
+        answer = decode_answer(fragment.payload);
+    } catch (const Error&) {
+        return false;
+    }
+    AnswerSink* const sink = answers_.load(std::memory_order_acquire);
+    if (sink) sink->on_answer(fragment.key.first, answer);
+    return true;
 }
 
 /// False, and nothing changed, unless the fragment is a new part of a message that it agrees with.
@@ -292,6 +307,15 @@ void NotificationInbox::push(std::string agent, std::string message) {
 void NotificationInbox::put(const std::string& agent, const std::string& message) {
     const MutexLock lock(mutex_);
     push(agent, message);
+}
+
+bool NotificationInbox::put_from(std::uint64_t nonce, const std::string& agent, std::string_view text) {
+    std::string message(text);
+    const MutexLock lock(mutex_);
+    if (held_.notifications + cost(agent, message) > limits_.notifications) return false;
+    push(agent, std::move(message));
+    delivered_.count_notification(nonce);
+    return true;
 }
 
 void NotificationInbox::take(std::vector<Notification>& out) {

@@ -35,11 +35,23 @@ enum class MessageKind : std::uint8_t {
     hello_ack = 3,
     request = 4,
     answer = 5,
-    ping = 6
+    ping = 6,
+    eager = 7,
+    eager_answer = 8
 };
 
+struct Answer;
 struct OutNotification;
 class Peer;
+
+/// Hears of the answers to eager WRITEs, with a rail's role held.
+class AnswerSink {
+  public:
+    virtual void on_answer(std::uint64_t nonce, const Answer& answer) noexcept = 0;
+
+  protected:
+    ~AnswerSink() = default;
+};
 
 /// Takes messages that their path has failed, to send them another way.
 class MessageRetry {
@@ -120,8 +132,12 @@ class NotificationInbox final : public ControlSink {
     void pass_immediates_to(fabric::ImmediateSink* sink) noexcept {
         immediates_.store(sink, std::memory_order_release);
     }
+    /// Likewise, of answers to eager WRITEs.
+    void pass_answers_to(AnswerSink* sink) noexcept { answers_.store(sink, std::memory_order_release); }
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
+    /// What came with a letter of that instance. False: no more is kept.
+    bool put_from(std::uint64_t nonce, const std::string& agent, std::string_view message);
     void take(std::vector<Notification>& out);
     /// Messages for the engine itself; a bounded number is kept, the rest refused.
     void take_letters(std::vector<Letter>& out);
@@ -155,6 +171,7 @@ class NotificationInbox final : public ControlSink {
     Refusal read(std::string_view bytes, Fragment& fragment) const noexcept;
     void complain(Refusal refusal, std::size_t bytes) noexcept;
     bool accept(const Fragment& fragment);
+    bool pass_on_answer(const Fragment& fragment) const;
     bool add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -165,6 +182,7 @@ class NotificationInbox final : public ControlSink {
     const std::uint64_t instance_;
     const MessageAuth* const auth_;
     std::atomic<fabric::ImmediateSink*> immediates_{nullptr};
+    std::atomic<AnswerSink*> answers_{nullptr};
     std::array<Complaint, static_cast<std::size_t>(Refusal::count)> complaints_;
     mutable Mutex mutex_;
     InboxLimits held_ ABSL_GUARDED_BY(mutex_){0, 0, 0};

@@ -78,6 +78,8 @@ class Peer {
 
     /// For a message to it that was not sent before.
     std::uint64_t next_message_id() noexcept { return ids_->next(); }
+    /// For an eager WRITE to it that was not sent before.
+    std::uint64_t next_eager_id() noexcept { return ids_->next_eager(); }
 
     /// The same instance, of which nothing has been learned yet.
     [[nodiscard]] std::shared_ptr<Peer> anew() const;
@@ -91,9 +93,12 @@ class Peer {
     PeerEndpoint* on_this_host();
 
     /// Over the control pair, or another one that has been resolved where that has failed. Only after
-    /// resolve(control_pair). Never waits.
+    /// resolve(control_pair), which has to wait for others. Never waits.
     [[nodiscard]] ControlRoute control_route() const noexcept {
         return control_.load(std::memory_order_acquire)->route();
+    }
+    [[nodiscard]] bool has_control_route() const noexcept {
+        return control_.load(std::memory_order_acquire) != nullptr;
     }
     /// Chooses anew, among pairs that have not failed. False: all have, and the route stays. Resolves pairs,
     /// so not with a rail's role held; throws Error.

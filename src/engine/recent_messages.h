@@ -104,6 +104,10 @@ class RecentMessages {
         if (runs->capacity() > limits_.granted && runs->size() <= runs->capacity() / 4)
             resize(*runs, runs->capacity() / 2);
     }
+    /// One came within another message of the sender's, which is there.
+    void count_notification(std::uint64_t nonce) noexcept {
+        if (Sender* const sender = find(nonce)) ++sender->notifications;
+    }
 
     /// Of the sender; 0 for one that is not remembered.
     [[nodiscard]] std::uint64_t notifications(std::uint64_t nonce) const {

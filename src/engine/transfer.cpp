@@ -94,7 +94,7 @@ void Transfer::interrupt() noexcept {
         for (const Route& carrier : route.carriers)
             carrier.rail->request_renewal();
     }
-    if (!peer || !has_notification) return;
+    if (!peer || (!has_notification && !may_be_eager)) return;
     // It may have left before its path failed and another was chosen.
     if (peer->has_failures()) {
         peer->renew_senders();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/eager_writes.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/notification.h"
@@ -52,6 +53,9 @@ class Transfer : public Work {
     std::vector<std::unique_ptr<Forwarding>> forwardings;  ///< of the routes to peers that move the bytes
     std::vector<Gpu*> late_gpus;  ///< of ours, that see what NICs wrote only after a flush
     std::unique_ptr<RemoteFlush> remote_flush;
+    bool may_be_eager = false;          ///< its rounds may be messages, if they fit
+    bool eagerly = false;               ///< this round is
+    std::unique_ptr<EagerWrite> eager;  ///< made before the first of them
 
     bool has_notification = false;
     OutNotification notification;

@@ -104,9 +104,10 @@ bool ControlChannel::lost(const OutMessage& message) const noexcept {
 fabric::PostResult ControlChannel::post(const OutMessage& message, Slot& slot, std::size_t length) noexcept {
     if (!sender_) return fabric::PostResult::again;
     const auto result =
-        connects_ ? sender_->post_confirmed_send(slot, slot.buffer, length, region_.descriptor(),
-                                                 message.destination)
-                  : sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination);
+        connects_ && !message.is_answered
+            ? sender_->post_confirmed_send(slot, slot.buffer, length, region_.descriptor(),
+                                           message.destination)
+            : sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination);
     if (result == fabric::PostResult::again) ++counters_.refusals;
     if (result == fabric::PostResult::failed) ++counters_.errors;
     return result;

@@ -126,17 +126,12 @@ class Work {
     /// Starts a round of `submissions` hand-overs over all chunks. With `tail`, one more part is armed, which
     /// the tail ends itself. Only while done(); before anything is handed over.
     void arm(std::uint32_t submissions, Tail tail) noexcept {
-        if (reruns_.load(std::memory_order_relaxed)) drop_reruns();
-        tail_ = tail;
-        // Release: who sees this round sees what its poster did before.
-        outcome_.store(outcome_of(round() + 1, Status::ok), std::memory_order_release);
-        const auto parts = static_cast<std::uint32_t>(chunks.size()) + submissions + (tail ? 1 : 0);
-        // Relaxed is enough towards the rails: they see it through the hand-over list (seq_cst push and
-        // take), or the role of who posts it at once.
-        remaining_.store(parts, std::memory_order_relaxed);
+        begin_round(static_cast<std::uint32_t>(chunks.size()) + submissions + (tail ? 1 : 0), tail);
         for (Lane& lane : lanes)
             lane.rewind();
     }
+    /// Starts a round of so many parts, which stand for all chunks: no rail is offered any.
+    void arm_instead(std::uint32_t parts) noexcept { begin_round(parts, nullptr); }
 
     /// Ends one part, or several at once. The last call of a round is the last touch of the object by the
     /// rails: the poster may repost or free it from then on. The release half pairs with done()'s acquire.
@@ -211,6 +206,15 @@ class Work {
 
   private:
     void drop_reruns() noexcept;
+    void begin_round(std::uint32_t parts, Tail tail) noexcept {
+        if (reruns_.load(std::memory_order_relaxed)) drop_reruns();
+        tail_ = tail;
+        // Release: who sees this round sees what its poster did before.
+        outcome_.store(outcome_of(round() + 1, Status::ok), std::memory_order_release);
+        // Relaxed is enough towards the rails: they see it through the hand-over list (seq_cst push and
+        // take), or the role of who posts it at once.
+        remaining_.store(parts, std::memory_order_relaxed);
+    }
     [[nodiscard]] std::uint32_t hand_over_and_chunk() const noexcept { return tail_ ? 3 : 2; }
     /// A round and its first error.
     static constexpr std::uint64_t outcome_of(std::uint32_t round, Status status) noexcept {
@@ -294,6 +298,9 @@ struct OutMessage {
 
     OutMessage* next = nullptr;
     PeerAddress destination = no_address;
+    /// Its receiver answers, and is asked again where no answer comes: over sockets it ends once the kernel
+    /// has it.
+    bool is_answered = false;
     std::uint64_t patience_ns = 0;  ///< with a peer that takes nothing; 0: the rail's
     Fill fill = nullptr;
     Advance advance = nullptr;

@@ -10,6 +10,9 @@
 namespace railyard::test {
 namespace {
 
+/// Of messages, see ARepostAsAMessageAllocatesNothing.
+const ParamMap as_operations{{"eager_limit", "0"}};
+
 class AllocationTest : public testing::TestWithParam<Fabric> {};
 
 /// Allocations of `rounds` reposts with their completion, and of taking in what they notify.
@@ -60,14 +63,16 @@ void expect_no_allocations(EnginePair& pair) {
 }
 
 TEST_P(AllocationTest, ARepostAllocatesNothing) {
-    EnginePair pair(GetParam());
+    EnginePair pair(GetParam(), GetParam(), as_operations);
     expect_no_allocations(pair);
 }
 
 /// What is measured of a peer, where statistics are told, is made when a transfer to it is prepared.
 TEST_P(AllocationTest, ARepostAllocatesNothingWhereStatisticsAreTold) {
     const StatsDirectory stats;
-    EnginePair pair(GetParam(), GetParam(), {{"stats_socket", (stats.path() / "%a.sock").string()}});
+    ParamMap params = as_operations;
+    params["stats_socket"] = (stats.path() / "%a.sock").string();
+    EnginePair pair(GetParam(), GetParam(), params);
     expect_no_allocations(pair);
     UnixClient client(stats.path() / "alpha.sock");
     client.say("\n");
@@ -77,6 +82,47 @@ TEST_P(AllocationTest, ARepostAllocatesNothingWhereStatisticsAreTold) {
     EXPECT_EQ(beta.transfers_read, 2u * 220);
     EXPECT_EQ(beta.write_latency.count(), 28u + 220) << "one in eight small ones, and each of the others";
     EXPECT_EQ(beta.read_latency.count(), 28u + 220);
+}
+
+/// On the side that posts; whoever takes a message and keeps its notification needs room for it.
+TEST_P(AllocationTest, ARepostAsAMessageAllocatesNothing) {
+    if (GetParam().provider != "tcp") GTEST_SKIP() << "goes as a message over tcp alone";
+    EnginePair pair(GetParam());
+    Buffer source(*pair.a, 4096), target(*pair.b, 4096);
+    const auto remote = pair.publish(target);
+    std::vector<LocalDescriptor> from;
+    std::vector<RemoteDescriptor> to;
+    for (std::size_t i = 0; i < 16; ++i) {
+        from.push_back(source.local(i * 256, 100));
+        to.push_back({target.address() + i * 256, 100, &remote});
+    }
+    Transfer* const transfer = pair.a->prepare(Operation::write, from, to, "beta", "some notification");
+    const auto operations = [&] {
+        std::uint64_t sum = 0;
+        for (const RailCounters& rail : pair.a->rail_counters())
+            sum += rail.operations[0] + rail.operations[1];
+        return sum;
+    };
+    std::uint64_t before = 0;
+    for (int round = 0; round < 300; ++round) {
+        if (round == 100) {
+            before = operations();
+            allocations.store(0);
+        }
+        counting.store(true);
+        Status status = pair.a->post(*transfer);
+        while (status == Status::in_progress) {
+            counting.store(false);
+            pair.b->progress();
+            counting.store(true);
+            status = pair.a->poll(*transfer);
+        }
+        counting.store(false);
+        ASSERT_EQ(status, Status::ok);
+    }
+    EXPECT_EQ(allocations.load(), 0);
+    EXPECT_EQ(operations(), before) << "it did not go as a message";
+    pair.a->release(transfer);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, AllocationTest,

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/wire.h"
+#include "engine/eager_message.h"
 #include "engine/introduction.h"
 #include "engine/notification.h"
 #include "engine/request.h"
@@ -97,13 +98,14 @@ class Model {
         if (receiver != us) return;
         const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
         const auto name_size = feed.number<std::uint16_t>();
-        if (!known || kind < 1 || kind > 6 || name_size < 1 || name_size > 1024) return;
+        if (!known || kind < 1 || kind > 8 || name_size < 1 || name_size > 1024) return;
         const std::string name(feed.take(name_size));
         const std::string payload(feed.rest());
         const std::uint32_t most = kind == 1 ? 16u << 20 : 1u << 20;
         if (name.size() != name_size || total > most || offset > total) return;
         if (payload.size() > total - offset || (payload.empty() && total != 0)) return;
-        if (kind == 6 || delivered_.contains({nonce, id})) return;  // a PING, or what has come before
+        // A PING, the answer to an eager WRITE, or what has come before.
+        if (kind == 6 || kind == 8 || delivered_.contains({nonce, id})) return;
         if (payload.size() == total) {
             delivered_.insert({nonce, id});
             return deliver(kind, name, payload);
@@ -156,8 +158,11 @@ void read_letter(const Letter& letter) {
                 return static_cast<void>(decode_request(letter.text)), 0;
             case MessageKind::answer:
                 return static_cast<void>(decode_answer(letter.text)), 0;
+            case MessageKind::eager:
+                return static_cast<void>(decode_eager(letter.text)), 0;
             case MessageKind::notify:
             case MessageKind::ping:
+            case MessageKind::eager_answer:
                 break;
         }
         require(false, "a notification is no letter");

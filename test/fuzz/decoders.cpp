@@ -5,6 +5,7 @@
 
 #include "common/crc32.h"
 #include "common/wire.h"
+#include "engine/eager_message.h"
 #include "engine/envelope.h"
 #include "engine/introduction.h"
 #include "engine/metadata.h"
@@ -20,9 +21,9 @@ namespace {
 constexpr const char* round_trip = "what a decoder took, its encoder makes again";
 
 /// The first bit of an input says whether the envelope, whose checksum no mutation survives, is put around
-/// the rest here, and the second one whether it is of the version with a part for the host rail.
+/// the rest here, and the second one whether it is of the later version.
 std::string sealed(EnvelopeKind kind, std::string_view payload, std::uint8_t bits) {
-    return seal(kind, payload, bits & 2 ? version_with_host : wire_version);
+    return seal(kind, payload, bits & 2 ? extended_version : wire_version);
 }
 
 std::string enveloped(EnvelopeKind kind, std::string_view input) {
@@ -107,6 +108,20 @@ bool fuzz_request(std::string_view input) {
     }
     for (const RequestMemory& memory : request->memories)
         require(!memory.rails.empty() && memory.rails.size() == memory.keys.size(), "memories have keys");
+    return true;
+}
+
+bool fuzz_eager(std::string_view input) {
+    const auto message = unless_refused([&] { return decode_eager(input); });
+    if (!message) return false;
+    require(encode(*message) == input, round_trip);
+    std::size_t length = 0;
+    for (const EagerPiece& piece : message->layout.pieces) {
+        require(piece.token < message->layout.tokens.size(), "indices are in range");
+        require(piece.length != 0 && piece.length <= UINT64_MAX - piece.address, "pieces do not wrap");
+        length += piece.length;
+    }
+    require(length == message->data.size(), "data is as long as its pieces");
     return true;
 }
 

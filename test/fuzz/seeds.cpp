@@ -1,5 +1,6 @@
 // Inputs for the start, made by the real encoders: what corpus/ holds.
 #include "common/wire.h"
+#include "engine/eager_message.h"
 #include "engine/introduction.h"
 #include "engine/metadata.h"
 #include "engine/notification.h"
@@ -45,6 +46,13 @@ MemoryInfo staged_memory() {
     return info;
 }
 
+MemoryInfo eager_memory() {
+    MemoryInfo info = memory();
+    info.eager = true;
+    info.token = 78;
+    return info;
+}
+
 ConnectionInfo with_host() {
     ConnectionInfo info = connection(1);
     CardAddress card{{}, 4711, 7, 0x7f0000001000, {}};
@@ -54,8 +62,8 @@ ConnectionInfo with_host() {
     return info;
 }
 
-/// Bits of the first byte: the target puts the envelope around the rest, and that with a host part.
-constexpr char bare = 1, bare_with_host = 3;
+/// Bits of the first byte: the target puts the envelope around the rest, and that of the later version.
+constexpr char bare = 1, bare_and_later = 3;
 
 /// As it is, and as payload that gets its envelope from the target.
 Inputs enveloped(const std::string& name, const std::string& sealed, char first = bare) {
@@ -68,9 +76,9 @@ Inputs connections() {
     with_tag.tag = std::string(32, 't');
     inputs.merge(enveloped("signed", encode(with_tag)));
     ConnectionInfo here = with_host();
-    inputs.merge(enveloped("host", encode(here), bare_with_host));
+    inputs.merge(enveloped("host", encode(here), bare_and_later));
     here.tag = with_tag.tag;
-    inputs.merge(enveloped("host-signed", encode(here), bare_with_host));
+    inputs.merge(enveloped("host-signed", encode(here), bare_and_later));
     return inputs;
 }
 
@@ -86,7 +94,7 @@ Inputs introduced(const std::string& name, const Introduction& introduction, cha
 Inputs introductions() {
     const std::vector<IntroducedPair> pairs{{{0, 0}, 1, ""}, {{1, 3}, 2, "sender 1"}};
     Inputs inputs = introduced("", {connection(2), pairs}, bare);
-    inputs.merge(introduced("host-", {with_host(), {{{0, 0}, 1, ""}}}, bare_with_host));
+    inputs.merge(introduced("host-", {with_host(), {{{0, 0}, 1, ""}}}, bare_and_later));
     return inputs;
 }
 
@@ -196,6 +204,11 @@ Inputs seeds(const std::string& target) {
     if (target == "acknowledgement") return {{"two-pairs", encode_acknowledgement(5, pairs)}};
     if (target == "answer")
         return {{"ok", encode(Answer{9, Status::ok})}, {"error", encode(Answer{10, Status::not_allowed})}};
+    if (target == "eager") {
+        const EagerLayout two{{7, 8}, {{0x1000, 5, 1}, {0x5000, 1, 0}}}, one{{9}, {{0x2000, 4, 0}}};
+        return {{"two", encode({11, two, "bytes!", true, "told"})},
+                {"silent", encode({12, one, "four", false, ""})}};
+    }
     if (target == "peer_blob") return peer_blobs();
     if (target == "frame")
         return {{"two", frame("hello") + frame("")}, {"short", frame("hello").substr(0, 14)}};
@@ -206,6 +219,7 @@ Inputs seeds(const std::string& target) {
     if (target == "memory") {
         inputs = enveloped("two-rails", encode(memory()));
         inputs.merge(enveloped("staged", encode(staged_memory())));
+        inputs.merge(enveloped("eager", encode(eager_memory()), bare_and_later));
     }
     if (target == "request") {
         inputs = {{"write", encode(request(RequestKind::write))},

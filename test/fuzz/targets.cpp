@@ -7,12 +7,19 @@ namespace railyard::fuzz {
 
 const std::map<std::string, Target>& targets() {
     static const std::map<std::string, Target> all{
-        {"connection", fuzz_connection},     {"memory", fuzz_memory},
-        {"introduction", fuzz_introduction}, {"acknowledgement", fuzz_acknowledgement},
-        {"request", fuzz_request},           {"answer", fuzz_answer},
-        {"peer_blob", fuzz_peer_blob},       {"frame", fuzz_frame},
-        {"fragments", fuzz_fragments},       {"control", fuzz_control},
-        {"flow_info", fuzz_flow_info},       {"flow_board", fuzz_flow_board},
+        {"connection", fuzz_connection},
+        {"memory", fuzz_memory},
+        {"introduction", fuzz_introduction},
+        {"acknowledgement", fuzz_acknowledgement},
+        {"request", fuzz_request},
+        {"answer", fuzz_answer},
+        {"peer_blob", fuzz_peer_blob},
+        {"frame", fuzz_frame},
+        {"fragments", fuzz_fragments},
+        {"control", fuzz_control},
+        {"flow_info", fuzz_flow_info},
+        {"flow_board", fuzz_flow_board},
+        {"eager", fuzz_eager},
     };
     return all;
 }

@@ -13,17 +13,12 @@ namespace {
 
 const ConnectionInfo connection{
     "agent", 0x1122334455667788, "net", {std::string(16, 'a'), std::string(16, '\0')}};
-const MemoryInfo memory{7,
-                        "net",
-                        0x1000,
-                        0x2000,
-                        3,
-                        false,
-                        false,
-                        true,
-                        0x8877665544332211,
-                        {1, 6},
-                        {{0xFFFFFFFFFFFFFFFF, 0x1000}, {5, 0}}};
+const MemoryInfo memory{7,      "net",
+                        0x1000, 0x2000,
+                        3,      false,
+                        false,  true,
+                        false,  0x8877665544332211,
+                        {1, 6}, {{0xFFFFFFFFFFFFFFFF, 0x1000}, {5, 0}}};
 
 TEST(Metadata, ComesBackAsItWas) {
     const ConnectionInfo c = decode_connection(encode(connection));
@@ -71,18 +66,42 @@ TEST(Metadata, OnlyAHostPartNeedsTheLaterVersion) {
     std::string empty = without;
     empty[version_at] = 5;  // what it has is not what that version wants
     EXPECT_THROW(static_cast<void>(decode_connection(empty)), Error);
-    std::string later = encode(memory);
-    later[version_at] = 5;
-    EXPECT_THROW(static_cast<void>(decode_memory(later)), Error);
+}
+
+/// Where its owner takes no WRITEs in messages, nothing differs, either.
+TEST(Metadata, OnlyMemoryThatTakesMessagesNeedsTheLaterVersion) {
+    constexpr std::size_t version_at = 5;
+    std::string without = encode(memory);
+    EXPECT_EQ(without[version_at], 4);
+    EXPECT_FALSE(decode_memory(without).eager);
+    without[version_at] = 5;  // what it has is not what that version wants
+    EXPECT_THROW(static_cast<void>(decode_memory(without)), Error);
+    MemoryInfo eager = memory;
+    eager.eager = eager.writable = true;
+    eager.needs_flush = false;
+    std::string with = encode(eager);
+    EXPECT_EQ(with[version_at], 5);
+    EXPECT_TRUE(decode_memory(with).eager);
+    EXPECT_EQ(decode_memory(with).token, memory.token);
+    with[version_at] = 4;
+    EXPECT_THROW(static_cast<void>(decode_memory(with)), Error);
+    for (const auto spoil :
+         {+[](MemoryInfo& info) { info.writable = false; },
+          +[](MemoryInfo& info) { info.needs_flush = true; }, +[](MemoryInfo& info) { info.token = 0; }}) {
+        MemoryInfo spoiled = eager;
+        spoil(spoiled);
+        EXPECT_THROW(static_cast<void>(decode_memory(encode(spoiled))), Error);
+    }
 }
 
 TEST(Metadata, AHostPartHasItsLengthAndAnEnd) {
     const auto sealed = [](const std::string& payload) {
-        return seal(EnvelopeKind::connection, payload, version_with_host);
+        return seal(EnvelopeKind::connection, payload, extended_version);
     };
     ConnectionInfo here = connection;
     here.host = std::string(max_address, 'h');
-    const std::string good = encode(here), payload(unseal(EnvelopeKind::connection, good, 10'000));
+    std::uint8_t version = 0;
+    const std::string good = encode(here), payload(unseal(EnvelopeKind::connection, good, 10'000, &version));
     EXPECT_EQ(decode_connection(good).host, here.host);
     here.host += 'h';
     EXPECT_THROW(static_cast<void>(decode_connection(encode(here))), Error);

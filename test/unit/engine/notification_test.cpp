@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <random>
+#include <tuple>
 
 #include "common/log.h"
 #include "common/wire.h"
+#include "engine/request.h"
 #include "log_lines.h"
 #include "rail/control_channel.h"
 
@@ -233,6 +235,37 @@ TEST_F(NotificationInboxTest, FragmentsOfAnotherKindAreRefused) {
     EXPECT_TRUE(inbox_.empty());
     inbox_.on_control(lone_fragment(1, 200, 100, 100));
     EXPECT_EQ(taken(inbox_).size(), 1u);
+}
+
+/// They go to who waits for them, as often as they come, and are nothing to keep.
+TEST_F(NotificationInboxTest, AnswersToEagerWritesArePassedOn) {
+    struct Heard final : AnswerSink {
+        void on_answer(std::uint64_t nonce, const Answer& answer) noexcept override {
+            all.emplace_back(nonce, answer.id, answer.status);
+        }
+        std::vector<std::tuple<std::uint64_t, std::uint64_t, Status>> all;
+    } heard;
+    OutNotification message;
+    message.kind = MessageKind::eager_answer;
+    const auto send = [&](std::string text, std::size_t size = 200) {
+        message.message = std::move(text);
+        message.start(sender_, 9, 0, 0);
+        for (const Bytes& fragment : fragments(message, size))
+            inbox_.on_control(fragment);
+    };
+    const std::string good = encode(Answer{4, Status::not_allowed});
+    send(good);  // nobody waits
+    inbox_.pass_answers_to(&heard);
+    send(good);
+    send(good);
+    send("nonsense");
+    send(good + "x");
+    send(good, 50);  // in pieces
+    ASSERT_EQ(heard.all.size(), 2u);
+    EXPECT_EQ(heard.all[0], std::make_tuple(9u, 4u, Status::not_allowed));
+    EXPECT_EQ(heard.all[1], heard.all[0]);
+    EXPECT_FALSE(inbox_.has_letters());
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
 }
 
 TEST_F(NotificationInboxTest, AFragmentThatComesTwiceCountsOnce) {

@@ -1,0 +1,46 @@
+// A small WRITE and its notification, if any, in one message, as bytes. The answer to it is request.h's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace railyard {
+
+/// Bytes [address, address + length) in the memory that tokens[token] stands for.
+struct EagerPiece {
+    std::uint64_t address = 0;
+    std::uint32_t length = 0;  ///< not 0
+    std::uint16_t token = 0;
+};
+
+/// Where the data goes: the same however often a transfer is posted.
+struct EagerLayout {
+    std::vector<std::uint64_t> tokens;  ///< by which the receiver knows its memory
+    std::vector<EagerPiece> pieces;
+};
+
+/// Views into what it was read from.
+struct EagerMessage {
+    std::uint64_t id = 0;  ///< counted by the sender for each receiver; comes back in the answer
+    EagerLayout layout;
+    std::string_view data;  ///< of the pieces, one behind the other
+    bool notifies = false;
+    std::string_view text;  ///< the notification; empty without one
+};
+
+/// Most pieces, tokens and bytes of data of one message.
+inline constexpr std::size_t max_eager_pieces = 512;
+inline constexpr std::size_t max_eager_data = std::size_t{64} << 10;
+
+[[nodiscard]] std::string encode(const EagerLayout& layout);
+/// A message is its id, its layout, the length of its data, the data, whether it notifies, and the text. Puts
+/// the first three there in place of what was in `out`; no allocation where its capacity is enough.
+void begin_eager(std::string& out, std::uint64_t id, std::string_view layout, std::size_t data_bytes);
+[[nodiscard]] std::string encode(const EagerMessage& message);
+/// Throws Error{mismatch} for anything that is not whole and consistent with itself: indices are in range,
+/// numbers are limited, no piece is empty or wraps, data is as long as the pieces.
+[[nodiscard]] EagerMessage decode_eager(std::string_view bytes);
+
+}  // namespace railyard

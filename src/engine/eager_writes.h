@@ -1,0 +1,85 @@
+// Small WRITEs that go in one message, with their notification, while they are under way.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include <absl/base/thread_annotations.h>
+
+#include "common/mutex.h"
+#include "engine/notification.h"
+#include "engine/request.h"
+
+namespace railyard {
+
+class Transfer;
+
+/// Of a transfer, which owns it: made once, and used in each round that goes so.
+struct EagerWrite {
+    /// Throws std::bad_alloc.
+    explicit EagerWrite(Transfer& owner);
+
+    Transfer& transfer;
+    const std::string layout;  ///< of the message
+    OutNotification message;
+    std::atomic<bool> under_way{false};  ///< the message belongs to a rail
+
+    // Of EagerWrites, under its lock.
+    std::uint64_t id = 0;
+    std::uint64_t again_at = 0;    ///< ns
+    std::uint64_t pause = 0;       ///< ns; before that
+    std::uint64_t stopped_at = 0;  ///< ns; when the round was seen to be stopped
+    Rail* rail = nullptr;          ///< that the message was last given, and its sender then
+    std::uint32_t sender = 0;
+    EagerWrite* previous = nullptr;
+    EagerWrite* next = nullptr;
+};
+
+class Introducer {
+  public:
+    /// A peer may have forgotten us: it is introduced to us again, and not from within this call.
+    virtual void introduce_soon() noexcept = 0;
+
+  protected:
+    ~Introducer() = default;
+};
+
+/// A round has two parts: the message, which ends when the kernel has it, and the peer's word, which comes
+/// when data and notification are in their places there. Both may get lost, so the peer is asked again, in
+/// growing pauses, until it answers; it takes each id once. A round that is stopped waits for the answer,
+/// too, until the connection that the message left by is gone, or for `word_limit_ns`: what the peer has by
+/// then it may still put in its place. Any thread; allocates nothing.
+class EagerWrites final : public AnswerSink {
+  public:
+    /// Of a round.
+    static constexpr std::uint32_t parts = 2;
+    /// Under way at once; more have other ways, and must not wait for one peer.
+    static constexpr std::uint32_t most = 16;
+    static constexpr std::uint64_t word_limit_ns = 200'000'000;
+    static constexpr std::uint64_t first_pause_ns = 50'000'000, longest_pause_ns = 1'000'000'000;
+
+    explicit EagerWrites(Introducer& introducer) : introducer_(introducer) {}
+    [[nodiscard]] bool has_room() const noexcept { return count_.load(std::memory_order_relaxed) < most; }
+    [[nodiscard]] bool has_work() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
+    /// Of a round that has been armed with `parts`.
+    void start(EagerWrite& write) noexcept;
+    /// Of that instance; one that nobody waits for is ignored.
+    void on_answer(std::uint64_t nonce, const Answer& answer) noexcept override;
+    /// Ends what was stopped, and asks again, where it is time. Not with a rail's role held.
+    void look() noexcept;
+
+  private:
+    void unlink(EagerWrite& write) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool may_ask_again(EagerWrite& write, std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool is_over(EagerWrite& write, std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    static void send(EagerWrite& write, std::uint64_t id) noexcept;
+    static void on_sent(OutMessage& message, Status status) noexcept;
+
+    Introducer& introducer_;
+    std::atomic<std::uint32_t> count_{0};
+    Mutex mutex_;
+    EagerWrite* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace railyard

@@ -1,0 +1,76 @@
+// Small WRITEs that are one message, with their notification (ADR 29): which are, and what comes of peers.
+#include <algorithm>
+
+#include "engine/engine_impl.h"
+
+namespace railyard {
+namespace {
+
+/// Without a notification, so many pieces at least: a few operations, of several pieces each, are answered
+/// sooner than a message.
+constexpr std::size_t eager_pieces = 12;
+
+}  // namespace
+
+bool Engine::Impl::takes_eager(const Registration& region) const noexcept {
+    return eager_limit() != 0 && !region.gpu && region.writable && region.length != 0;
+}
+
+/// All of it is host memory, whose owner takes messages and is reached over sockets: there its CPU moves the
+/// bytes anyway. Where the kernel moves them, the notification is the only message as it is.
+bool Engine::Impl::may_be_eager(const Transfer& transfer) const noexcept {
+    if (!transfer.peer || transfer.kind != Work::Kind::write || transfer.total_bytes == 0) return false;
+    if (transfer.total_bytes > eager_limit() || transfer.chunks.size() > max_eager_pieces) return false;
+    const auto of_gpu = [](const auto& region) { return region->gpu != nullptr; };
+    const auto takes = [](const auto& region) { return region->eager; };
+    const auto by_kernel = [](const auto& range) { return range.host_first; };
+    return transfer.remotes.size() <= max_eager_pieces &&
+           std::all_of(transfer.remotes.begin(), transfer.remotes.end(), takes) &&
+           std::none_of(transfer.locals.begin(), transfer.locals.end(), of_gpu) &&
+           std::none_of(transfer.lane_routes.begin(), transfer.lane_routes.end(), by_kernel);
+}
+
+void Engine::Impl::make_eager(Transfer& transfer) {
+    transfer.peer->require_introduction();
+    transfer.eager = std::make_unique<EagerWrite>(transfer);
+}
+
+bool Engine::Impl::fits_message(const Transfer& transfer) const noexcept {
+    if (!transfer.may_be_eager || transfer.immediate || transfer.start_control) return false;
+    if (!transfer.has_notification) return transfer.chunks.size() >= eager_pieces;
+    return transfer.total_bytes + transfer.notification.message.size() <= eager_limit();
+}
+
+/// While the peer knows us, and few others are under way so.
+bool Engine::Impl::goes_eagerly(Transfer& transfer) noexcept {
+    if (!fits_message(transfer)) return false;
+    if (!transfer.eager) {
+        try {
+            make_eager(transfer);
+        } catch (...) {
+            return false;
+        }
+        introduce_again(transfer.peer);
+    }
+    const Path& path = *transfer.peer->control_route().path;
+    return path.introduced() && !path.failed() && eager_writes_.has_room();
+}
+
+void Engine::Impl::on_eager(const Letter& letter) {
+    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
+    if (!peer) throw Error(Status::mismatch, "small WRITE of an instance that has not introduced itself");
+    const Answer answer = eager_target_.take(letter.agent, letter.nonce, letter.text);
+    std::unique_ptr<OwnMessage> message = spare_message(peer, MessageKind::eager_answer);
+    message->retry = this;
+    message->is_answered = true;  // by what comes next, or the same again
+    message->message = encode(answer);
+    if (!peer->has_control_route()) peer->resolve(control_pair);
+    send_over(peer->control_route(), std::move(message));
+}
+
+void Engine::Impl::introduce_soon() noexcept {
+    seen_changes_.store(rails_->changes() - 1, std::memory_order_relaxed);
+    wake();
+}
+
+}  // namespace railyard

@@ -1,0 +1,273 @@
+// Small WRITEs over sockets: one message each, with its notification, and ended when it is in its place.
+#include <algorithm>
+#include <thread>
+
+#include "engine_pair.h"
+#include "manager/registration.h"
+
+namespace railyard::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+class EagerTest : public testing::TestWithParam<Fabric> {
+  protected:
+    static constexpr std::size_t size = std::size_t{64} << 10;
+
+    void start(const ParamMap& params = {}) {
+        pair_ = std::make_unique<EnginePair>(GetParam(), GetParam(), params);
+        source_ = std::make_unique<Buffer>(*pair_->a, size);
+        target_ = std::make_unique<Buffer>(*pair_->b, size);
+        remote_ = pair_->publish(*target_);
+    }
+    Transfer* prepare(Operation operation, std::size_t pieces, std::size_t length,
+                      std::optional<std::string_view> text = "told") {
+        std::vector<LocalDescriptor> local;
+        std::vector<RemoteDescriptor> remote;
+        for (std::size_t i = 0; i < pieces; ++i) {
+            local.push_back(source_->local(2 * i * length, length));
+            remote.push_back({target_->address() + 2 * i * length, length, &remote_});
+        }
+        return pair_->a->prepare(operation, local, remote, "beta", text);
+    }
+    /// Posted until it goes as a message, which it does once the peer has said that it knows us.
+    Transfer* acquainted(std::size_t pieces = 1, std::size_t length = 8) {
+        Transfer* const transfer = prepare(Operation::write, pieces, length);
+        std::size_t rounds = 0;
+        std::uint64_t before = 0;
+        do {
+            before = operations();
+            EXPECT_EQ(pair_->run(*transfer), Status::ok);
+            pair_->notifications(1);
+        } while (operations() != before && ++rounds < 1000);
+        EXPECT_LT(rounds, 1000u) << "it never goes as a message";
+        return transfer;
+    }
+    [[nodiscard]] std::uint64_t operations() const {
+        std::uint64_t sum = 0;
+        for (const RailCounters& rail : pair_->a->rail_counters())
+            sum += rail.operations[0] + rail.operations[1];
+        return sum;
+    }
+    [[nodiscard]] std::uint64_t messages() const {
+        std::uint64_t sum = 0;
+        for (const RailCounters& rail : pair_->a->rail_counters())
+            sum += rail.control.fragments_sent;
+        return sum;
+    }
+    /// With nobody driving the target, which has no thread.
+    void drive_alone(Transfer& transfer, milliseconds time) {
+        const auto end = Clock::now() + time;
+        while (Clock::now() < end)
+            static_cast<void>(pair_->a->poll(transfer));
+    }
+    std::uint64_t operations_of(Transfer& transfer) {
+        const std::uint64_t before = operations();
+        EXPECT_EQ(pair_->run(transfer), Status::ok);
+        pair_->a->release(&transfer);
+        return operations() - before;
+    }
+    void expect_ordinary(Transfer* transfer, std::size_t told, const char* what,
+                         const std::string* text = nullptr) {
+        const std::uint64_t before = operations();
+        Status status = pair_->a->post(*transfer, text);
+        if (status == Status::in_progress) status = pair_->wait(*transfer);
+        EXPECT_EQ(status, Status::ok) << what;
+        pair_->notifications(told);
+        EXPECT_GT(operations(), before) << what;
+        pair_->a->release(transfer);
+    }
+
+    std::unique_ptr<Buffer> source_, target_;
+    std::shared_ptr<RemoteRegion> remote_;
+    std::unique_ptr<EnginePair> pair_;  // goes first: what sleeps may still take what has come
+};
+
+/// For what a target does that is driven, or not.
+class SleepyTargetTest : public EagerTest {};
+
+TEST_P(EagerTest, DataAndNotificationAreOneMessage) {
+    start();
+    Transfer* const transfer = acquainted(16, 100);
+    const std::uint64_t operations_before = operations(), messages_before = messages();
+    constexpr std::uint32_t rounds = 50;
+    for (std::uint32_t round = 1; round <= rounds; ++round) {
+        fill_pattern(source_->bytes, round);
+        const std::vector<std::uint8_t> before = target_->bytes;
+        const std::string text = "round " + std::to_string(round);
+        Status status = pair_->a->post(*transfer, &text);
+        if (status == Status::in_progress) status = pair_->wait(*transfer);
+        ASSERT_EQ(status, Status::ok);
+        for (std::size_t at = 0; at < size; ++at) {
+            const bool written = at < 3200 && at / 100 % 2 == 0;
+            ASSERT_EQ(target_->bytes[at], written ? source_->bytes[at] : before[at]) << "byte " << at;
+        }
+        const auto got = pair_->notifications(1);
+        ASSERT_EQ(got.size(), 1u);
+        EXPECT_EQ(got[0].agent, "alpha");
+        EXPECT_EQ(got[0].message, text);
+    }
+    EXPECT_EQ(operations(), operations_before);
+    EXPECT_GE(messages() - messages_before, rounds);
+    EXPECT_LE(messages() - messages_before, rounds + 20)
+        << "pings, where it takes long, and what is repeated";
+    pair_->a->release(transfer);
+}
+
+TEST_P(EagerTest, OthersGoTheOrdinaryWay) {
+    start();
+    pair_->a->release(acquainted());
+    expect_ordinary(prepare(Operation::write, 1, 8, std::nullopt), 0, "one piece and no notification");
+    expect_ordinary(prepare(Operation::read, 1, 8), 1, "a READ");
+    expect_ordinary(prepare(Operation::write, 1, 16385), 1, "too long");
+    const std::string text(16380, 't');
+    expect_ordinary(prepare(Operation::write, 1, 8), 1, "with its notification too long", &text);
+    expect_ordinary(prepare(Operation::write, 600, 1), 1, "in too many pieces");
+    EXPECT_EQ(operations_of(*prepare(Operation::write, 12, 8, std::nullopt)), 0u) << "in pieces";
+    Transfer* const first = prepare(Operation::write, 1, 8, std::nullopt);
+    const std::uint64_t before = operations();
+    const std::string late = "given with the post";
+    EXPECT_EQ(pair_->run(*first), Status::ok);
+    EXPECT_EQ(operations(), before + 1);
+    static_cast<void>(pair_->a->post(*first, &late));
+    EXPECT_EQ(pair_->wait(*first), Status::ok);
+    EXPECT_EQ(pair_->notifications(1)[0].message, late);
+    EXPECT_EQ(operations(), before + 1) << "this one needs no operation";
+    pair_->a->release(first);
+}
+
+TEST_P(EagerTest, NobodyDoesSoWhereEitherSideHasItOff) {
+    start({{"eager_limit", "0"}});
+    for (int round = 0; round < 20; ++round)
+        expect_ordinary(prepare(Operation::write, 1, 8), 1, "off");
+    EXPECT_FALSE(remote_->eager);
+}
+
+/// Many callers, each with transfers of its own: none is lost, none comes twice.
+TEST_P(EagerTest, ThreadsDoNotGetIntoEachOthersWay) {
+    if (!GetParam().progress_thread) GTEST_SKIP() << "needs progress threads";
+    start();
+    acquainted();
+    constexpr std::uint32_t threads = 4, rounds = 300;
+    std::vector<std::thread> callers;
+    std::atomic<std::uint32_t> failed{0};
+    for (std::uint32_t caller = 0; caller < threads; ++caller) {
+        callers.emplace_back([&, caller] {
+            const LocalDescriptor from = source_->local(1024 + caller * 8, 8);
+            const RemoteDescriptor to{target_->address() + 1024 + caller * 8, 8, &remote_};
+            const std::string text(1, static_cast<char>('a' + caller));
+            Transfer* const transfer =
+                pair_->a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", text);
+            for (std::uint32_t round = 1; round <= rounds; ++round) {
+                std::fill_n(source_->bytes.begin() + 1024 + caller * 8, 8, static_cast<std::uint8_t>(round));
+                if (run_alone(*pair_->a, *transfer) != Status::ok) ++failed;
+            }
+            pair_->a->release(transfer);
+        });
+    }
+    for (std::thread& caller : callers)
+        caller.join();
+    EXPECT_EQ(failed.load(), 0u);
+    std::vector<std::uint32_t> told(threads);
+    for (const Notification& one : pair_->notifications(threads * rounds))
+        ++told.at(static_cast<std::size_t>(one.message[0] - 'a'));
+    EXPECT_EQ(told, std::vector<std::uint32_t>(threads, rounds));
+    for (std::size_t at = 1024; at < 1024 + threads * 8; ++at)
+        EXPECT_EQ(target_->bytes[at], static_cast<std::uint8_t>(rounds)) << at;
+}
+
+/// That the kernel has it, or the target's provider, is not enough; and however often it has been sent
+/// meanwhile, it is taken once.
+TEST_P(SleepyTargetTest, EndsWhenTheBytesAreInTheirPlace) {
+    start();
+    Transfer* const transfer = acquainted();
+    std::fill_n(source_->bytes.begin(), 8, std::uint8_t{1});
+    const std::uint64_t before = messages();
+    ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
+    drive_alone(*transfer, milliseconds(400));
+    EXPECT_EQ(pair_->a->poll(*transfer), Status::in_progress) << "ended before its bytes were there";
+    EXPECT_GE(messages() - before, 3u) << "nobody is asked again";
+    EXPECT_EQ(pair_->wait(*transfer), Status::ok);
+    EXPECT_EQ(target_->bytes[7], 1);
+    EXPECT_EQ(pair_->notifications(1).size(), 1u);
+    std::fill_n(target_->bytes.begin(), 8, std::uint8_t{2});
+    pair_->until([] { return false; }, milliseconds(300));
+    EXPECT_FALSE(pair_->b->has_notifications()) << "taken twice";
+    EXPECT_EQ(target_->bytes[7], 2) << "written twice";
+    pair_->a->release(transfer);
+}
+
+/// Its application has removed us; our memory of its keys is as good as before.
+TEST_P(SleepyTargetTest, ATargetThatHasForgottenWhoAsksIsIntroducedAgain) {
+    start();
+    Transfer* const transfer = acquainted();
+    pair_->b->disconnect("alpha");
+    std::fill_n(source_->bytes.begin(), 8, std::uint8_t{3});
+    const auto begun = Clock::now();
+    EXPECT_EQ(pair_->run(*transfer), Status::ok);
+    EXPECT_LT(Clock::now() - begun, milliseconds(3000));
+    EXPECT_EQ(target_->bytes[0], 3);
+    EXPECT_EQ(pair_->notifications(1).size(), 1u);
+    pair_->a->release(transfer);
+}
+
+TEST_P(SleepyTargetTest, MemoryThatIsGoneThereIsAnError) {
+    start();
+    Transfer* const transfer = acquainted();
+    pair_->b->deregister_memory(target_->region);
+    std::fill_n(source_->bytes.begin(), 8, std::uint8_t{4});
+    EXPECT_EQ(pair_->run(*transfer), Status::invalid_param);
+    EXPECT_NE(target_->bytes[0], 4);
+    EXPECT_FALSE(pair_->b->has_notifications());
+    pair_->a->release(transfer);
+}
+
+TEST_P(SleepyTargetTest, APeerThatSleepsOnIsGivenUp) {
+    start({{"peer_timeout_ms", "1000"}});
+    Transfer* const transfer = acquainted();
+    const auto begun = Clock::now();
+    EXPECT_EQ(run_alone(*pair_->a, *transfer), Status::remote_disconnect);
+    EXPECT_LT(Clock::now() - begun, milliseconds(4000));
+    pair_->a->release(transfer);
+}
+
+/// With a target that sleeps on: nobody waits for it.
+TEST_P(SleepyTargetTest, ReleasedUnderWayItWaitsForNobody) {
+    start();
+    Transfer* const transfer = acquainted();
+    Transfer* const other = prepare(Operation::write, 1, 8);
+    ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
+    const auto begun = Clock::now();
+    pair_->a->release(transfer);
+    EXPECT_LT(Clock::now() - begun, milliseconds(1000));
+    EXPECT_EQ(pair_->run(*other), Status::ok);
+    pair_->a->release(other);
+}
+
+/// As many as may be under way, and more.
+TEST_P(SleepyTargetTest, ABurstComesWhole) {
+    start();
+    acquainted();
+    std::vector<Transfer*> burst;
+    for (int i = 0; i < 50; ++i)
+        burst.push_back(prepare(Operation::write, 1, 8));
+    const std::uint64_t before = operations();
+    for (Transfer* transfer : burst)
+        ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
+    for (Transfer* transfer : burst)
+        EXPECT_EQ(pair_->wait(*transfer), Status::ok);
+    EXPECT_EQ(pair_->notifications(burst.size()).size(), burst.size());
+    EXPECT_GT(operations(), before) << "one peer is asked to take any number of messages";
+    EXPECT_LT(operations(), before + burst.size()) << "none went as a message";
+    for (Transfer* transfer : burst)
+        pair_->a->release(transfer);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, EagerTest, testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 2, true}),
+                         fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, SleepyTargetTest,
+                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 2, false}), fabric_name);
+
+}  // namespace
+}  // namespace railyard::test

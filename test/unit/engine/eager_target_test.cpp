@@ -1,0 +1,139 @@
+// Where small WRITEs go that come in messages: to memory that takes them, whole, and once.
+#include "engine/eager_target.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine/eager_message.h"
+#include "log_lines.h"
+
+namespace railyard {
+namespace {
+
+class EagerTargetTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t sender = 77, token = 5;
+
+    EagerTargetTest() {
+        region_->address = address(0);
+        region_->length = 64;  // the bytes behind are nobody's
+        region_->token = token;
+        target_.add(region_);
+    }
+    [[nodiscard]] std::uint64_t address(std::size_t offset) const {
+        return reinterpret_cast<std::uint64_t>(bytes_.data()) + offset;
+    }
+    Status take(std::uint64_t id, std::vector<EagerPiece> pieces, std::string_view data,
+                std::uint64_t names = token, std::uint64_t from = sender) {
+        const Answer answer = target_.take(
+            "alpha", from, encode(EagerMessage{id, {{names}, std::move(pieces)}, data, true, "told"}));
+        EXPECT_EQ(answer.id, id);
+        return answer.status;
+    }
+    [[nodiscard]] std::string text(std::size_t offset, std::size_t size) const {
+        return {bytes_.begin() + static_cast<std::ptrdiff_t>(offset),
+                bytes_.begin() + static_cast<std::ptrdiff_t>(offset + size)};
+    }
+    std::vector<Notification> taken() {
+        std::vector<Notification> all;
+        inbox_.take(all);
+        return all;
+    }
+
+    std::vector<char> bytes_ = std::vector<char>(128, '.');
+    NotificationInbox inbox_{{1000, 1000, 1000}};
+    std::shared_ptr<Registration> region_ = std::make_shared<Registration>();
+    EagerTarget target_{inbox_};
+};
+
+TEST_F(EagerTargetTest, DataGoesToItsPlacesAndTheNotificationToTheInbox) {
+    EXPECT_EQ(take(1, {{address(60), 4, 0}, {address(0), 2, 0}}, "lastab"), Status::ok);
+    EXPECT_EQ(text(60, 5), "last.");
+    EXPECT_EQ(text(0, 3), "ab.");
+    const auto got = taken();
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(got[0].agent, "alpha");
+    EXPECT_EQ(got[0].message, "told");
+}
+
+TEST_F(EagerTargetTest, WithoutANotificationThereIsNone) {
+    const EagerMessage silent{1, {{token}, {{address(0), 2, 0}}}, "ab", false, ""};
+    EXPECT_EQ(target_.take("alpha", sender, encode(silent)).status, Status::ok);
+    EXPECT_EQ(text(0, 2), "ab");
+    EXPECT_TRUE(taken().empty());
+}
+
+/// Whoever asks again hears that it was taken, and what has been put there since stays.
+TEST_F(EagerTargetTest, WhatComesAgainIsTakenOnce) {
+    EXPECT_EQ(take(1, {{address(0), 3, 0}}, "old"), Status::ok);
+    EXPECT_EQ(take(2, {{address(0), 3, 0}}, "new"), Status::ok);
+    EXPECT_EQ(take(1, {{address(0), 3, 0}}, "old"), Status::ok);
+    EXPECT_EQ(text(0, 3), "new");
+    EXPECT_EQ(taken().size(), 2u);
+    EXPECT_EQ(take(1, {{address(0), 3, 0}}, "his", token, sender + 1), Status::ok)
+        << "another sender's first";
+    EXPECT_EQ(text(0, 3), "his");
+}
+
+TEST_F(EagerTargetTest, NothingOfWhatLeavesTheMemoryIsPut) {
+    const test::LogLines lines;
+    std::uint64_t id = 0;
+    for (const EagerPiece& wrong : {EagerPiece{address(61), 4, 0}, EagerPiece{address(64), 1, 0},
+                                    EagerPiece{address(0) - 1, 2, 0}, EagerPiece{8, 4, 0}}) {
+        const std::string data = "ab" + std::string(wrong.length, 'x');
+        EXPECT_EQ(take(++id, {{address(0), 2, 0}, wrong}, data), Status::invalid_param);
+    }
+    EXPECT_EQ(text(0, 128), std::string(128, '.'));
+    EXPECT_TRUE(taken().empty());
+}
+
+/// The same answer again, whatever has become of the memory: the sender may have written it off.
+TEST_F(EagerTargetTest, WhatWasRefusedStaysRefused) {
+    const test::LogLines lines;
+    EXPECT_EQ(take(1, {{address(0), 2, 0}}, "ab", token + 1), Status::invalid_param);
+    EXPECT_EQ(lines.count("not registered"), 1);
+    auto later = std::make_shared<Registration>();
+    later->address = address(0);
+    later->length = 64;
+    later->token = token + 1;
+    target_.add(later);
+    EXPECT_EQ(take(1, {{address(0), 2, 0}}, "ab", token + 1), Status::invalid_param);
+    EXPECT_EQ(take(2, {{address(0), 2, 0}}, "cd", token + 1), Status::ok);
+    EXPECT_EQ(text(0, 2), "cd");
+    // A great many refusals later nobody asks any more.
+    for (std::uint64_t id = 10; id < 20 + EagerTarget::most_refusals; ++id)
+        EXPECT_EQ(take(id, {{address(0), 2, 0}}, "ef", token + 2), Status::invalid_param);
+    EXPECT_EQ(text(0, 2), "cd");
+}
+
+TEST_F(EagerTargetTest, MemoryThatIsGoneOrOnItsWayTakesNothing) {
+    const test::LogLines lines;
+    region_->revoked.store(true);
+    EXPECT_EQ(take(1, {{address(0), 2, 0}}, "ab"), Status::invalid_param);
+    region_->revoked.store(false);
+    EXPECT_EQ(take(2, {{address(0), 2, 0}}, "ab"), Status::ok);
+    target_.remove(*region_);
+    EXPECT_EQ(take(3, {{address(0), 2, 0}}, "cd"), Status::invalid_param);
+    EXPECT_EQ(text(0, 2), "ab");
+    EXPECT_EQ(taken().size(), 1u);
+}
+
+TEST_F(EagerTargetTest, ANotificationThatFindsNoRoomIsAnError) {
+    const test::LogLines lines;
+    std::uint64_t id = 0;
+    while (take(++id, {{address(0), 1, 0}}, "x") == Status::ok)
+        ASSERT_LT(id, 100u) << "the inbox takes whatever comes";
+    EXPECT_GT(id, 2u);
+    EXPECT_EQ(lines.count("too many notifications"), 1);
+    EXPECT_EQ(taken().size(), id - 1);
+    EXPECT_EQ(take(id, {{address(0), 1, 0}}, "x"), Status::not_allowed) << "it was told so";
+    EXPECT_EQ(take(id + 1, {{address(0), 1, 0}}, "y"), Status::ok) << "there is room again";
+}
+
+TEST_F(EagerTargetTest, NonsenseIsRefusedWithAnError) {
+    EXPECT_THROW(static_cast<void>(target_.take("alpha", sender, "nonsense")), Error);
+}
+
+}  // namespace
+}  // namespace railyard
