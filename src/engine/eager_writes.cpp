@@ -41,14 +41,16 @@ void EagerWrites::start(EagerWrite& write) noexcept {
         write.pause = first_pause_ns;
         write.again_at = now + write.pause;
         write.stopped_at = 0;
+        write.under_way = true;
+        write.answered = false;
         write.previous = nullptr;
         write.next = first_;
         if (first_) first_->previous = &write;
         first_ = &write;
         count_.fetch_add(1, std::memory_order_relaxed);
     }
+    write.home = this;
     write.message.done = on_sent;
-    write.under_way.store(true, std::memory_order_relaxed);
     send(write, id);
 }
 
@@ -72,12 +74,37 @@ void EagerWrites::send(EagerWrite& write, std::uint64_t id) noexcept {
 
 void EagerWrites::on_sent(OutMessage& out, Status status) noexcept {
     auto& message = static_cast<OutNotification&>(out);
-    if (status == Status::remote_disconnect && message.wanted() == Status::ok &&
-        message.retry->undelivered(message))
-        return;
     auto& transfer = static_cast<Transfer&>(*message.owner);
-    if (status != Status::ok) transfer.stop(status);  // look() ends the other part
-    transfer.eager->under_way.store(false, std::memory_order_release);
+    EagerWrite& write = *transfer.eager;
+    if (status != Status::ok && !write.home->is_answered(write)) {
+        if (status == Status::remote_disconnect && message.wanted() == Status::ok &&
+            message.retry->undelivered(message))
+            return;
+        transfer.stop(status);  // look() ends it
+    }
+    write.home->sent(write);
+}
+
+/// What fails then was only sent once more.
+bool EagerWrites::is_answered(const EagerWrite& write) noexcept {
+    const MutexLock lock(mutex_);
+    return write.answered;
+}
+
+void EagerWrites::sent(EagerWrite& write) noexcept {
+    {
+        const MutexLock lock(mutex_);
+        write.under_way = false;
+        if (!write.answered) return;
+        unlink(write);
+    }
+    end(write, write.answer);
+}
+
+void EagerWrites::end(EagerWrite& write, Status status) noexcept {
+    Transfer& transfer = write.transfer;
+    if (status == Status::ok && transfer.has_notification)
+        PeerTraffic::count(transfer.peer->traffic.notifications);
     transfer.part_done(status);
 }
 
@@ -95,25 +122,25 @@ void EagerWrites::on_answer(std::uint64_t nonce, const Answer& answer) noexcept 
         while (write && (write->id != answer.id || write->transfer.peer->nonce() != nonce))
             write = write->next;
         if (!write) return;
+        write->answered = true;
+        write->answer = answer.status;
+        if (write->under_way) return;
         unlink(*write);
     }
-    Transfer& transfer = write->transfer;
-    if (answer.status == Status::ok && transfer.has_notification)
-        PeerTraffic::count(transfer.peer->traffic.notifications);
-    transfer.part_done(answer.status);
+    end(*write, answer.status);
 }
 
 /// Of a round that was stopped.
 bool EagerWrites::is_over(EagerWrite& write, std::uint64_t now) noexcept {
-    if (write.under_way.load(std::memory_order_acquire)) return false;
+    if (write.under_way) return false;
     if (!write.stopped_at) write.stopped_at = now;
     return write.rail->sender_generation() != write.sender || now - write.stopped_at >= word_limit_ns ||
            write.transfer.peer->state() == PeerState::gone;
 }
 
-/// Then the caller sends it, and the round has one more part.
+/// Then the caller sends it.
 bool EagerWrites::may_ask_again(EagerWrite& write, std::uint64_t now) noexcept {
-    if (write.again_at > now || write.under_way.load(std::memory_order_acquire)) return false;
+    if (write.again_at > now || write.under_way) return false;
     Path& path = *write.transfer.peer->control_route().path;
     if (write.pause > first_pause_ns && path.introduced()) {
         path.forget();
@@ -121,8 +148,7 @@ bool EagerWrites::may_ask_again(EagerWrite& write, std::uint64_t now) noexcept {
     }
     write.pause = std::min(2 * write.pause, longest_pause_ns);
     write.again_at = now + write.pause;
-    write.under_way.store(true, std::memory_order_relaxed);
-    write.transfer.add_part();
+    write.under_way = true;
     return true;
 }
 
@@ -143,7 +169,7 @@ void EagerWrites::look() noexcept {
             if (status != Status::ok) unlink(*write);
         }
         if (status != Status::ok) {
-            write->transfer.part_done(status);
+            end(*write, status);
         } else {
             send(*write, id);
         }

@@ -13,6 +13,7 @@
 
 namespace railyard {
 
+class EagerWrites;
 class Transfer;
 
 /// Of a transfer, which owns it: made once, and used in each round that goes so.
@@ -23,10 +24,13 @@ struct EagerWrite {
     Transfer& transfer;
     const std::string layout;  ///< of the message
     OutNotification message;
-    std::atomic<bool> under_way{false};  ///< the message belongs to a rail
+    EagerWrites* home = nullptr;
 
     // Of EagerWrites, under its lock.
     std::uint64_t id = 0;
+    bool under_way = false;  ///< the message belongs to a rail
+    bool answered = false;
+    Status answer = Status::ok;
     std::uint64_t again_at = 0;    ///< ns
     std::uint64_t pause = 0;       ///< ns; before that
     std::uint64_t stopped_at = 0;  ///< ns; when the round was seen to be stopped
@@ -45,15 +49,13 @@ class Introducer {
     ~Introducer() = default;
 };
 
-/// A round has two parts: the message, which ends when the kernel has it, and the peer's word, which comes
-/// when data and notification are in their places there. Both may get lost, so the peer is asked again, in
-/// growing pauses, until it answers; it takes each id once. A round that is stopped waits for the answer,
-/// too, until the connection that the message left by is gone, or for `word_limit_ns`: what the peer has by
-/// then it may still put in its place. Any thread; allocates nothing.
+/// A round is over when the kernel has the message, which is its transfer's, and the peer has answered, which
+/// it does when data and notification are in their places there. Both may get lost, so the peer is asked
+/// again, in growing pauses, until it answers; it takes each id once. A round that is stopped waits for the
+/// answer, too, until the connection that the message left by is gone, or for `word_limit_ns`: what the peer
+/// has by then it may still put in its place. Any thread; allocates nothing.
 class EagerWrites final : public AnswerSink {
   public:
-    /// Of a round.
-    static constexpr std::uint32_t parts = 2;
     /// Under way at once; more have other ways, and must not wait for one peer.
     static constexpr std::uint32_t most = 16;
     static constexpr std::uint64_t word_limit_ns = 200'000'000;
@@ -62,7 +64,7 @@ class EagerWrites final : public AnswerSink {
     explicit EagerWrites(Introducer& introducer) : introducer_(introducer) {}
     [[nodiscard]] bool has_room() const noexcept { return count_.load(std::memory_order_relaxed) < most; }
     [[nodiscard]] bool has_work() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
-    /// Of a round that has been armed with `parts`.
+    /// Of a round that has been armed with one part.
     void start(EagerWrite& write) noexcept;
     /// Of that instance; one that nobody waits for is ignored.
     void on_answer(std::uint64_t nonce, const Answer& answer) noexcept override;
@@ -73,7 +75,10 @@ class EagerWrites final : public AnswerSink {
     void unlink(EagerWrite& write) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool may_ask_again(EagerWrite& write, std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool is_over(EagerWrite& write, std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    static void send(EagerWrite& write, std::uint64_t id) noexcept;
+    void send(EagerWrite& write, std::uint64_t id) noexcept;
+    bool is_answered(const EagerWrite& write) noexcept;
+    void sent(EagerWrite& write) noexcept;
+    static void end(EagerWrite& write, Status status) noexcept;
     static void on_sent(OutMessage& message, Status status) noexcept;
 
     Introducer& introducer_;

@@ -196,7 +196,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     transfer.polls = 0;
     transfer.eagerly = goes_eagerly(transfer);
     if (transfer.eagerly) {
-        transfer.arm_instead(EagerWrites::parts);
+        transfer.arm_instead();
     } else {
         const std::uint32_t count = count_submissions(transfer);
         // A transfer without data is one part that is over at once.

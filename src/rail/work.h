@@ -130,8 +130,8 @@ class Work {
         for (Lane& lane : lanes)
             lane.rewind();
     }
-    /// Starts a round of so many parts, which stand for all chunks: no rail is offered any.
-    void arm_instead(std::uint32_t parts) noexcept { begin_round(parts, nullptr); }
+    /// Starts a round of one part, which stands for all chunks: no rail is offered any.
+    void arm_instead() noexcept { begin_round(1, nullptr); }
 
     /// Ends one part, or several at once. The last call of a round is the last touch of the object by the
     /// rails: the poster may repost or free it from then on. The release half pairs with done()'s acquire.
