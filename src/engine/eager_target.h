@@ -30,7 +30,7 @@ class EagerTarget {
     explicit EagerTarget(NotificationInbox& inbox) : inbox_(inbox) {}
     /// Peers call it by its token from now on.
     void add(const std::shared_ptr<Registration>& region);
-    /// Nothing is put there any more when it returns.
+    /// Nothing is put there any more when it returns. Of memory that was not added, nothing was.
     void remove(const Registration& region) noexcept;
     /// Puts the data in its place, then the notification, if any, into the inbox, as from that agent and
     /// instance; and says what the answer is. Nothing is touched unless all of it may be. Throws
