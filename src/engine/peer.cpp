@@ -26,6 +26,7 @@ Peer::Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails
       ids_(std::move(ids)),
       needs_introduction_(rails->needs_introduction()),
       process_(info.rails.empty() ? std::string_view() : info.rails.front()),
+      lock_rescue_(process_, info.rails),
       host_address_(info.host) {}
 
 std::shared_ptr<Peer> Peer::anew() const {

@@ -18,6 +18,7 @@
 #include "engine/metadata.h"
 #include "engine/peer_report.h"
 #include "engine/peer_traffic.h"
+#include "fabric/lock_rescue.h"
 #include "fabric/peer_process.h"
 #include "manager/lane_plan.h"
 #include "manager/rail_manager.h"
@@ -224,6 +225,7 @@ class Peer {
     const std::shared_ptr<MessageIds> ids_;
     std::atomic<bool> needs_introduction_;  // written under the mutex
     const fabric::PeerProcess process_;
+    const fabric::LockRescue lock_rescue_;
     const std::string host_address_;  ///< of its host rail; empty: it has none
     mutable Mutex mutex_;
     bool looked_for_on_host_ ABSL_GUARDED_BY(mutex_) = false;

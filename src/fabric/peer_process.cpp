@@ -16,13 +16,6 @@ namespace {
 
 constexpr std::string_view scheme = "fi_shm://";
 
-/// Name of the shared memory behind the endpoint; empty for any other address.
-std::string_view shared_memory_of(std::string_view address) noexcept {
-    if (address.substr(0, scheme.size()) != scheme) return {};
-    address.remove_prefix(scheme.size());
-    return address.substr(0, address.find('\0'));
-}
-
 bool has_mapped(int process, std::string_view memory) {
     std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
     for (std::string line; std::getline(maps, line);) {
@@ -35,6 +28,12 @@ bool has_mapped(int process, std::string_view memory) {
 }
 
 }  // namespace
+
+std::string_view shared_memory_of(std::string_view address) noexcept {
+    if (address.substr(0, scheme.size()) != scheme) return {};
+    address.remove_prefix(scheme.size());
+    return address.substr(0, address.find('\0'));
+}
 
 int process_of(std::string_view address) noexcept {
     const std::string_view memory = shared_memory_of(address);

@@ -5,6 +5,9 @@
 
 namespace railyard::fabric {
 
+/// The name of the shared memory of the endpoint with that address; empty where it is none of shm.
+[[nodiscard]] std::string_view shared_memory_of(std::string_view address) noexcept;
+
 /// The process that a shm endpoint's address names ("fi_shm://PID:..."); 0 for anything else.
 [[nodiscard]] int process_of(std::string_view address) noexcept;
 
@@ -19,6 +22,8 @@ class PeerProcess {
     PeerProcess& operator=(const PeerProcess&) = delete;
 
     [[nodiscard]] bool watched() const noexcept { return pidfd_ >= 0; }
+    /// Readable when the process has ended; -1 where it is not watched.
+    [[nodiscard]] int descriptor() const noexcept { return pidfd_; }
     /// The address names the process that asked.
     [[nodiscard]] bool is_ours() const noexcept { return ours_; }
     /// It was there, and is no more.

@@ -35,6 +35,7 @@ class OtherMachine {
     OtherMachine(const OtherMachine&) = delete;
     OtherMachine& operator=(const OtherMachine&) = delete;
 
+    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
     /// SIGKILL, SIGSTOP, SIGCONT.
     void send_signal(int signal) const;
     [[nodiscard]] std::string connection_info() { return ask({"info"}).at(0); }

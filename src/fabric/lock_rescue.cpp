@@ -1,0 +1,243 @@
+#include "fabric/lock_rescue.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "common/log.h"
+#include "common/mutex.h"
+
+namespace railyard::fabric {
+namespace {
+
+constexpr std::size_t page_size = 4096;
+
+/// Of libfabric 1.17 to 2.1. The first byte of an endpoint's memory is its version; later ones have no lock.
+constexpr std::uint8_t oldest = 4, newest = 8;
+constexpr std::size_t process_at = 4;
+/// Where the size of the whole is: before what some of them have for XPMEM, or behind that. Bytes.
+constexpr std::size_t size_at[] = {40, 72};
+constexpr std::size_t lock_before_size = 16;
+
+template <class Value>
+Value value_at(const void* memory, std::size_t at) noexcept {
+    Value value;
+    std::memcpy(&value, static_cast<const char*>(memory) + at, sizeof value);
+    return value;
+}
+
+/// What a pthread_spinlock_t holds: another value on one kind of processor than on the other.
+struct LockValues {
+    int free, held;
+};
+const LockValues& lock_values() noexcept {
+    static const LockValues values = [] {
+        pthread_spinlock_t lock;
+        pthread_spin_init(&lock, PTHREAD_PROCESS_SHARED);
+        const int free = lock;
+        pthread_spin_lock(&lock);
+        const int held = lock;
+        pthread_spin_unlock(&lock);
+        pthread_spin_destroy(&lock);
+        return LockValues{free, held};
+    }();
+    return values;
+}
+
+/// Null where the memory is not what it should be.
+int* find_lock(void* memory, int process, std::size_t size) noexcept {
+    const auto version = value_at<std::uint8_t>(memory, 0);
+    if (version < oldest || version > newest || value_at<int>(memory, process_at) != process) return nullptr;
+    for (const std::size_t at : size_at)
+        if (value_at<std::size_t>(memory, at) == size)
+            return reinterpret_cast<int*>(static_cast<char*>(memory) + at - lock_before_size);
+    return nullptr;
+}
+
+/// A lock is taken for a moment by each process that posts: one that is seen held at so many looks in a row
+/// is held by none of them.
+constexpr int looks_that_tell = 4;
+constexpr int looks_after_death = 50;
+constexpr int look_every_ms = 2;
+
+}  // namespace
+
+EndpointLock::EndpointLock(const std::string& address) noexcept {
+    const int process = process_of(address);
+    if (process == 0) return;
+    const std::string name(shared_memory_of(address));
+    const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
+    if (file < 0) return;
+    struct stat status {};
+    if (fstat(file, &status) == 0 && status.st_size >= static_cast<off_t>(page_size)) {
+        void* memory = mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (memory != MAP_FAILED) {
+            memory_ = memory;
+            lock_ = find_lock(memory, process, static_cast<std::size_t>(status.st_size));
+        }
+    }
+    close(file);
+}
+
+EndpointLock::~EndpointLock() {
+    if (memory_) munmap(memory_, page_size);
+}
+
+bool EndpointLock::held() const noexcept {
+    return std::atomic_ref<int>(*lock_).load(std::memory_order_relaxed) != lock_values().free;
+}
+
+bool EndpointLock::try_take() noexcept {
+    int free = lock_values().free;
+    return std::atomic_ref<int>(*lock_).compare_exchange_strong(free, lock_values().held);
+}
+
+void EndpointLock::release() noexcept {
+    std::atomic_ref<int>(*lock_).store(lock_values().free, std::memory_order_release);
+}
+
+/// Any thread.
+class LockRescue::Thread {
+  public:
+    /// The process's only one, while anybody has it. Throws std::system_error.
+    static std::shared_ptr<Thread> shared() {
+        static Mutex mutex;
+        static std::weak_ptr<Thread> current;
+        const MutexLock lock(mutex);
+        std::shared_ptr<Thread> thread = current.lock();
+        if (!thread) current = thread = std::make_shared<Thread>();
+        return thread;
+    }
+
+    Thread() : wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+        try {
+            thread_ = std::thread([this] { run(); });
+        } catch (...) {
+            close(wake_fd_);
+            throw;
+        }
+        pthread_setname_np(thread_.native_handle(), "railyard-locks");
+    }
+    ~Thread() {
+        {
+            const MutexLock lock(mutex_);
+            stop_ = true;
+        }
+        wake();
+        thread_.join();
+        close(wake_fd_);
+    }
+    Thread(const Thread&) = delete;
+    Thread& operator=(const Thread&) = delete;
+
+    void add(const LockRescue* whose, const PeerProcess& process, std::vector<EndpointLock> locks) {
+        {
+            const MutexLock lock(mutex_);
+            watched_.push_back({whose, &process, std::move(locks), {}, 0});
+            watched_.back().held.resize(watched_.back().locks.size());
+        }
+        wake();
+    }
+    void remove(const LockRescue* whose) noexcept {
+        const MutexLock lock(mutex_);
+        std::erase_if(watched_, [&](const Watched& watched) { return watched.whose == whose; });
+        wake();
+    }
+
+  private:
+    struct Watched {
+        const LockRescue* whose;
+        const PeerProcess* process;
+        std::vector<EndpointLock> locks;
+        std::vector<int> held;  ///< for each lock: looks in a row
+        int looks;              ///< since the end of the process
+
+        [[nodiscard]] bool done() const { return looks >= looks_after_death; }
+    };
+
+    void wake() const noexcept {
+        const std::uint64_t one = 1;
+        [[maybe_unused]] const ssize_t full_wakes_too = write(wake_fd_, &one, sizeof one);
+    }
+
+    static void look(Watched& watched) {
+        ++watched.looks;
+        for (std::size_t i = 0; i < watched.locks.size(); ++i) {
+            EndpointLock& lock = watched.locks[i];
+            watched.held[i] = lock.held() ? watched.held[i] + 1 : 0;
+            if (watched.held[i] < looks_that_tell) continue;
+            lock.release();
+            watched.held[i] = 0;
+            RAILYARD_LOG(info, "shm",
+                         "a peer's process was killed while it held the lock of its endpoint: "
+                         "released, so that nobody waits for it");
+        }
+    }
+
+    /// What to wait for, and how long in ms.
+    int list(std::vector<pollfd>& events) {
+        const MutexLock lock(mutex_);
+        if (stop_) return 0;
+        events.assign(1, {wake_fd_, POLLIN, 0});
+        int limit = -1;
+        for (Watched& watched : watched_) {
+            if (!watched.done() && (watched.looks > 0 || watched.process->ended())) look(watched);
+            if (watched.looks == 0) {
+                events.push_back({watched.process->descriptor(), POLLIN, 0});
+            } else if (!watched.done()) {
+                limit = look_every_ms;
+            }
+        }
+        return limit;
+    }
+
+    void run() {
+        std::vector<pollfd> events;
+        while (const int limit = list(events)) {
+            poll(events.data(), events.size(), limit);
+            std::uint64_t count;
+            [[maybe_unused]] const ssize_t none_is_fine = read(wake_fd_, &count, sizeof count);
+        }
+    }
+
+    const int wake_fd_;
+    Mutex mutex_;
+    bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+    std::vector<Watched> watched_ ABSL_GUARDED_BY(mutex_);
+    std::thread thread_;  // last: starts when all else is there
+};
+
+LockRescue::LockRescue(const PeerProcess& process, std::span<const std::string> addresses) noexcept {
+    if (!process.watched()) return;
+    try {
+        std::vector<EndpointLock> locks;
+        for (const std::string& address : addresses) {
+            EndpointLock lock(address);
+            if (lock.seen()) locks.push_back(std::move(lock));
+        }
+        if (locks.empty()) return;
+        std::shared_ptr<Thread> thread = Thread::shared();
+        thread->add(this, process, std::move(locks));
+        thread_ = std::move(thread);
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, "shm", "locks of a peer that is killed will not be released: %s", error.what());
+    }
+}
+
+LockRescue::~LockRescue() {
+    if (thread_) thread_->remove(this);
+}
+
+}  // namespace railyard::fabric

@@ -1,0 +1,57 @@
+// Locks in shared memory that a killed process of this host held.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/peer_process.h"
+
+namespace railyard::fabric {
+
+/// The lock in the memory of one shm endpoint of another process: whoever posts to that endpoint takes it,
+/// and so does its owner, who may be killed just then. One thread.
+class EndpointLock {
+  public:
+    /// Nothing can be seen where the address is none of shm, its memory cannot be mapped, or is not laid out
+    /// as libfabric 1.17 to 2.1 do it. Later ones have no such lock.
+    explicit EndpointLock(const std::string& address) noexcept;
+    ~EndpointLock();
+    EndpointLock(EndpointLock&& from) noexcept : memory_(from.memory_), lock_(from.lock_) {
+        from.memory_ = nullptr;
+        from.lock_ = nullptr;
+    }
+    EndpointLock& operator=(EndpointLock&&) = delete;
+
+    [[nodiscard]] bool seen() const noexcept { return lock_ != nullptr; }
+    [[nodiscard]] bool held() const noexcept;
+    /// As who posts takes it; false where it is held.
+    [[nodiscard]] bool try_take() noexcept;
+    /// Whoever holds it. Only where that is nobody any more.
+    void release() noexcept;
+
+  private:
+    void* memory_ = nullptr;
+    int* lock_ = nullptr;
+};
+
+/// As long as it lives: when the process ends and leaves locks behind, they are released, and calls into
+/// libfabric that wait for them return. One thread of the process waits for all of them, without waking up.
+class LockRescue {
+  public:
+    /// Does nothing where the process is not watched, or none of its endpoints' locks is seen. `addresses`:
+    /// of its endpoints. Logs what cannot be set up.
+    LockRescue(const PeerProcess& process, std::span<const std::string> addresses) noexcept;
+    ~LockRescue();
+    LockRescue(const LockRescue&) = delete;
+    LockRescue& operator=(const LockRescue&) = delete;
+
+    [[nodiscard]] bool watches() const noexcept { return thread_ != nullptr; }
+
+  private:
+    class Thread;
+    std::shared_ptr<Thread> thread_;
+};
+
+}  // namespace railyard::fabric
