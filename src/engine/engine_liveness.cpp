@@ -271,8 +271,11 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     // that refuses has no room, and a peer that nobody drives is well.
     const bool stuck_long = (asked || rails_->connects()) && now - peer->watched.stuck_since > keepalive;
     if (keepalive && (!in_flight || stuck_long)) {
-        if (PeerEndpoint* const endpoint = peer->due_keepalive(now, keepalive, in_flight && !asked))
-            ping(peer, *endpoint, ping_patience_ns);
+        // Who has never answered may only not have called in yet, and a connection takes that.
+        const DueKeepalive due = peer->due_keepalive(now, keepalive, in_flight && !asked);
+        if (due.endpoint)
+            ping(peer, *due.endpoint,
+                 due.is_first ? config_.params.connect_timeout_ms * 1'000'000 : ping_patience_ns);
     }
     return health.failed ? now + watch_ns : UINT64_MAX;
 }

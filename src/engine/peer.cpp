@@ -236,15 +236,16 @@ void Peer::probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns) {
     endpoint.probe_at = now_ns;
 }
 
-PeerEndpoint* Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone) {
+DueKeepalive Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone) {
     const MutexLock lock(mutex_);
     PeerEndpoint* const control = control_.load(std::memory_order_relaxed);
     if (!control || handles == 0 || control->probing || control->path.failed() ||
-        now_ns - pinged_at_ < interval_ns ||
-        (known_alone && control->answered_at == 0 && !reached.load(std::memory_order_relaxed)))
-        return nullptr;
+        now_ns - pinged_at_ < interval_ns)
+        return {};
+    const bool is_first = control->answered_at == 0 && !reached.load(std::memory_order_relaxed);
+    if (known_alone && is_first) return {};
     pinged_at_ = now_ns;
-    return &ask(*control, now_ns);
+    return {&ask(*control, now_ns), is_first};
 }
 
 std::size_t Peer::weight() const {

@@ -58,6 +58,11 @@ struct PeerEndpoint {
     [[nodiscard]] ControlRoute route() noexcept { return {rail, address, &path}; }
 };
 
+struct DueKeepalive {
+    PeerEndpoint* endpoint;  ///< nullptr: none is due
+    bool is_first;           ///< nothing has been heard of the peer yet
+};
+
 /// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails
 /// when it goes, where they still exist; so the last reference must not be dropped with a rail's role held.
 /// Any thread.
@@ -184,7 +189,7 @@ class Peer {
     void resolve_all();
     /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.
     /// `known_alone`: only where it has been reached before; else the way there may only take its time.
-    PeerEndpoint* due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone);
+    DueKeepalive due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone);
     /// `confirms`: that it was not answered is the second opinion on a path that has failed.
     void probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uint64_t now_ns);
     /// The probe said nothing: the next look has it probed again.

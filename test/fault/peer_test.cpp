@@ -334,6 +334,18 @@ TEST_P(PeerFaults, AStoppedPeerIsLoadedAndConnectedAtOnce) {
     EXPECT_TRUE(peer.same_bytes());
 }
 
+TEST_P(PeerFaults, WhoTakesItsTimeToAnswerAtAllIsNotGone) {
+    start({{"keepalive_ms", "100"}});
+    const auto peer = target("beta", 4096);
+    peer->process->send_signal(SIGSTOP);
+    Transfer* transfer = peer->prepare(Operation::write, 4096);
+    drive(milliseconds(1200));
+    EXPECT_NE(state_of("beta"), PeerState::gone) << "connect_timeout_ms is 5000";
+    peer->process->send_signal(SIGCONT);
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_TRUE(peer->same_bytes());
+}
+
 const auto networks =
     testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 1, false}, Fabric{"tcp", 3, true},
                     Fabric{"tcp-msg", 1, true}, Fabric{"tcp-msg", 2, false}, Fabric{"efa-direct", 1, true},
