@@ -216,15 +216,29 @@ void Engine::Impl::end_overdue(Transfer& transfer, std::uint32_t round, std::uin
     transfer.interrupt();
 }
 
+/// `asked`: it moves bytes for us, and must be looked after more often.
+void Engine::Impl::keep_alive(const std::shared_ptr<Peer>& peer, std::uint64_t now, bool in_flight,
+                              bool asked) {
+    std::uint64_t keepalive = config_.params.keepalive_ms * 1'000'000;
+    if (asked) keepalive = std::min(keepalive, keepalive_under_requests_ns);
+    // Under transfers, too, once they do not get on, where only that tells of a death: elsewhere a provider
+    // that refuses has no room, and a peer that nobody drives is well.
+    const bool stuck_long = (asked || rails_->connects()) && now - peer->watched.stuck_since > keepalive;
+    if (!keepalive || (in_flight && !stuck_long)) return;
+    // Who has never answered may only not have called in yet, and a connection takes that.
+    const DueKeepalive due = peer->due_keepalive(now, keepalive, in_flight && !asked);
+    if (due.endpoint)
+        ping(peer, *due.endpoint,
+             due.is_first ? config_.params.connect_timeout_ms * 1'000'000 : ping_patience_ns);
+}
+
 std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now) {
     if (peer->look_at_process()) {
         RAILYARD_LOG(warn, peer->agent().c_str(), "it has ended");
         transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
     }
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
-    std::uint64_t keepalive = config_.params.keepalive_ms * 1'000'000;
     const bool asked = std::exchange(peer->watched.moves_for_us, false) && !peer->unacquainted();
-    if (asked) keepalive = std::min(keepalive, keepalive_under_requests_ns);
     const bool in_flight = std::exchange(peer->watched.in_flight, false);
     peer->watched.was_in_flight = in_flight;
     const bool silent = in_flight && now - peer->watched.moved_at > patience;
@@ -267,16 +281,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     } else if (!peer->gone()) {
         peer->move_to(peer->unacquainted() ? PeerState::connecting : PeerState::ready);
     }
-    // Under transfers, too, once they do not get on, where only that tells of a death: elsewhere a provider
-    // that refuses has no room, and a peer that nobody drives is well.
-    const bool stuck_long = (asked || rails_->connects()) && now - peer->watched.stuck_since > keepalive;
-    if (keepalive && (!in_flight || stuck_long)) {
-        // Who has never answered may only not have called in yet, and a connection takes that.
-        const DueKeepalive due = peer->due_keepalive(now, keepalive, in_flight && !asked);
-        if (due.endpoint)
-            ping(peer, *due.endpoint,
-                 due.is_first ? config_.params.connect_timeout_ms * 1'000'000 : ping_patience_ns);
-    }
+    keep_alive(peer, now, in_flight, asked);
     return health.failed ? now + watch_ns : UINT64_MAX;
 }
 

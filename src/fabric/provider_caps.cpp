@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "fabric/sockets.h"
+
 namespace railyard::fabric {
 
 ProviderCaps provider_caps(const fi_info& info) {
@@ -32,8 +34,12 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = caps.loses_answers = efa;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
-    // One sends while the other's bytes are received.
-    if (caps.sends_into_sockets) caps.usual_rails = 2;
+    caps.stays_on_host =
+        caps.sends_into_sockets && info.src_addr &&
+        is_loopback({static_cast<const char*>(info.src_addr), static_cast<std::size_t>(info.src_addrlen)});
+    // One sends while the other's bytes are received; over loopback one alone is faster, unpaced
+    // (LoopbackConnections).
+    if (caps.sends_into_sockets && !caps.stays_on_host) caps.usual_rails = 2;
     caps.connected = info.ep_attr->type == FI_EP_MSG;
     caps.immediate_data = info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
     // Only under FI_MR_HMEM do providers look at where a region lies.

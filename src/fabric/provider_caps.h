@@ -29,6 +29,7 @@ struct ProviderCaps {
     bool loses_answers = false;     ///< an operation may never end although its peer is well (efa)
     bool sends_into_sockets =
         false;                    ///< a message's completion tells nothing of the peer unless asked to (tcp)
+    bool stays_on_host = false;   ///< over the loopback interface (tcp)
     bool connected = false;       ///< a connection a peer (FI_EP_MSG)
     bool immediate_data = false;  ///< writes can bring the target 32 bits of it
     bool gpu_memory = false;      ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)

@@ -19,7 +19,7 @@ class UnsentBytesDropped {
 
   private:
     const std::vector<std::string> peers_;
-    std::vector<int> sockets_;
+    const std::vector<int> sockets_;
 };
 
 }  // namespace railyard::fabric

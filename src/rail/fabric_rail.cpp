@@ -11,6 +11,7 @@ namespace railyard {
 namespace {
 
 constexpr std::uint32_t rounds_between_event_reads = 4096;
+constexpr std::uint32_t rounds_between_looks = 256;  // for new connections, while there may be some
 constexpr std::uint64_t longest_chunk = std::uint64_t{1} << 30;
 
 /// Operations that may be outstanding: what the endpoint takes, less the control channel's share.
@@ -42,7 +43,8 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
       config_(config),
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
       depth_(credits(device->caps)),
-      pieces_(std::min(device->caps.rma_pieces, fabric::RmaRow::most_pieces)) {
+      pieces_(std::min(device->caps.rma_pieces, fabric::RmaRow::most_pieces)),
+      loopback_(device->caps.stays_on_host, fabric_->endpoint.name()) {
     RoleGuard guard(role_);
     fabric_->control =
         std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
@@ -85,6 +87,7 @@ PeerAddress FabricRail::do_insert_peer(std::string_view address) {
         indirect_ = true;
         if (sending_) sending_->confirm_delivery();
     }
+    expect_connections();
     return fabric_->addresses.insert(address);
 }
 
@@ -101,6 +104,27 @@ RailCounters FabricRail::do_count() const noexcept {
     RailCounters counters = counters_;
     counters.control = control_->counters();
     return counters;
+}
+
+bool FabricRail::read_events() noexcept {
+    const bool worked = fabric_->domain.drain_events();
+    if (loopback_.expects()) unpace_connections();
+    return worked;
+}
+
+void FabricRail::expect_connections() noexcept {
+    loopback_.expect(carried_bytes());
+    if (loopback_.expects()) rounds_ = rounds_between_event_reads - rounds_between_looks;
+}
+
+void FabricRail::unpace_connections() noexcept {
+    rounds_ = rounds_between_event_reads - rounds_between_looks;
+    if (!loopback_.due(carried_bytes())) return;
+    try {
+        loopback_.look(fabric_->addresses.addresses(), carried_bytes());
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, name().c_str(), "connections stay as the kernel made them: %s", error.what());
+    }
 }
 
 void FabricRail::publish_load() noexcept {
@@ -169,7 +193,7 @@ bool FabricRail::serve(bool drain_first) noexcept {
         post_pending();
         worked = true;
     }
-    if (reads_events) worked = fabric_->domain.drain_events() || worked;
+    if (reads_events) worked = read_events() || worked;
     publish_load();
     return worked;
 }

@@ -13,6 +13,7 @@
 #include "fabric/domain.h"
 #include "fabric/endpoint.h"
 #include "fabric/info.h"
+#include "fabric/loopback_connections.h"
 #include "fabric/unsent_bytes.h"
 #include "fabric/wait_set.h"
 #include "rail/control_channel.h"
@@ -139,6 +140,9 @@ class FabricRail final : public Rail {
         return outstanding_bytes() < most_bytes || outstanding() < least_operations;
     }
     std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[gnu::noinline]] bool read_events() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void expect_connections() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[gnu::cold]] void unpace_connections() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void publish_load() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     template <bool grouped>
     static void on_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
@@ -205,6 +209,7 @@ class FabricRail final : public Rail {
     const std::size_t pieces_;  ///< of an operation, at most
     ControlChannel* control_ ABSL_PT_GUARDED_BY(role_);
     std::uint32_t rounds_ ABSL_GUARDED_BY(role_) = 0;
+    fabric::LoopbackConnections loopback_ ABSL_GUARDED_BY(role_);
     Operation* free_operations_ ABSL_GUARDED_BY(role_) = nullptr;
     /// Ever, but for those that have failed; not beside each other, where g++ 12 adds to both at once in five
     /// instructions more.

@@ -228,6 +228,7 @@ void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
     fabric_->sender = fabric_->new_sender();
     sending_ = fabric_->sender.get();
     reopen_pause_ns_ = 0;
+    expect_connections();
     if (indirect_) sending_->confirm_delivery();
     if (fabric_->domain.caps().shares_endpoints) DeferredClose::add_name(sending_->name());
     control_->send_from(sending_);

@@ -1,0 +1,79 @@
+#include "fabric/sockets.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace railyard::fabric {
+namespace {
+
+bool same_address(const sockaddr_storage& one, const std::string& other) {
+    if (one.ss_family == AF_INET && other.size() >= sizeof(sockaddr_in)) {
+        sockaddr_in a{}, b{};
+        std::memcpy(&a, &one, sizeof(a));
+        std::memcpy(&b, other.data(), sizeof(b));
+        return a.sin_family == b.sin_family && a.sin_port == b.sin_port &&
+               a.sin_addr.s_addr == b.sin_addr.s_addr;
+    }
+    if (one.ss_family == AF_INET6 && other.size() >= sizeof(sockaddr_in6)) {
+        sockaddr_in6 a{}, b{};
+        std::memcpy(&a, &one, sizeof(a));
+        std::memcpy(&b, other.data(), sizeof(b));
+        return a.sin6_family == b.sin6_family && a.sin6_port == b.sin6_port &&
+               std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof(a.sin6_addr)) == 0;
+    }
+    return false;
+}
+
+/// Those of the open files that `wanted` says yes to.
+template <class Wanted>
+std::vector<int> files(const Wanted& wanted) {
+    std::vector<int> found;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+        const std::string name = entry.path().filename().string();
+        int file = -1;
+        std::from_chars(name.data(), name.data() + name.size(), file);
+        if (file >= 0 && wanted(file)) found.push_back(file);
+    }
+    return found;
+}
+
+}  // namespace
+
+bool is_loopback(std::string_view address) noexcept {
+    sockaddr_in ip4{};
+    sockaddr_in6 ip6{};
+    if (address.size() >= sizeof(ip4)) std::memcpy(&ip4, address.data(), sizeof(ip4));
+    if (address.size() >= sizeof(ip6)) std::memcpy(&ip6, address.data(), sizeof(ip6));
+    return (ip4.sin_family == AF_INET && ntohl(ip4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) ||
+           (ip6.sin6_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&ip6.sin6_addr));
+}
+
+bool leads_to(int socket, const std::vector<std::string>& peers) noexcept {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof(peer);
+    if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return false;
+    return std::any_of(peers.begin(), peers.end(),
+                       [&](const std::string& address) { return same_address(peer, address); });
+}
+
+std::vector<int> sockets_to(const std::vector<std::string>& peers) {
+    return files([&](int file) { return leads_to(file, peers); });
+}
+
+std::vector<int> sockets_at(const std::string& own) {
+    return files([&](int file) {
+        sockaddr_storage bound{};
+        socklen_t length = sizeof(bound);
+        return getsockname(file, reinterpret_cast<sockaddr*>(&bound), &length) == 0 &&
+               same_address(bound, own);
+    });
+}
+
+}  // namespace railyard::fabric

@@ -1,0 +1,20 @@
+// The sockets of this process that belong to endpoints: libfabric does not tell.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace railyard::fabric {
+
+/// Of a raw socket address (as an endpoint's name()): nobody on another host has it.
+[[nodiscard]] bool is_loopback(std::string_view address) noexcept;
+
+/// Connected to one of `peers` (raw socket addresses). A number may be another file's by now.
+[[nodiscard]] bool leads_to(int socket, const std::vector<std::string>& peers) noexcept;
+/// All that are; some hundred nanoseconds for each open file of the process. Throws std::bad_alloc.
+[[nodiscard]] std::vector<int> sockets_to(const std::vector<std::string>& peers);
+/// All that are bound to the raw socket address `own`: one listens, the others it has accepted.
+[[nodiscard]] std::vector<int> sockets_at(const std::string& own);
+
+}  // namespace railyard::fabric
