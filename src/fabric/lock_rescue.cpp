@@ -10,10 +10,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "common/log.h"
@@ -122,6 +123,7 @@ class LockRescue::Thread {
     }
 
     Thread() : wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+        if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
         try {
             thread_ = std::thread([this] { run(); });
         } catch (...) {
