@@ -187,7 +187,7 @@ class Peer {
     }
     /// Every pair of rails there is. Throws Error; not with a rail's role held.
     void resolve_all();
-    /// What to probe although nothing has failed, because the peer has been silent; nullptr: nothing.
+    /// What to probe although nothing has failed, because the peer has been silent.
     /// `known_alone`: only where it has been reached before; else the way there may only take its time.
     DueKeepalive due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone);
     /// `confirms`: that it was not answered is the second opinion on a path that has failed.

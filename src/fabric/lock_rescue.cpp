@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -75,7 +76,7 @@ constexpr int look_every_ms = 2;
 
 }  // namespace
 
-EndpointLock::EndpointLock(const std::string& address) noexcept {
+EndpointLock::EndpointLock(const std::string& address) {
     const int process = process_of(address);
     if (process == 0) return;
     const std::string name(shared_memory_of(address));
@@ -122,7 +123,7 @@ class LockRescue::Thread {
         return thread;
     }
 
-    Thread() : wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    Thread() : wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), events_{{wake_fd_, POLLIN, 0}} {
         if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
         try {
             thread_ = std::thread([this] { run(); });
@@ -174,7 +175,7 @@ class LockRescue::Thread {
         [[maybe_unused]] const ssize_t full_wakes_too = write(wake_fd_, &one, sizeof one);
     }
 
-    static void look(Watched& watched) {
+    static void look(Watched& watched) noexcept {
         ++watched.looks;
         for (std::size_t i = 0; i < watched.locks.size(); ++i) {
             EndpointLock& lock = watched.locks[i];
@@ -189,32 +190,38 @@ class LockRescue::Thread {
     }
 
     /// What to wait for, and how long in ms.
-    int list(std::vector<pollfd>& events) {
+    int list() noexcept {
         const MutexLock lock(mutex_);
         if (stop_) return 0;
-        events.assign(1, {wake_fd_, POLLIN, 0});
+        events_.resize(1);
         int limit = -1;
         for (Watched& watched : watched_) {
             if (!watched.done() && (watched.looks > 0 || watched.process->ended())) look(watched);
-            if (watched.looks == 0) {
-                events.push_back({watched.process->descriptor(), POLLIN, 0});
-            } else if (!watched.done()) {
-                limit = look_every_ms;
-            }
+            if (watched.looks == 0 ? !wait_for(*watched.process) : !watched.done()) limit = look_every_ms;
         }
         return limit;
     }
 
-    void run() {
-        std::vector<pollfd> events;
-        while (const int limit = list(events)) {
-            poll(events.data(), events.size(), limit);
+    /// False where there is no memory for it.
+    bool wait_for(const PeerProcess& process) noexcept {
+        try {
+            events_.push_back({process.descriptor(), POLLIN, 0});
+            return true;
+        } catch (const std::bad_alloc&) {
+            return false;
+        }
+    }
+
+    void run() noexcept {
+        while (const int limit = list()) {
+            poll(events_.data(), events_.size(), limit);
             std::uint64_t count;
             [[maybe_unused]] const ssize_t none_is_fine = read(wake_fd_, &count, sizeof count);
         }
     }
 
     const int wake_fd_;
+    std::vector<pollfd> events_;  // its own; the first is wake_fd_
     Mutex mutex_;
     bool stop_ ABSL_GUARDED_BY(mutex_) = false;
     std::vector<Watched> watched_ ABSL_GUARDED_BY(mutex_);

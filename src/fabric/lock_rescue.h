@@ -15,8 +15,8 @@ namespace railyard::fabric {
 class EndpointLock {
   public:
     /// Nothing can be seen where the address is none of shm, its memory cannot be mapped, or is not laid out
-    /// as libfabric 1.17 to 2.1 do it. Later ones have no such lock.
-    explicit EndpointLock(const std::string& address) noexcept;
+    /// as libfabric 1.17 to 2.1 do it. Later ones have no such lock. Throws std::bad_alloc.
+    explicit EndpointLock(const std::string& address);
     ~EndpointLock();
     EndpointLock(EndpointLock&& from) noexcept : memory_(from.memory_), lock_(from.lock_) {
         from.memory_ = nullptr;

@@ -30,8 +30,8 @@ class LoopbackConnections {
 
   private:
     static constexpr int most_looks = 6;
-    static constexpr std::uint64_t bytes_between = 64
-                                                   << 10;  ///< the first two; later ones twice as many each
+    /// The first two looks; between later ones twice as many each.
+    static constexpr std::uint64_t bytes_between = 64 << 10;
 
     const bool stays_on_host_;
     int looks_ = 0;  ///< left
