@@ -6,7 +6,7 @@
 namespace railyard {
 namespace {
 
-constexpr const char* eager_words = "small WRITE";
+constexpr const char* eager_words = "small transfer";
 
 EagerLayout read_layout(WireReader& reader) {
     EagerLayout layout;
@@ -26,10 +26,28 @@ EagerLayout read_layout(WireReader& reader) {
                            eager_words);
         layout.pieces.push_back(piece);
     }
+    require_consistent(layout.total() <= max_eager_data, eager_words);
     return layout;
 }
 
+/// The end of a message, of either kind.
+template <class Message>
+void read_notification(WireReader& reader, Message& message) {
+    const auto notifies = reader.number<std::uint8_t>();
+    message.notifies = notifies == 1;
+    message.text = reader.rest();
+    require_consistent(reader.ok() && notifies <= 1 && (message.notifies || message.text.empty()),
+                       eager_words);
+}
+
 }  // namespace
+
+std::size_t EagerLayout::total() const noexcept {
+    std::size_t bytes = 0;
+    for (const EagerPiece& piece : pieces)
+        bytes += piece.length;
+    return bytes;
+}
 
 std::string encode(const EagerLayout& layout) {
     std::string out;
@@ -54,10 +72,26 @@ void begin_eager(std::string& out, std::uint64_t id, std::string_view layout, st
     writer.number(static_cast<std::uint32_t>(data_bytes));
 }
 
+void begin_eager_read(std::string& out, std::uint64_t id, std::uint64_t done_below, std::string_view layout) {
+    out.clear();
+    WireWriter writer(out);
+    writer.number(id);
+    writer.number(done_below);
+    out += layout;
+}
+
 std::string encode(const EagerMessage& message) {
     std::string out;
     begin_eager(out, message.id, encode(message.layout), message.data.size());
     out += message.data;
+    out += static_cast<char>(message.notifies);
+    out += message.text;
+    return out;
+}
+
+std::string encode(const EagerRead& message) {
+    std::string out;
+    begin_eager_read(out, message.id, message.done_below, encode(message.layout));
     out += static_cast<char>(message.notifies);
     out += message.text;
     return out;
@@ -68,16 +102,19 @@ EagerMessage decode_eager(std::string_view bytes) {
     EagerMessage message;
     message.id = reader.number<std::uint64_t>();
     message.layout = read_layout(reader);
-    std::size_t length = 0;
-    for (const EagerPiece& piece : message.layout.pieces)
-        length += piece.length;
     message.data = reader.bytes(max_eager_data);
-    const auto notifies = reader.number<std::uint8_t>();
-    message.notifies = notifies == 1;
-    message.text = reader.rest();
-    require_consistent(reader.ok() && message.data.size() == length && notifies <= 1 &&
-                           (message.notifies || message.text.empty()),
-                       eager_words);
+    require_consistent(message.data.size() == message.layout.total(), eager_words);
+    read_notification(reader, message);
+    return message;
+}
+
+EagerRead decode_eager_read(std::string_view bytes) {
+    WireReader reader(bytes);
+    EagerRead message;
+    message.id = reader.number<std::uint64_t>();
+    message.done_below = reader.number<std::uint64_t>();
+    message.layout = read_layout(reader);
+    read_notification(reader, message);
     return message;
 }
 

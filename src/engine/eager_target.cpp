@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "common/log.h"
 #include "common/status.h"
@@ -9,13 +10,26 @@
 namespace railyard {
 namespace {
 
-/// As a NIC does: what orders this against the application's own accesses passes through a socket, where
-/// ThreadSanitizer cannot follow (test/sanitizer/tsan.supp has its name).
+/// What a list and a map take for one answer that is kept.
+constexpr std::size_t kept_overhead = 160;
+
+// These two do as a NIC does: what orders this against the application's own accesses passes through a
+// socket, where ThreadSanitizer cannot follow (test/sanitizer/tsan.supp has their names).
+
 [[gnu::noinline]] void put_in_place(const EagerMessage& message) noexcept {
     const char* from = message.data.data();
     for (const EagerPiece& piece : message.layout.pieces) {
         std::memcpy(reinterpret_cast<void*>(piece.address), from, piece.length);
         from += piece.length;
+    }
+}
+
+[[gnu::noinline]] void read_in_place(const EagerLayout& layout, std::string& data) {
+    data.resize(layout.total());
+    char* to = data.data();
+    for (const EagerPiece& piece : layout.pieces) {
+        std::memcpy(to, reinterpret_cast<const void*>(piece.address), piece.length);
+        to += piece.length;
     }
 }
 
@@ -32,35 +46,121 @@ void EagerTarget::remove(const Registration& region) noexcept {
     by_token_.erase(region.token);
 }
 
-Answer EagerTarget::take(const std::string& agent, std::uint64_t nonce, std::string_view bytes) {
-    const EagerMessage message = decode_eager(bytes);
-    const MutexLock lock(mutex_);
+template <class Act>
+Answer EagerTarget::answer(const char* what, const std::string& agent, const Key& key, const Act& act) {
     const auto refused = std::find_if(refusals_.begin(), refusals_.end(), [&](const Refusal& one) {
-        return one.answer.id == message.id && one.nonce == nonce;
+        return one.answer.id == key.second && one.nonce == key.first;
     });
     if (refused != refusals_.end()) return refused->answer;
     try {
-        if (!taken_.contains(nonce, message.id)) put(agent, nonce, message);
-        return {message.id, Status::ok};
+        act();
+        return {key.second, Status::ok};
     } catch (const Error& error) {
-        RAILYARD_LOG(warn, agent.c_str(), "a small WRITE was refused: %s", error.what());
-        const Answer answer{message.id, error.status()};
+        RAILYARD_LOG(warn, agent.c_str(), "a small %s was refused: %s", what, error.what());
+        const Answer answer{key.second, error.status()};
         if (refusals_.size() == most_refusals) refusals_.pop_front();
-        refusals_.push_back({nonce, answer});
+        refusals_.push_back({key.first, answer});
         return answer;
     }
 }
 
-void EagerTarget::put(const std::string& agent, std::uint64_t nonce, const EagerMessage& message) {
-    for (const EagerPiece& piece : message.layout.pieces) {
-        const Registration& region = memory_of(message.layout.tokens[piece.token]);
+Answer EagerTarget::take(const std::string& agent, std::uint64_t nonce, std::string_view bytes) {
+    const EagerMessage message = decode_eager(bytes);
+    const Key key{nonce, message.id};
+    const MutexLock lock(mutex_);
+    return answer("WRITE", agent, key, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        if (!taken_.contains(nonce, message.id)) put(agent, key, message);
+    });
+}
+
+Answer EagerTarget::give(const std::string& agent, std::uint64_t nonce, std::string_view bytes,
+                         std::string& data) {
+    const EagerRead message = decode_eager_read(bytes);
+    const Key key{nonce, message.id};
+    const MutexLock lock(mutex_);
+    drop_below({nonce, message.done_below});
+    return answer("READ", agent, key,
+                  [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { read(agent, key, message, data); });
+}
+
+void EagerTarget::put(const std::string& agent, const Key& key, const EagerMessage& message) {
+    require_registered(message.layout);
+    put_in_place(message);
+    if (message.notifies) notify(agent, key, message.text);
+    taken_.add(key.first, key.second);
+}
+
+void EagerTarget::read(const std::string& agent, const Key& key, const EagerRead& message,
+                       std::string& data) {
+    const auto kept = kept_by_key_.find(key);
+    if (kept != kept_by_key_.end()) {
+        data = kept->second->data;
+        return;
+    }
+    const bool taken = taken_.contains(key.first, key.second);
+    if (taken && message.notifies)
+        throw Error(Status::backend,
+                    "its notification has been delivered, and its data is not kept any more");
+    require_registered(message.layout);
+    read_in_place(message.layout, data);
+    if (message.notifies) {
+        keep(key, data);
+        try {
+            notify(agent, key, message.text);
+        } catch (...) {
+            drop(kept_by_key_.find(key));
+            throw;
+        }
+    }
+    if (!taken) taken_.add(key.first, key.second);
+}
+
+void EagerTarget::notify(const std::string& agent, const Key& key, std::string_view text) {
+    if (!inbox_.put_from(key.first, agent, text))
+        throw Error(Status::not_allowed, "too many notifications wait for the application to take them");
+}
+
+std::size_t EagerTarget::Kept::held() const noexcept {
+    return kept_overhead + data.size();
+}
+
+std::size_t EagerTarget::kept_bytes() const {
+    const MutexLock lock(mutex_);
+    return kept_bytes_;
+}
+
+void EagerTarget::keep(const Key& key, const std::string& data) {
+    kept_.push_back({key, data});
+    try {
+        kept_by_key_.emplace(key, std::prev(kept_.end()));
+    } catch (...) {
+        kept_.pop_back();
+        throw;
+    }
+    kept_bytes_ += kept_.back().held();
+    while (kept_bytes_ > most_kept)
+        drop(kept_by_key_.find(kept_.front().key));
+}
+
+void EagerTarget::drop(const std::map<Key, std::list<Kept>::iterator>::iterator& kept) noexcept {
+    kept_bytes_ -= kept->second->held();
+    kept_.erase(kept->second);
+    kept_by_key_.erase(kept);
+}
+
+/// Of that sender's.
+void EagerTarget::drop_below(const Key& key) noexcept {
+    for (auto kept = kept_by_key_.lower_bound({key.first, 0});
+         kept != kept_by_key_.end() && kept->first < key;)
+        drop(kept++);
+}
+
+void EagerTarget::require_registered(const EagerLayout& layout) const {
+    for (const EagerPiece& piece : layout.pieces) {
+        const Registration& region = memory_of(layout.tokens[piece.token]);
         if (!covers(region.address, region.length, piece.address, piece.length))
             throw Error(Status::invalid_param, "it leaves the registered memory");
     }
-    put_in_place(message);
-    if (message.notifies && !inbox_.put_from(nonce, agent, message.text))
-        throw Error(Status::not_allowed, "too many notifications wait for the application to take them");
-    taken_.add(nonce, message.id);
 }
 
 const Registration& EagerTarget::memory_of(std::uint64_t token) const {

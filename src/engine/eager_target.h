@@ -1,12 +1,14 @@
-// Where peers' small WRITEs go that come in messages.
+// Where peers' small WRITEs go, and their small READs come from, that are messages.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <absl/base/thread_annotations.h>
 
@@ -19,12 +21,16 @@
 
 namespace railyard {
 
-/// Host memory that takes them. Each message is taken once, however often it is asked for. Any thread.
+/// Host memory that takes and gives them. Each message is taken once, however often it is asked for. Any
+/// thread.
 class EagerTarget {
   public:
     /// Refusals that are remembered: who asks again hears the same. Of others it is looked again whether they
     /// may be taken.
     static constexpr std::size_t most_refusals = 1024;
+    /// Bytes, of what READs with a notification were answered and may be asked for again: the notification
+    /// has told the application that the memory is its own again. Past it the oldest ones go.
+    static constexpr std::size_t most_kept = std::size_t{16} << 20;
 
     /// `inbox` takes the notifications, and outlives this.
     explicit EagerTarget(NotificationInbox& inbox) : inbox_(inbox) {}
@@ -36,22 +42,51 @@ class EagerTarget {
     /// instance; and says what the answer is. Nothing is touched unless all of it may be. Throws
     /// Error{mismatch} for what is no such message.
     Answer take(const std::string& agent, std::uint64_t nonce, std::string_view bytes);
+    /// Of a READ: puts what it asks for in place of what was in `data`, then the notification, if any, into
+    /// the inbox. `data` is the answer if the status says ok. Throws Error{mismatch} as well.
+    Answer give(const std::string& agent, std::uint64_t nonce, std::string_view bytes, std::string& data);
+
+    /// Of what is kept, as most_kept counts it.
+    [[nodiscard]] std::size_t kept_bytes() const;
 
   private:
     struct Refusal {
         std::uint64_t nonce = 0;
         Answer answer;
     };
-    /// Throws Error.
-    void put(const std::string& agent, std::uint64_t nonce, const EagerMessage& message)
+    using Key = std::pair<std::uint64_t, std::uint64_t>;  // sender's instance, id
+    struct Kept {
+        Key key;
+        std::string data;
+        [[nodiscard]] std::size_t held() const noexcept;
+    };
+    /// Of what is done by a call that throws Error where it refuses.
+    template <class Act>
+    Answer answer(const char* what, const std::string& agent, const Key& key, const Act& act)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    /// These throw Error.
+    void put(const std::string& agent, const Key& key, const EagerMessage& message)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void read(const std::string& agent, const Key& key, const EagerRead& message, std::string& data)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void require_registered(const EagerLayout& layout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void notify(const std::string& agent, const Key& key, std::string_view text)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+    void keep(const Key& key, const std::string& data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void drop(const std::map<Key, std::list<Kept>::iterator>::iterator& kept) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void drop_below(const Key& key) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     const Registration& memory_of(std::uint64_t token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     NotificationInbox& inbox_;
-    Mutex mutex_;
+    mutable Mutex mutex_;
     std::map<std::uint64_t, std::shared_ptr<Registration>> by_token_ ABSL_GUARDED_BY(mutex_);
     RecentMessages taken_ ABSL_GUARDED_BY(mutex_);
     std::deque<Refusal> refusals_ ABSL_GUARDED_BY(mutex_);
+    std::list<Kept> kept_ ABSL_GUARDED_BY(mutex_);  ///< the oldest first
+    std::map<Key, std::list<Kept>::iterator> kept_by_key_ ABSL_GUARDED_BY(mutex_);
+    std::size_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace railyard

@@ -67,7 +67,7 @@ Engine::Impl::Impl(EngineConfig config)
         stats_file_ = std::make_unique<StatsFile>(config_.params.stats_file, agent(), nonce_);
     if (!config_.params.stats_socket.empty())
         stats_socket_ = std::make_unique<StatsSocket>(config_.params.stats_socket, agent(), nonce_);
-    inbox_.pass_answers_to(&eager_writes_);
+    inbox_.pass_answers_to(&eager_sender_);
     tell(now_ns());
     if (config_.progress_thread) {
         const ProgressThreads::Duties duties{[this]() noexcept { watch(); },
@@ -244,13 +244,18 @@ void Engine::Impl::address_to(OwnMessage& message, const std::shared_ptr<Peer>& 
     message.done = on_own_message;
 }
 
-void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept {
+void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message,
+                             std::uint64_t answers) noexcept {
     message->path = route.path;
     // Some are not looked for among what has come, and would leave gaps there.
     const bool ping = message->kind == MessageKind::ping;
-    const bool numbered = !ping && message->kind != MessageKind::eager_answer;
-    message->start(config_.agent_name, nonce_, numbered ? message->peer->next_message_id() : 0, route.address,
-                   message->peer->nonce(), &auth_);
+    std::uint64_t id = 0;
+    if (message->kind == MessageKind::eager_data) {
+        id = answers;
+    } else if (!ping && message->kind != MessageKind::eager_answer) {
+        id = message->peer->next_message_id();
+    }
+    message->start(config_.agent_name, nonce_, id, route.address, message->peer->nonce(), &auth_);
     if (!ping) messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
     route.rail->send(*message.release());
     wake();
@@ -283,7 +288,8 @@ void Engine::Impl::free_sent_messages() noexcept {
         OutMessage* next = message->next;
         std::unique_ptr<OwnMessage> own(static_cast<OwnMessage*>(static_cast<OutNotification*>(message)));
         if (own->kind == MessageKind::ping) finish_ping(*own);
-        if (own->kind == MessageKind::ping || own->kind == MessageKind::eager_answer)
+        if (own->kind == MessageKind::ping || own->kind == MessageKind::eager_answer ||
+            own->kind == MessageKind::eager_data)
             keep_spare(std::move(own));
         message = next;
     }
@@ -333,7 +339,7 @@ bool Engine::Impl::run_chores() noexcept {
         more = true;
     }
     if (forward_.has_work()) forward_.progress();
-    if (eager_writes_.has_work()) eager_writes_.look();
+    if (eager_sender_.has_work()) eager_sender_.look();
     if (!undelivered_.empty()) send_undelivered();
     more = finish_served() || more;
     return run_chore() || more;

@@ -1,4 +1,5 @@
-// Small WRITEs that are one message, with their notification (ADR 29): which are, and what comes of peers.
+// Small WRITEs and READs that are one message, with their notification (ADR 29, 31): which are, and what
+// comes of peers.
 #include <algorithm>
 
 #include "engine/engine_impl.h"
@@ -10,6 +11,11 @@ namespace {
 /// sooner than a message.
 constexpr std::size_t eager_pieces = 12;
 
+/// Above so many bytes in all the pieces must be small, on the average: a message is copied a few times on
+/// its way, and an operation is not.
+constexpr std::uint64_t any_pieces_bytes = std::uint64_t{16} << 10;
+constexpr std::uint64_t small_piece_bytes = std::uint64_t{2} << 10;
+
 }  // namespace
 
 bool Engine::Impl::takes_eager(const Registration& region) const noexcept {
@@ -19,8 +25,10 @@ bool Engine::Impl::takes_eager(const Registration& region) const noexcept {
 /// All of it is host memory, whose owner takes messages and is reached over sockets: there its CPU moves the
 /// bytes anyway. Where the kernel moves them, the notification is the only message as it is.
 bool Engine::Impl::may_be_eager(const Transfer& transfer) const noexcept {
-    if (!transfer.peer || transfer.kind != Work::Kind::write || transfer.total_bytes == 0) return false;
+    if (!transfer.peer || transfer.total_bytes == 0) return false;
     if (transfer.total_bytes > eager_limit() || transfer.chunks.size() > max_eager_pieces) return false;
+    if (transfer.total_bytes > std::max(any_pieces_bytes, transfer.chunks.size() * small_piece_bytes))
+        return false;
     const auto of_gpu = [](const auto& region) { return region->gpu != nullptr; };
     const auto takes = [](const auto& region) { return region->eager; };
     const auto by_kernel = [](const auto& range) { return range.host_first; };
@@ -32,7 +40,7 @@ bool Engine::Impl::may_be_eager(const Transfer& transfer) const noexcept {
 
 void Engine::Impl::make_eager(Transfer& transfer) {
     transfer.peer->require_introduction();
-    transfer.eager = std::make_unique<EagerWrite>(transfer);
+    transfer.eager = std::make_unique<EagerRound>(transfer);
 }
 
 bool Engine::Impl::fits_message(const Transfer& transfer) const noexcept {
@@ -53,19 +61,25 @@ bool Engine::Impl::goes_eagerly(Transfer& transfer) noexcept {
         introduce_again(transfer.peer);
     }
     const Path& path = *transfer.peer->control_route().path;
-    return path.introduced() && !path.failed() && eager_writes_.has_room();
+    return path.introduced() && !path.failed() && eager_sender_.has_room();
 }
 
 void Engine::Impl::on_eager(const Letter& letter) {
     const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
-    if (!peer) throw Error(Status::mismatch, "small WRITE of an instance that has not introduced itself");
-    const Answer answer = eager_target_.take(letter.agent, letter.nonce, letter.text);
+    if (!peer) throw Error(Status::mismatch, "small transfer of an instance that has not introduced itself");
     std::unique_ptr<OwnMessage> message = spare_message(peer, MessageKind::eager_answer);
     message->retry = this;
     message->is_answered = true;  // by what comes next, or the same again
-    message->message = encode(answer);
+    const bool read = letter.kind == MessageKind::eager_read;
+    const Answer answer = read ? eager_target_.give(letter.agent, letter.nonce, letter.text, message->message)
+                               : eager_target_.take(letter.agent, letter.nonce, letter.text);
+    if (read && answer.status == Status::ok) {
+        message->kind = MessageKind::eager_data;
+    } else {
+        message->message = encode(answer);
+    }
     if (!peer->has_control_route()) peer->resolve(control_pair);
-    send_over(peer->control_route(), std::move(message));
+    send_over(peer->control_route(), std::move(message), answer.id);
 }
 
 void Engine::Impl::introduce_soon() noexcept {

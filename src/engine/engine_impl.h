@@ -17,8 +17,8 @@
 #include "common/mutex.h"
 #include "common/process_barrier.h"
 #include "engine/callers.h"
+#include "engine/eager_sender.h"
 #include "engine/eager_target.h"
-#include "engine/eager_writes.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/message_auth.h"
@@ -121,7 +121,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void note_gpus(Transfer& transfer);
 
     // engine_eager.cpp
-    /// Bytes up to which WRITEs go in messages, notification included; 0: none does.
+    /// Bytes up to which WRITEs and READs are messages, notification included; 0: none is.
     [[nodiscard]] std::uint64_t eager_limit() const noexcept {
         return rails_->connects() ? config_.params.eager_limit : 0;
     }
@@ -202,7 +202,9 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
         bool confirms = true;               ///< its failure is the second opinion on the path
         Status result = Status::ok;         ///< of a PING
     };
-    void send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message) noexcept;
+    /// `answers`: the READ that data is for.
+    void send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message,
+                   std::uint64_t answers = 0) noexcept;
     static void on_own_message(OutMessage& message, Status status) noexcept;
     /// Throw std::bad_alloc; the second one only where there is no spare one.
     std::unique_ptr<OwnMessage> own_message(const std::shared_ptr<Peer>& peer, MessageKind kind);
@@ -276,7 +278,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     const MessageAuth auth_{config_.params.cluster_secret};
     NotificationInbox inbox_{{}, nonce_, &auth_};
     EagerTarget eager_target_{inbox_};
-    EagerWrites eager_writes_{*this};
+    EagerSender eager_sender_{*this};
     /// Sent notifications: freed outside of the rails' roles, because the last one gives its peer back.
     MpscList<OutMessage> sent_messages_;
     // Teardown runs upwards: the thread, the rails (whose endpoints may still write to transfers), then the

@@ -43,10 +43,12 @@ void Engine::Impl::handle(const Letter& letter) {
         case MessageKind::answer:
             return on_answer(letter);
         case MessageKind::eager:
+        case MessageKind::eager_read:
             return on_eager(letter);
         case MessageKind::notify:
         case MessageKind::ping:
         case MessageKind::eager_answer:
+        case MessageKind::eager_data:
             return;  // never a letter
     }
 }

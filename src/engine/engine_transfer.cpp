@@ -233,7 +233,7 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     transfer.posted_at.store(exact ? now_ns() : posted_before + 1, std::memory_order_relaxed);
     transfer.started.store(true, std::memory_order_release);
     if (transfer.eagerly) {
-        eager_writes_.start(*transfer.eager);
+        eager_sender_.start(*transfer.eager);
     } else if (transfer.submissions.size() == 1) {
         offer(transfer, 0);
     } else if (transfer.submissions.empty()) {

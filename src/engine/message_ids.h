@@ -1,4 +1,4 @@
-// The numbers of an engine's control messages, and of its eager WRITEs.
+// The numbers of an engine's control messages, and of its eager WRITEs and READs.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class MessageIds {
     explicit MessageIds(std::shared_ptr<Bases> bases) noexcept
         : bases_(std::move(bases)), next_(draw()), next_eager_(draw()) {}
     std::uint64_t next() noexcept { return count(next_); }
-    /// Of an eager WRITE, likewise.
+    /// Of an eager WRITE or READ, likewise.
     std::uint64_t next_eager() noexcept { return count(next_eager_); }
 
   private:

@@ -11,8 +11,8 @@ namespace {
 constexpr std::size_t max_payload = std::size_t{1} << 20;
 constexpr std::size_t max_provider_name = 64;
 constexpr std::uint16_t max_rails = 1024;
-constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, flag_eager = 8;
-constexpr unsigned first_flags = 7, all_flags = 15;  // those that every version knows, and all
+constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, flag_eager = 16;
+constexpr unsigned first_flags = 7, all_flags = 23;  // those that every version knows, and all
 
 }  // namespace
 
@@ -109,7 +109,8 @@ MemoryInfo decode_memory(std::string_view sealed) {
     const auto flags = reader.number<std::uint8_t>();
     info.token = reader.number<std::uint64_t>();
     const bool extended = version == extended_version;
-    require_consistent(reader.ok() && flags <= (extended ? all_flags : first_flags), "memory metadata");
+    require_consistent(reader.ok() && (flags & ~(extended ? all_flags : first_flags)) == 0,
+                       "memory metadata");
     info.writable = flags & flag_writable;
     info.staged = flags & flag_staged;
     info.needs_flush = flags & flag_needs_flush;

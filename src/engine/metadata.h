@@ -34,10 +34,10 @@ struct MemoryInfo {
     std::uint64_t length = 0;
     std::uint64_t device_id = 0;
     bool writable = true;
-    bool staged = false;               ///< reached through its owner only, who knows it as `token`
-    bool needs_flush = false;          ///< after a WRITE its owner has to act, who knows it as `token`
-    bool eager = false;                ///< its owner, who knows it as `token`, takes small WRITEs in messages
-    std::uint64_t token = 0;           ///< in any case its owner's host rail's key, if it has one; 0: none
+    bool staged = false;       ///< reached through its owner only, who knows it as `token`
+    bool needs_flush = false;  ///< after a WRITE its owner has to act, who knows it as `token`
+    bool eager = false;        ///< its owner, who knows it as `token`, takes small transfers in messages
+    std::uint64_t token = 0;   ///< in any case its owner's host rail's key, if it has one; 0: none
     std::vector<std::uint16_t> rails;  ///< indices, growing; none for zero length and for staged memory
     std::vector<RemoteKey> keys;       ///< in the order of `rails`
 };

@@ -122,7 +122,7 @@ struct NotificationInbox::Fragment {
                           reader.number<std::uint8_t>() == control_version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
-            type > static_cast<std::uint8_t>(MessageKind::eager_answer))
+            type > static_cast<std::uint8_t>(MessageKind::eager_data))
             return false;
         kind = static_cast<MessageKind>(type);
         signature = reader.number<std::uint8_t>();
@@ -199,6 +199,10 @@ std::size_t NotificationInbox::Partial::held() const noexcept {
 bool NotificationInbox::accept(const Fragment& fragment) {
     if (fragment.kind == MessageKind::ping) return true;  // that it came is all
     if (fragment.kind == MessageKind::eager_answer) return pass_on_answer(fragment);
+    if (fragment.kind == MessageKind::eager_data) {
+        pass_on_data(fragment);
+        return true;
+    }
     const MutexLock lock(mutex_);
     if (delivered_.contains(fragment.key.first, fragment.key.second)) return true;
     if (fragment.payload.size() == fragment.total)
@@ -222,6 +226,14 @@ bool NotificationInbox::pass_on_answer(const Fragment& fragment) const {
     AnswerSink* const sink = answers_.load(std::memory_order_acquire);
     if (sink) sink->on_answer(fragment.key.first, answer);
     return true;
+}
+
+/// Likewise, and put in its place piece by piece.
+void NotificationInbox::pass_on_data(const Fragment& fragment) const noexcept {
+    AnswerSink* const sink = answers_.load(std::memory_order_acquire);
+    if (sink)
+        sink->on_data(fragment.key.first, fragment.key.second, fragment.total, fragment.offset,
+                      fragment.payload);
 }
 
 /// False, and nothing changed, unless the fragment is a new part of a message that it agrees with.

@@ -37,17 +37,22 @@ enum class MessageKind : std::uint8_t {
     answer = 5,
     ping = 6,
     eager = 7,
-    eager_answer = 8
+    eager_answer = 8,
+    eager_read = 9,
+    eager_data = 10
 };
 
 struct Answer;
 struct OutNotification;
 class Peer;
 
-/// Hears of the answers to eager WRITEs, with a rail's role held.
+/// Hears of the answers to eager WRITEs and READs, with a rail's role held.
 class AnswerSink {
   public:
     virtual void on_answer(std::uint64_t nonce, const Answer& answer) noexcept = 0;
+    /// `data` is what belongs at that offset of the `total` bytes that the READ with that id asked for.
+    virtual void on_data(std::uint64_t nonce, std::uint64_t id, std::uint32_t total, std::uint32_t offset,
+                         std::string_view data) noexcept = 0;
 
   protected:
     ~AnswerSink() = default;
@@ -132,7 +137,7 @@ class NotificationInbox final : public ControlSink {
     void pass_immediates_to(fabric::ImmediateSink* sink) noexcept {
         immediates_.store(sink, std::memory_order_release);
     }
-    /// Likewise, of answers to eager WRITEs.
+    /// Likewise, of answers to eager WRITEs and READs.
     void pass_answers_to(AnswerSink* sink) noexcept { answers_.store(sink, std::memory_order_release); }
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
@@ -172,6 +177,7 @@ class NotificationInbox final : public ControlSink {
     void complain(Refusal refusal, std::size_t bytes) noexcept;
     bool accept(const Fragment& fragment);
     bool pass_on_answer(const Fragment& fragment) const;
+    void pass_on_data(const Fragment& fragment) const noexcept;
     bool add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

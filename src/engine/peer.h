@@ -84,7 +84,7 @@ class Peer {
 
     /// For a message to it that was not sent before.
     std::uint64_t next_message_id() noexcept { return ids_->next(); }
-    /// For an eager WRITE to it that was not sent before.
+    /// For an eager WRITE or READ to it that was not sent before.
     std::uint64_t next_eager_id() noexcept { return ids_->next_eager(); }
 
     /// The same instance, of which nothing has been learned yet.

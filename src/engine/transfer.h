@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/eager_writes.h"
+#include "engine/eager_sender.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/notification.h"
@@ -55,7 +55,7 @@ class Transfer : public Work {
     std::unique_ptr<RemoteFlush> remote_flush;
     bool may_be_eager = false;          ///< its rounds may be messages, if they fit
     bool eagerly = false;               ///< this round is
-    std::unique_ptr<EagerWrite> eager;  ///< made before the first of them
+    std::unique_ptr<EagerRound> eager;  ///< made before the first of them
 
     bool has_notification = false;
     OutNotification notification;

@@ -37,8 +37,8 @@ class Registration {
     GpuPath* gpu = nullptr;  ///< whose memory it is; nullptr: host memory
     /// No rail reaches the GPU's memory: it goes through staging buffers, and `rails` is empty.
     bool staged = false;
-    /// By which peers name memory that its owner moves, or takes eager WRITEs into; random, of host memory
-    /// that the host rail knows its key there.
+    /// By which peers name memory that its owner moves, or takes small transfers of in messages; random, of
+    /// host memory that the host rail knows its key there.
     std::uint64_t token = 0;
     bool writable = true;                  ///< false: source of WRITEs and of peers' READs only
     RailSet rails;                         ///< that know the memory; none for zero length
@@ -56,7 +56,7 @@ class RemoteRegion {
     bool writable = true;
     bool staged = false;                 ///< no rail reaches it: the peer itself has to move its bytes
     bool needs_flush = false;            ///< the peer has to act after a WRITE, before its GPU sees the data
-    bool eager = false;                  ///< the peer takes small WRITEs to it in messages
+    bool eager = false;                  ///< the peer takes small transfers in messages
     std::uint64_t token = 0;             ///< what the peer calls it; of host memory, see host_key()
     RailSet rails;                       ///< of the peer that know the memory; none for zero length
     std::vector<RemoteKey> keys;         ///< in the order of `rails`

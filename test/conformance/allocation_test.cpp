@@ -98,33 +98,35 @@ TEST_P(AllocationTest, ARepostAsAMessageAllocatesNothing) {
         from.push_back(source.local(i * 256, 100));
         to.push_back({target.address() + i * 256, 100, &remote});
     }
-    Transfer* const transfer = pair.a->prepare(Operation::write, from, to, "beta", "some notification");
     const auto operations = [&] {
         std::uint64_t sum = 0;
         for (const RailCounters& rail : pair.a->rail_counters())
             sum += rail.operations[0] + rail.operations[1];
         return sum;
     };
-    std::uint64_t before = 0;
-    for (int round = 0; round < 300; ++round) {
-        if (round == 100) {
-            before = operations();
-            allocations.store(0);
-        }
-        counting.store(true);
-        Status status = pair.a->post(*transfer);
-        while (status == Status::in_progress) {
-            counting.store(false);
-            pair.b->progress();
+    for (const Operation operation : {Operation::write, Operation::read}) {
+        Transfer* const transfer = pair.a->prepare(operation, from, to, "beta", "some notification");
+        std::uint64_t before = 0;
+        for (int round = 0; round < 300; ++round) {
+            if (round == 100) {
+                before = operations();
+                allocations.store(0);
+            }
             counting.store(true);
-            status = pair.a->poll(*transfer);
+            Status status = pair.a->post(*transfer);
+            while (status == Status::in_progress) {
+                counting.store(false);
+                pair.b->progress();
+                counting.store(true);
+                status = pair.a->poll(*transfer);
+            }
+            counting.store(false);
+            ASSERT_EQ(status, Status::ok);
         }
-        counting.store(false);
-        ASSERT_EQ(status, Status::ok);
+        EXPECT_EQ(allocations.load(), 0) << (operation == Operation::read ? "READ" : "WRITE");
+        EXPECT_EQ(operations(), before) << "it did not go as a message";
+        pair.a->release(transfer);
     }
-    EXPECT_EQ(allocations.load(), 0);
-    EXPECT_EQ(operations(), before) << "it did not go as a message";
-    pair.a->release(transfer);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, AllocationTest,

@@ -1,4 +1,5 @@
-// Small WRITEs over sockets: one message each, with its notification, and ended when it is in its place.
+// Small WRITEs and READs over sockets: one message each, with its notification, and ended when the bytes are
+// in their places.
 #include <algorithm>
 #include <thread>
 
@@ -11,29 +12,49 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-class EagerTest : public testing::TestWithParam<Fabric> {
+struct Case {
+    Fabric fabric;
+    Operation operation;
+};
+
+std::vector<Case> both_ways(const std::vector<Fabric>& fabrics) {
+    std::vector<Case> cases;
+    for (const Fabric& fabric : fabrics) {
+        for (const Operation operation : {Operation::write, Operation::read})
+            cases.push_back({fabric, operation});
+    }
+    return cases;
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+    return fabric_name({info.param.fabric, info.index}) +
+           (info.param.operation == Operation::read ? "_read" : "_write");
+}
+
+class EagerTest : public testing::TestWithParam<Case> {
   protected:
     static constexpr std::size_t size = std::size_t{64} << 10;
 
     void start(const ParamMap& params = {}) {
-        pair_ = std::make_unique<EnginePair>(GetParam(), GetParam(), params);
+        pair_ = std::make_unique<EnginePair>(GetParam().fabric, GetParam().fabric, params);
         source_ = std::make_unique<Buffer>(*pair_->a, size);
         target_ = std::make_unique<Buffer>(*pair_->b, size);
         remote_ = pair_->publish(*target_);
     }
-    Transfer* prepare(Operation operation, std::size_t pieces, std::size_t length,
-                      std::optional<std::string_view> text = "told") {
+    [[nodiscard]] Buffer& from() { return GetParam().operation == Operation::write ? *source_ : *target_; }
+    [[nodiscard]] Buffer& to() { return GetParam().operation == Operation::write ? *target_ : *source_; }
+    Transfer* prepare(std::size_t pieces, std::size_t length, std::optional<std::string_view> text = "told") {
         std::vector<LocalDescriptor> local;
         std::vector<RemoteDescriptor> remote;
         for (std::size_t i = 0; i < pieces; ++i) {
             local.push_back(source_->local(2 * i * length, length));
             remote.push_back({target_->address() + 2 * i * length, length, &remote_});
         }
-        return pair_->a->prepare(operation, local, remote, "beta", text);
+        return pair_->a->prepare(GetParam().operation, local, remote, "beta", text);
     }
     /// Posted until it goes as a message, which it does once the peer has said that it knows us.
     Transfer* acquainted(std::size_t pieces = 1, std::size_t length = 8) {
-        Transfer* const transfer = prepare(Operation::write, pieces, length);
+        Transfer* const transfer = prepare(pieces, length);
         std::size_t rounds = 0;
         std::uint64_t before = 0;
         do {
@@ -87,45 +108,51 @@ class EagerTest : public testing::TestWithParam<Fabric> {
 /// For what a target does that is driven, or not.
 class SleepyTargetTest : public EagerTest {};
 
+/// The second time, of several fragments.
 TEST_P(EagerTest, DataAndNotificationAreOneMessage) {
     start();
-    Transfer* const transfer = acquainted(16, 100);
-    const std::uint64_t operations_before = operations(), messages_before = messages();
-    constexpr std::uint32_t rounds = 50;
-    for (std::uint32_t round = 1; round <= rounds; ++round) {
-        fill_pattern(source_->bytes, round);
-        const std::vector<std::uint8_t> before = target_->bytes;
-        const std::string text = "round " + std::to_string(round);
-        Status status = pair_->a->post(*transfer, &text);
-        if (status == Status::in_progress) status = pair_->wait(*transfer);
-        ASSERT_EQ(status, Status::ok);
-        for (std::size_t at = 0; at < size; ++at) {
-            const bool written = at < 3200 && at / 100 % 2 == 0;
-            ASSERT_EQ(target_->bytes[at], written ? source_->bytes[at] : before[at]) << "byte " << at;
+    for (const std::size_t length : {std::size_t{100}, std::size_t{1000}}) {
+        Transfer* const transfer = acquainted(16, length);
+        const std::uint64_t operations_before = operations(), messages_before = messages();
+        constexpr std::uint32_t rounds = 50;
+        for (std::uint32_t round = 1; round <= rounds; ++round) {
+            fill_pattern(from().bytes, round);
+            const std::vector<std::uint8_t> before = to().bytes;
+            const std::string text = "round " + std::to_string(round);
+            Status status = pair_->a->post(*transfer, &text);
+            if (status == Status::in_progress) status = pair_->wait(*transfer);
+            ASSERT_EQ(status, Status::ok);
+            for (std::size_t at = 0; at < size; ++at) {
+                const bool moved = at < 32 * length && at / length % 2 == 0;
+                ASSERT_EQ(to().bytes[at], moved ? from().bytes[at] : before[at]) << "byte " << at;
+            }
+            const auto got = pair_->notifications(1);
+            ASSERT_EQ(got.size(), 1u);
+            EXPECT_EQ(got[0].agent, "alpha");
+            EXPECT_EQ(got[0].message, text);
         }
-        const auto got = pair_->notifications(1);
-        ASSERT_EQ(got.size(), 1u);
-        EXPECT_EQ(got[0].agent, "alpha");
-        EXPECT_EQ(got[0].message, text);
+        EXPECT_EQ(operations(), operations_before);
+        const bool in_fragments = length == 1000 && GetParam().operation == Operation::write;
+        const std::uint32_t expected = in_fragments ? 2 * rounds : rounds;
+        EXPECT_GE(messages() - messages_before, expected);
+        EXPECT_LE(messages() - messages_before, expected + 20)
+            << "pings, where it takes long, and what is repeated";
+        pair_->a->release(transfer);
     }
-    EXPECT_EQ(operations(), operations_before);
-    EXPECT_GE(messages() - messages_before, rounds);
-    EXPECT_LE(messages() - messages_before, rounds + 20)
-        << "pings, where it takes long, and what is repeated";
-    pair_->a->release(transfer);
 }
 
 TEST_P(EagerTest, OthersGoTheOrdinaryWay) {
     start();
     pair_->a->release(acquainted());
-    expect_ordinary(prepare(Operation::write, 1, 8, std::nullopt), 0, "one piece and no notification");
-    expect_ordinary(prepare(Operation::read, 1, 8), 1, "a READ");
-    expect_ordinary(prepare(Operation::write, 1, 16385), 1, "too long");
-    const std::string text(16380, 't');
-    expect_ordinary(prepare(Operation::write, 1, 8), 1, "with its notification too long", &text);
-    expect_ordinary(prepare(Operation::write, 600, 1), 1, "in too many pieces");
-    EXPECT_EQ(operations_of(*prepare(Operation::write, 12, 8, std::nullopt)), 0u) << "in pieces";
-    Transfer* const first = prepare(Operation::write, 1, 8, std::nullopt);
+    expect_ordinary(prepare(1, 8, std::nullopt), 0, "one piece and no notification");
+    expect_ordinary(prepare(1, 16385), 1, "too long");
+    expect_ordinary(prepare(12, 2049), 1, "too long for its pieces");
+    const std::string text(65530, 't');
+    expect_ordinary(prepare(1, 8), 1, "with its notification too long", &text);
+    expect_ordinary(prepare(600, 1), 1, "in too many pieces");
+    EXPECT_EQ(operations_of(*prepare(12, 8, std::nullopt)), 0u) << "in pieces";
+    EXPECT_EQ(operations_of(*prepare(16, 2048, std::nullopt)), 0u) << "in larger ones";
+    Transfer* const first = prepare(1, 8, std::nullopt);
     const std::uint64_t before = operations();
     const std::string late = "given with the post";
     EXPECT_EQ(pair_->run(*first), Status::ok);
@@ -140,13 +167,13 @@ TEST_P(EagerTest, OthersGoTheOrdinaryWay) {
 TEST_P(EagerTest, NobodyDoesSoWhereEitherSideHasItOff) {
     start({{"eager_limit", "0"}});
     for (int round = 0; round < 20; ++round)
-        expect_ordinary(prepare(Operation::write, 1, 8), 1, "off");
+        expect_ordinary(prepare(1, 8), 1, "off");
     EXPECT_FALSE(remote_->eager);
 }
 
 /// Many callers, each with transfers of its own: none is lost, none comes twice.
 TEST_P(EagerTest, ThreadsDoNotGetIntoEachOthersWay) {
-    if (!GetParam().progress_thread) GTEST_SKIP() << "needs progress threads";
+    if (!GetParam().fabric.progress_thread) GTEST_SKIP() << "needs progress threads";
     start();
     acquainted();
     constexpr std::uint32_t threads = 4, rounds = 300;
@@ -154,14 +181,16 @@ TEST_P(EagerTest, ThreadsDoNotGetIntoEachOthersWay) {
     std::atomic<std::uint32_t> failed{0};
     for (std::uint32_t caller = 0; caller < threads; ++caller) {
         callers.emplace_back([&, caller] {
-            const LocalDescriptor from = source_->local(1024 + caller * 8, 8);
-            const RemoteDescriptor to{target_->address() + 1024 + caller * 8, 8, &remote_};
+            const std::size_t at = 1024 + caller * 8;
+            const LocalDescriptor local = source_->local(at, 8);
+            const RemoteDescriptor remote{target_->address() + at, 8, &remote_};
             const std::string text(1, static_cast<char>('a' + caller));
             Transfer* const transfer =
-                pair_->a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", text);
+                pair_->a->prepare(GetParam().operation, {&local, 1}, {&remote, 1}, "beta", text);
             for (std::uint32_t round = 1; round <= rounds; ++round) {
-                std::fill_n(source_->bytes.begin() + 1024 + caller * 8, 8, static_cast<std::uint8_t>(round));
+                std::fill_n(&from().bytes[at], 8, static_cast<std::uint8_t>(round));
                 if (run_alone(*pair_->a, *transfer) != Status::ok) ++failed;
+                if (to().bytes[at + 7] != static_cast<std::uint8_t>(round)) ++failed;
             }
             pair_->a->release(transfer);
         });
@@ -173,8 +202,6 @@ TEST_P(EagerTest, ThreadsDoNotGetIntoEachOthersWay) {
     for (const Notification& one : pair_->notifications(threads * rounds))
         ++told.at(static_cast<std::size_t>(one.message[0] - 'a'));
     EXPECT_EQ(told, std::vector<std::uint32_t>(threads, rounds));
-    for (std::size_t at = 1024; at < 1024 + threads * 8; ++at)
-        EXPECT_EQ(target_->bytes[at], static_cast<std::uint8_t>(rounds)) << at;
 }
 
 /// That the kernel has it, or the target's provider, is not enough; and however often it has been sent
@@ -182,19 +209,19 @@ TEST_P(EagerTest, ThreadsDoNotGetIntoEachOthersWay) {
 TEST_P(SleepyTargetTest, EndsWhenTheBytesAreInTheirPlace) {
     start();
     Transfer* const transfer = acquainted();
-    std::fill_n(source_->bytes.begin(), 8, std::uint8_t{1});
+    std::fill_n(from().bytes.begin(), 8, std::uint8_t{1});
     const std::uint64_t before = messages();
     ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
     drive_alone(*transfer, milliseconds(400));
     EXPECT_EQ(pair_->a->poll(*transfer), Status::in_progress) << "ended before its bytes were there";
     EXPECT_GE(messages() - before, 3u) << "nobody is asked again";
     EXPECT_EQ(pair_->wait(*transfer), Status::ok);
-    EXPECT_EQ(target_->bytes[7], 1);
+    EXPECT_EQ(to().bytes[7], 1);
     EXPECT_EQ(pair_->notifications(1).size(), 1u);
-    std::fill_n(target_->bytes.begin(), 8, std::uint8_t{2});
+    std::fill_n(to().bytes.begin(), 8, std::uint8_t{2});
     pair_->until([] { return false; }, milliseconds(300));
     EXPECT_FALSE(pair_->b->has_notifications()) << "taken twice";
-    EXPECT_EQ(target_->bytes[7], 2) << "written twice";
+    EXPECT_EQ(to().bytes[7], 2) << "written twice";
     pair_->a->release(transfer);
 }
 
@@ -203,11 +230,11 @@ TEST_P(SleepyTargetTest, ATargetThatHasForgottenWhoAsksIsIntroducedAgain) {
     start();
     Transfer* const transfer = acquainted();
     pair_->b->disconnect("alpha");
-    std::fill_n(source_->bytes.begin(), 8, std::uint8_t{3});
+    std::fill_n(from().bytes.begin(), 8, std::uint8_t{3});
     const auto begun = Clock::now();
     EXPECT_EQ(pair_->run(*transfer), Status::ok);
     EXPECT_LT(Clock::now() - begun, milliseconds(3000));
-    EXPECT_EQ(target_->bytes[0], 3);
+    EXPECT_EQ(to().bytes[0], 3);
     EXPECT_EQ(pair_->notifications(1).size(), 1u);
     pair_->a->release(transfer);
 }
@@ -216,9 +243,9 @@ TEST_P(SleepyTargetTest, MemoryThatIsGoneThereIsAnError) {
     start();
     Transfer* const transfer = acquainted();
     pair_->b->deregister_memory(target_->region);
-    std::fill_n(source_->bytes.begin(), 8, std::uint8_t{4});
+    std::fill_n(from().bytes.begin(), 8, std::uint8_t{4});
     EXPECT_EQ(pair_->run(*transfer), Status::invalid_param);
-    EXPECT_NE(target_->bytes[0], 4);
+    EXPECT_NE(to().bytes[0], 4);
     EXPECT_FALSE(pair_->b->has_notifications());
     pair_->a->release(transfer);
 }
@@ -236,7 +263,7 @@ TEST_P(SleepyTargetTest, APeerThatSleepsOnIsGivenUp) {
 TEST_P(SleepyTargetTest, ReleasedUnderWayItWaitsForNobody) {
     start();
     Transfer* const transfer = acquainted();
-    Transfer* const other = prepare(Operation::write, 1, 8);
+    Transfer* const other = prepare(1, 8);
     ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
     const auto begun = Clock::now();
     pair_->a->release(transfer);
@@ -245,13 +272,28 @@ TEST_P(SleepyTargetTest, ReleasedUnderWayItWaitsForNobody) {
     pair_->a->release(other);
 }
 
+/// Whatever the answer to the READ still brings.
+TEST_P(SleepyTargetTest, MemoryOfAReleasedReadIsLeftAlone) {
+    if (GetParam().operation != Operation::read) GTEST_SKIP() << "of READs";
+    start();
+    Transfer* const transfer = acquainted();
+    std::fill_n(target_->bytes.begin(), 8, std::uint8_t{6});
+    ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
+    drive_alone(*transfer, milliseconds(5));
+    pair_->a->release(transfer);
+    std::fill_n(source_->bytes.begin(), 8, std::uint8_t{5});
+    EXPECT_EQ(pair_->notifications(1).size(), 1u) << "it has been read there";
+    pair_->until([] { return false; }, milliseconds(100));
+    EXPECT_EQ(source_->bytes[0], 5);
+}
+
 /// As many as may be under way, and more.
 TEST_P(SleepyTargetTest, ABurstComesWhole) {
     start();
     acquainted();
     std::vector<Transfer*> burst;
     for (int i = 0; i < 50; ++i)
-        burst.push_back(prepare(Operation::write, 1, 8));
+        burst.push_back(prepare(1, 8));
     const std::uint64_t before = operations();
     for (Transfer* transfer : burst)
         ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
@@ -264,10 +306,10 @@ TEST_P(SleepyTargetTest, ABurstComesWhole) {
         pair_->a->release(transfer);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, EagerTest, testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 2, true}),
-                         fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, EagerTest,
+                         testing::ValuesIn(both_ways({{"tcp", 1, false}, {"tcp", 2, true}})), case_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, SleepyTargetTest,
-                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"tcp", 2, false}), fabric_name);
+                         testing::ValuesIn(both_ways({{"tcp", 1, false}, {"tcp", 2, false}})), case_name);
 
 }  // namespace
 }  // namespace railyard::test

@@ -98,14 +98,14 @@ class Model {
         if (receiver != us) return;
         const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
         const auto name_size = feed.number<std::uint16_t>();
-        if (!known || kind < 1 || kind > 8 || name_size < 1 || name_size > 1024) return;
+        if (!known || kind < 1 || kind > 10 || name_size < 1 || name_size > 1024) return;
         const std::string name(feed.take(name_size));
         const std::string payload(feed.rest());
         const std::uint32_t most = kind == 1 ? 16u << 20 : 1u << 20;
         if (name.size() != name_size || total > most || offset > total) return;
         if (payload.size() > total - offset || (payload.empty() && total != 0)) return;
-        // A PING, the answer to an eager WRITE, or what has come before.
-        if (kind == 6 || kind == 8 || delivered_.contains({nonce, id})) return;
+        // A PING, the answer to an eager WRITE or READ, or what has come before.
+        if (kind == 6 || kind == 8 || kind == 10 || delivered_.contains({nonce, id})) return;
         if (payload.size() == total) {
             delivered_.insert({nonce, id});
             return deliver(kind, name, payload);
@@ -160,9 +160,12 @@ void read_letter(const Letter& letter) {
                 return static_cast<void>(decode_answer(letter.text)), 0;
             case MessageKind::eager:
                 return static_cast<void>(decode_eager(letter.text)), 0;
+            case MessageKind::eager_read:
+                return static_cast<void>(decode_eager_read(letter.text)), 0;
             case MessageKind::notify:
             case MessageKind::ping:
             case MessageKind::eager_answer:
+            case MessageKind::eager_data:
                 break;
         }
         require(false, "a notification is no letter");

@@ -42,6 +42,17 @@ void look_at_host(const ConnectionInfo& info) {
     require(address->pid > 0, "a process has a number, and is no group of them");
 }
 
+/// Bytes of its pieces, each of which must be sound.
+std::size_t checked_total(const EagerLayout& layout) {
+    std::size_t length = 0;
+    for (const EagerPiece& piece : layout.pieces) {
+        require(piece.token < layout.tokens.size(), "indices are in range");
+        require(piece.length != 0 && piece.length <= UINT64_MAX - piece.address, "pieces do not wrap");
+        length += piece.length;
+    }
+    return length;
+}
+
 }  // namespace
 
 bool fuzz_connection(std::string_view input) {
@@ -115,13 +126,15 @@ bool fuzz_eager(std::string_view input) {
     const auto message = unless_refused([&] { return decode_eager(input); });
     if (!message) return false;
     require(encode(*message) == input, round_trip);
-    std::size_t length = 0;
-    for (const EagerPiece& piece : message->layout.pieces) {
-        require(piece.token < message->layout.tokens.size(), "indices are in range");
-        require(piece.length != 0 && piece.length <= UINT64_MAX - piece.address, "pieces do not wrap");
-        length += piece.length;
-    }
-    require(length == message->data.size(), "data is as long as its pieces");
+    require(checked_total(message->layout) == message->data.size(), "data is as long as its pieces");
+    return true;
+}
+
+bool fuzz_eager_read(std::string_view input) {
+    const auto message = unless_refused([&] { return decode_eager_read(input); });
+    if (!message) return false;
+    require(encode(*message) == input, round_trip);
+    require(checked_total(message->layout) <= max_eager_data, "an answer keeps its limit");
     return true;
 }
 

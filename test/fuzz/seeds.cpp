@@ -209,6 +209,11 @@ Inputs seeds(const std::string& target) {
         return {{"two", encode({11, two, "bytes!", true, "told"})},
                 {"silent", encode({12, one, "four", false, ""})}};
     }
+    if (target == "eager_read") {
+        const EagerLayout two{{7, 8}, {{0x1000, 5, 1}, {0x5000, 1, 0}}}, one{{9}, {{0x2000, 4, 0}}};
+        return {{"two", encode(EagerRead{11, 10, two, true, "told"})},
+                {"silent", encode(EagerRead{12, 12, one, false, ""})}};
+    }
     if (target == "peer_blob") return peer_blobs();
     if (target == "frame")
         return {{"two", frame("hello") + frame("")}, {"short", frame("hello").substr(0, 14)}};

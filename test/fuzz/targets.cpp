@@ -20,6 +20,7 @@ const std::map<std::string, Target>& targets() {
         {"flow_info", fuzz_flow_info},
         {"flow_board", fuzz_flow_board},
         {"eager", fuzz_eager},
+        {"eager_read", fuzz_eager_read},
     };
     return all;
 }

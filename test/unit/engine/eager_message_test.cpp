@@ -1,4 +1,4 @@
-// Small WRITEs in messages, as bytes: they come back as they were, and nonsense is refused.
+// Small WRITEs and READs in messages, as bytes: they come back as they were, and nonsense is refused.
 #include "engine/eager_message.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,10 @@ const std::string five("ab\0de", 5);
 
 EagerMessage sample() {
     return {12, {{7, UINT64_MAX}, {{0x1000, 3, 0}, {0x9000, 2, 1}}}, five, true, "here it is"};
+}
+
+EagerRead sample_read() {
+    return {12, 9, {{7, UINT64_MAX}, {{0x1000, 3, 0}, {0x9000, 2, 1}}}, true, "you may have it"};
 }
 
 void expect_refused(const EagerMessage& message) {
@@ -83,6 +87,50 @@ TEST(EagerMessage, InconsistentFieldsAreRefused) {
     expect_refused(message);
     message = {1, {{7}, {{0x1000, max_eager_data, 0}}}, most, true, ""};
     EXPECT_EQ(decode_eager(encode(message)).data.size(), max_eager_data);
+}
+
+TEST(EagerRead, ComesBackAsItWas) {
+    const EagerRead sample = sample_read();
+    const std::string bytes = encode(sample);
+    const EagerRead got = decode_eager_read(bytes);
+    EXPECT_EQ(got.id, 12u);
+    EXPECT_EQ(got.done_below, 9u);
+    EXPECT_EQ(got.layout.tokens, sample.layout.tokens);
+    EXPECT_EQ(got.layout.total(), 5u);
+    ASSERT_EQ(got.layout.pieces.size(), 2u);
+    EXPECT_EQ(got.layout.pieces[1].address, 0x9000u);
+    EXPECT_TRUE(got.notifies);
+    EXPECT_EQ(got.text, "you may have it");
+    std::string reused(1000, 'x');
+    begin_eager_read(reused, 12, 9, encode(sample.layout));
+    EXPECT_EQ(reused + '\1' + "you may have it", bytes);
+    EagerRead silent = sample_read();
+    silent.notifies = false;
+    silent.text = "";
+    EXPECT_FALSE(decode_eager_read(encode(silent)).notifies);
+}
+
+TEST(EagerRead, InconsistentFieldsAreRefused) {
+    const auto expect_refused = [](const EagerRead& message) {
+        EXPECT_THROW(static_cast<void>(decode_eager_read(encode(message))), Error);
+    };
+    EagerRead message = sample_read();
+    message.notifies = false;  // and there is a text
+    expect_refused(message);
+    message = sample_read();
+    message.layout.pieces[1].token = 2;  // there are two
+    expect_refused(message);
+    message = sample_read();
+    message.layout.pieces.clear();
+    expect_refused(message);
+    message = sample_read();
+    message.layout.pieces[0].length = max_eager_data - 2;
+    EXPECT_EQ(decode_eager_read(encode(message)).layout.total(), max_eager_data);
+    ++message.layout.pieces[0].length;  // more than an answer holds
+    expect_refused(message);
+    const std::string whole = encode(sample_read());
+    for (std::size_t length = 0; length < whole.size() - sample_read().text.size(); ++length)
+        EXPECT_THROW(static_cast<void>(decode_eager_read(whole.substr(0, length))), Error) << length;
 }
 
 TEST(EagerMessage, BytesOfAnyKindEndInAValueOrInAnError) {

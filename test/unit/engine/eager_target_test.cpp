@@ -1,4 +1,5 @@
-// Where small WRITEs go that come in messages: to memory that takes them, whole, and once.
+// Where small WRITEs go that come in messages: to memory that takes them, whole, and once. What small READs
+// are answered: as it was when the notification was delivered, however often it is asked for.
 #include "engine/eager_target.h"
 
 #include <gtest/gtest.h>
@@ -30,6 +31,26 @@ class EagerTargetTest : public testing::Test {
             "alpha", from, encode(EagerMessage{id, {{names}, std::move(pieces)}, data, true, "told"}));
         EXPECT_EQ(answer.id, id);
         return answer.status;
+    }
+    struct Read {
+        Status status;
+        std::string data;
+    };
+    /// Of 4 bytes from the start, and with "mine" for a notification, unless told otherwise.
+    Read give(std::uint64_t id, bool notifies = true, std::uint64_t done_below = 0,
+              std::vector<EagerPiece> pieces = {}, std::uint64_t names = token, std::uint64_t from = sender) {
+        if (pieces.empty()) pieces = {{address(0), 4, 0}};
+        Read read{Status::ok, "what was there before"};
+        const Answer answer = target_.give(
+            "alpha", from,
+            encode(EagerRead{id, done_below, {{names}, std::move(pieces)}, notifies, notifies ? "mine" : ""}),
+            read.data);
+        EXPECT_EQ(answer.id, id);
+        read.status = answer.status;
+        return read;
+    }
+    void put(std::size_t offset, std::string_view text) {
+        std::copy(text.begin(), text.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(offset));
     }
     [[nodiscard]] std::string text(std::size_t offset, std::size_t size) const {
         return {bytes_.begin() + static_cast<std::ptrdiff_t>(offset),
@@ -131,8 +152,96 @@ TEST_F(EagerTargetTest, ANotificationThatFindsNoRoomIsAnError) {
     EXPECT_EQ(take(id + 1, {{address(0), 1, 0}}, "y"), Status::ok) << "there is room again";
 }
 
+TEST_F(EagerTargetTest, ReadsAreAnsweredWithWhatIsThere) {
+    put(0, "abcd");
+    put(60, "last");
+    const Read got = give(1, true, 0, {{address(60), 4, 0}, {address(1), 2, 0}});
+    EXPECT_EQ(got.status, Status::ok);
+    EXPECT_EQ(got.data, "lastbc");
+    const auto told = taken();
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(told[0].agent, "alpha");
+    EXPECT_EQ(told[0].message, "mine");
+    EXPECT_EQ(give(2, false).data, "abcd");
+    EXPECT_TRUE(taken().empty());
+}
+
+/// The notification has given the memory back to the application, which may have written to it since.
+TEST_F(EagerTargetTest, ANotifiedReadThatComesAgainIsAnsweredWithWhatItWasThen) {
+    const test::LogLines lines;
+    put(0, "then");
+    EXPECT_EQ(give(3).data, "then");
+    EXPECT_EQ(give(4, true, 3).data, "then");
+    put(0, "now!");
+    EXPECT_EQ(give(3, true, 3).data, "then");
+    EXPECT_EQ(give(3, true, 3, {}, token, sender + 1).data, "now!") << "another sender's first";
+    EXPECT_EQ(taken().size(), 3u);
+    target_.remove(*region_);
+    EXPECT_EQ(give(4, true, 3).data, "then") << "it has been taken";
+    target_.add(region_);
+    // The sender waits for none below 4.
+    EXPECT_EQ(give(5, true, 4).data, "now!");
+    EXPECT_EQ(give(4, true, 4).data, "then");
+    EXPECT_EQ(give(3, true, 3).status, Status::backend);
+    EXPECT_EQ(lines.count("not kept any more"), 1);
+    EXPECT_EQ(taken().size(), 1u) << "it is not delivered twice, in any case";
+}
+
+TEST_F(EagerTargetTest, AReadThatTellsNobodyIsReadAnew) {
+    put(0, "then");
+    EXPECT_EQ(give(1, false).data, "then");
+    put(0, "now!");
+    EXPECT_EQ(give(1, false).data, "now!");
+    EXPECT_EQ(target_.kept_bytes(), 0u);
+}
+
+TEST_F(EagerTargetTest, ReadsOutsideOfRegisteredMemoryAreRefused) {
+    const test::LogLines lines;
+    EXPECT_EQ(give(1, true, 0, {{address(61), 4, 0}}).status, Status::invalid_param);
+    EXPECT_EQ(give(2, true, 0, {{address(0), 4, 0}}, token + 1).status, Status::invalid_param);
+    EXPECT_EQ(give(3, false, 0, {{address(0) - 1, 4, 0}}).status, Status::invalid_param);
+    EXPECT_EQ(lines.count("a small READ was refused"), 3);
+    EXPECT_TRUE(taken().empty());
+    region_->length = 128;
+    EXPECT_EQ(give(1, true, 0, {{address(61), 4, 0}}).status, Status::invalid_param) << "it was told so";
+    EXPECT_EQ(target_.kept_bytes(), 0u);
+}
+
+/// By whom nothing more is asked: it is bounded all the same.
+TEST_F(EagerTargetTest, WhatIsKeptIsBounded) {
+    const test::LogLines lines;
+    std::vector<char> large(max_eager_data, 'l');
+    region_->address = reinterpret_cast<std::uint64_t>(large.data());
+    region_->length = large.size();
+    const std::vector<EagerPiece> all{{region_->address, max_eager_data, 0}};
+    const std::uint64_t rounds = EagerTarget::most_kept / max_eager_data + 10;
+    for (std::uint64_t round = 1; round <= rounds; ++round) {
+        EXPECT_EQ(give(7, true, 0, all, token, round).status, Status::ok);
+        EXPECT_LE(target_.kept_bytes(), EagerTarget::most_kept);
+        taken();
+    }
+    EXPECT_GT(target_.kept_bytes(), EagerTarget::most_kept / 2);
+    EXPECT_EQ(give(7, true, 0, all, token, rounds).status, Status::ok);
+    EXPECT_EQ(give(7, true, 0, all, token, 1).status, Status::backend) << "the oldest went";
+}
+
+TEST_F(EagerTargetTest, AReadWhoseNotificationFindsNoRoomIsAnError) {
+    const test::LogLines lines;
+    std::uint64_t id = 0;
+    do {
+        ++id;
+        ASSERT_LT(id, 100u) << "the inbox takes whatever comes";
+    } while (give(id, true, id).status == Status::ok);
+    EXPECT_EQ(lines.count("too many notifications"), 1);
+    EXPECT_EQ(taken().size(), id - 1);
+    EXPECT_EQ(give(id, true, id).status, Status::not_allowed) << "it was told so";
+    EXPECT_EQ(target_.kept_bytes(), 0u);
+}
+
 TEST_F(EagerTargetTest, NonsenseIsRefusedWithAnError) {
+    std::string data;
     EXPECT_THROW(static_cast<void>(target_.take("alpha", sender, "nonsense")), Error);
+    EXPECT_THROW(static_cast<void>(target_.give("alpha", sender, "nonsense", data)), Error);
 }
 
 }  // namespace

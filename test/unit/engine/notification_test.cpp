@@ -238,13 +238,20 @@ TEST_F(NotificationInboxTest, FragmentsOfAnotherKindAreRefused) {
 }
 
 /// They go to who waits for them, as often as they come, and are nothing to keep.
+struct Heard final : AnswerSink {
+    void on_answer(std::uint64_t nonce, const Answer& answer) noexcept override {
+        all.emplace_back(nonce, answer.id, answer.status);
+    }
+    void on_data(std::uint64_t nonce, std::uint64_t id, std::uint32_t total, std::uint32_t offset,
+                 std::string_view piece) noexcept override {
+        data.emplace_back(nonce, id, total, offset, piece);
+    }
+    std::vector<std::tuple<std::uint64_t, std::uint64_t, Status>> all;
+    std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t, std::string>> data;
+};
+
 TEST_F(NotificationInboxTest, AnswersToEagerWritesArePassedOn) {
-    struct Heard final : AnswerSink {
-        void on_answer(std::uint64_t nonce, const Answer& answer) noexcept override {
-            all.emplace_back(nonce, answer.id, answer.status);
-        }
-        std::vector<std::tuple<std::uint64_t, std::uint64_t, Status>> all;
-    } heard;
+    Heard heard;
     OutNotification message;
     message.kind = MessageKind::eager_answer;
     const auto send = [&](std::string text, std::size_t size = 200) {
@@ -264,6 +271,33 @@ TEST_F(NotificationInboxTest, AnswersToEagerWritesArePassedOn) {
     ASSERT_EQ(heard.all.size(), 2u);
     EXPECT_EQ(heard.all[0], std::make_tuple(9u, 4u, Status::not_allowed));
     EXPECT_EQ(heard.all[1], heard.all[0]);
+    EXPECT_FALSE(inbox_.has_letters());
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
+}
+
+/// Each fragment by itself, as it comes.
+TEST_F(NotificationInboxTest, DataOfEagerReadsIsPassedOn) {
+    Heard heard;
+    OutNotification message;
+    message.kind = MessageKind::eager_data;
+    message.message = std::string(300, 'd');
+    message.start(sender_, 9, 4, 0);
+    const std::vector<Bytes> all = fragments(message, 200);
+    ASSERT_GT(all.size(), 1u);
+    inbox_.on_control(all[1]);  // nobody waits
+    inbox_.pass_answers_to(&heard);
+    inbox_.on_control(all[1]);
+    inbox_.on_control(all[1]);
+    inbox_.on_control(all[0]);
+    ASSERT_EQ(heard.data.size(), 3u);
+    const auto [nonce, id, total, offset, piece] = heard.data[0];
+    EXPECT_EQ(nonce, 9u);
+    EXPECT_EQ(id, 4u);
+    EXPECT_EQ(total, 300u);
+    EXPECT_EQ(offset, std::get<4>(heard.data[2]).size());
+    EXPECT_EQ(piece, std::string(piece.size(), 'd'));
+    EXPECT_EQ(heard.data[1], heard.data[0]);
+    EXPECT_EQ(std::get<3>(heard.data[2]), 0u);
     EXPECT_FALSE(inbox_.has_letters());
     EXPECT_EQ(inbox_.held().unfinished, 0u);
 }

@@ -1,0 +1,105 @@
+// Small WRITEs and READs that go in one message, with their notification, while they are under way.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <absl/base/thread_annotations.h>
+
+#include "common/mutex.h"
+#include "engine/notification.h"
+#include "engine/request.h"
+
+namespace railyard {
+
+class EagerSender;
+class Transfer;
+
+/// Of a transfer, which owns it: made once, and used in each round that goes so.
+struct EagerRound {
+    /// Throws std::bad_alloc.
+    explicit EagerRound(Transfer& owner);
+
+    Transfer& transfer;
+    const std::string layout;  ///< of the message
+    OutNotification message;
+    EagerSender* home = nullptr;
+
+    // Of EagerSender, under its lock.
+    std::uint64_t id = 0;
+    bool under_way = false;  ///< the message belongs to a rail
+    bool answered = false;
+    Status answer = Status::ok;
+    std::uint32_t received = 0;             ///< bytes of a READ, which are in their places
+    std::uint32_t chunk = 0, in_chunk = 0;  ///< where the next one goes
+    std::uint64_t again_at = 0;             ///< ns
+    std::uint64_t pause = 0;                ///< ns; before that
+    std::uint64_t stopped_at = 0;           ///< ns; when the round was seen to be stopped
+    Rail* rail = nullptr;                   ///< that the message was last given, and its sender then
+    std::uint32_t sender = 0;
+    EagerRound* previous = nullptr;
+    EagerRound* next = nullptr;
+};
+
+class Introducer {
+  public:
+    /// A peer may have forgotten us: it is introduced to us again, and not from within this call.
+    virtual void introduce_soon() noexcept = 0;
+
+  protected:
+    ~Introducer() = default;
+};
+
+/// A round is over when the kernel has the message, which is its transfer's, and the peer has answered: a
+/// WRITE when data and notification are in their places there, a READ with the data, which goes to its places
+/// as it comes. Both may get lost, so the peer is asked again, in growing pauses, until it answers; it takes
+/// each id once. A WRITE that is stopped waits for the answer, too, until the connection that the message
+/// left by is gone, or for `word_limit_ns`: what the peer has by then it may still put in its place. Any
+/// thread; allocates nothing.
+class EagerSender final : public AnswerSink {
+  public:
+    /// Under way at once; more have other ways, and must not wait for one peer.
+    static constexpr std::uint32_t most = 16;
+    static constexpr std::uint64_t word_limit_ns = 200'000'000;
+    static constexpr std::uint64_t first_pause_ns = 50'000'000, longest_pause_ns = 1'000'000'000;
+
+    explicit EagerSender(Introducer& introducer) : introducer_(introducer) {}
+    [[nodiscard]] bool has_room() const noexcept { return count_.load(std::memory_order_relaxed) < most; }
+    [[nodiscard]] bool has_work() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
+    /// Of a round that has been armed with one part.
+    void start(EagerRound& round) noexcept;
+    /// Of that instance; one that nobody waits for is ignored.
+    void on_answer(std::uint64_t nonce, const Answer& answer) noexcept override;
+    void on_data(std::uint64_t nonce, std::uint64_t id, std::uint32_t total, std::uint32_t offset,
+                 std::string_view data) noexcept override;
+    /// Ends what was stopped, and asks again, where it is time. Not with a rail's role held.
+    void look() noexcept;
+
+  private:
+    /// What a message says of the round, and of the others.
+    struct Ids {
+        std::uint64_t own = 0;
+        std::uint64_t done_below = 0;
+    };
+    void unlink(EagerRound& round) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    EagerRound* find(std::uint64_t nonce, std::uint64_t id) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    Ids ids_of(const EagerRound& round) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    /// True: the round was waiting for it alone, and is the caller's to end.
+    bool answered(EagerRound& round, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool may_ask_again(EagerRound& round, std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool is_over(EagerRound& round, std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void send(EagerRound& round, Ids ids) noexcept;
+    bool is_answered(const EagerRound& round) noexcept;
+    void sent(EagerRound& round) noexcept;
+    static void end(EagerRound& round, Status status) noexcept;
+    static void on_sent(OutMessage& message, Status status) noexcept;
+
+    Introducer& introducer_;
+    std::atomic<std::uint32_t> count_{0};
+    Mutex mutex_;
+    EagerRound* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace railyard
