@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
 #include <vector>
 
@@ -29,26 +30,36 @@ void require(bool good, const char* what) {
     if (!good) throw std::system_error(errno, std::generic_category(), what);
 }
 
-/// One end of a connection without delays, looked at as libfabric's tcp provider does: epoll, then recv.
+/// Of two connections that each carry one direction, or of one that carries both: then they are the same.
+struct Sockets {
+    int out = -1, in = -1;
+    void close_all() const {
+        close(out);
+        if (in != out) close(in);
+    }
+};
+
+/// One side, without delays, and looked at as libfabric's tcp provider does: epoll, then recv.
 class End {
   public:
     /// `sleeps`: waits in the kernel until there is something, else asks again and again.
-    End(int socket, bool sleeps) : socket_(socket), epoll_(epoll_create1(EPOLL_CLOEXEC)), sleeps_(sleeps) {
+    End(Sockets sockets, bool sleeps)
+        : sockets_(sockets), epoll_(epoll_create1(EPOLL_CLOEXEC)), sleeps_(sleeps) {
         const int on = 1;
-        require(setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0, "TCP_NODELAY");
+        require(setsockopt(sockets.out, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0, "TCP_NODELAY");
         epoll_event wanted{};
         wanted.events = EPOLLIN;
-        require(epoll_ >= 0 && epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &wanted) == 0, "epoll");
+        require(epoll_ >= 0 && epoll_ctl(epoll_, EPOLL_CTL_ADD, sockets.in, &wanted) == 0, "epoll");
     }
     ~End() {
         close(epoll_);
-        close(socket_);
+        sockets_.close_all();
     }
     End(const End&) = delete;
     End& operator=(const End&) = delete;
 
     void send(const std::vector<char>& message) const {
-        require(::send(socket_, message.data(), message.size(), MSG_NOSIGNAL) ==
+        require(::send(sockets_.out, message.data(), message.size(), MSG_NOSIGNAL) ==
                     static_cast<ssize_t>(message.size()),
                 "send");
     }
@@ -60,7 +71,7 @@ class End {
             while (epoll_wait(epoll_, &ready, 1, sleeps_ ? 5000 : 0) == 0) {
                 if (now_ns() > end) throw std::runtime_error("no answer for 5 s");
             }
-            const ssize_t more = recv(socket_, message.data() + got, message.size() - got, MSG_DONTWAIT);
+            const ssize_t more = recv(sockets_.in, message.data() + got, message.size() - got, MSG_DONTWAIT);
             if (more == 0) return false;
             require(more > 0, "recv");
             got += static_cast<std::size_t>(more);
@@ -69,7 +80,8 @@ class End {
     }
 
   private:
-    const int socket_, epoll_;
+    const Sockets sockets_;
+    const int epoll_;
     const bool sleeps_;
 };
 
@@ -77,9 +89,9 @@ struct Sizes {
     unsigned there = 0, back = 0;
 };
 
-[[noreturn]] void answer(int socket, Sizes sizes, bool sleeps) {
+[[noreturn]] void answer(Sockets sockets, Sizes sizes, bool sleeps) {
     try {
-        const End end(socket, sleeps);
+        const End end(sockets, sleeps);
         std::vector<char> request(sizes.there);
         const std::vector<char> reply(sizes.back, 'a');
         while (end.receive(request))
@@ -90,7 +102,11 @@ struct Sizes {
     }
 }
 
-Histogram measure(Sizes sizes, bool sleeps, unsigned rounds) {
+struct Pair {
+    int one = -1, other = -1;
+};
+
+Pair connection() {
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in own{};
     own.sin_family = AF_INET;
@@ -100,18 +116,24 @@ Histogram measure(Sizes sizes, bool sleeps, unsigned rounds) {
                 listen(listener, 1) == 0 &&
                 getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size) == 0,
             "listen on loopback");
-    const int ours = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    require(ours >= 0 && connect(ours, reinterpret_cast<sockaddr*>(&own), sizeof(own)) == 0, "connect");
-    const int theirs = accept(listener, nullptr, nullptr);
-    require(theirs >= 0, "accept");
+    const int one = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    require(one >= 0 && connect(one, reinterpret_cast<sockaddr*>(&own), sizeof(own)) == 0, "connect");
+    const int other = accept(listener, nullptr, nullptr);
+    require(other >= 0, "accept");
     close(listener);
+    return {one, other};
+}
+
+Histogram measure(Sizes sizes, bool two, bool sleeps, unsigned rounds) {
+    const Pair there = connection(), back = two ? connection() : Pair{there.other, there.one};
+    const Sockets ours{there.one, back.other}, theirs{back.one, there.other};
     const pid_t child = fork();
     require(child >= 0, "fork");
     if (child == 0) {
-        close(ours);
+        ours.close_all();
         answer(theirs, sizes, sleeps);
     }
-    close(theirs);
+    theirs.close_all();
     Histogram times;
     {
         const End end(ours, sleeps);
@@ -130,16 +152,20 @@ Histogram measure(Sizes sizes, bool sleeps, unsigned rounds) {
 }
 
 nlohmann::json run(Sizes sizes, unsigned rounds) {
-    const Histogram polling = measure(sizes, false, rounds), sleeping = measure(sizes, true, rounds);
-    const auto us = [](const Histogram& times, double part) { return times.percentile(part) / 1000; };
-    return {{"version", 1},
-            {"host", bench::host_facts()},
-            {"bytes_there", sizes.there},
-            {"bytes_back", sizes.back},
-            {"polling_p50_us", us(polling, 0.5)},
-            {"polling_p99_us", us(polling, 0.99)},
-            {"sleeping_p50_us", us(sleeping, 0.5)},
-            {"sleeping_p99_us", us(sleeping, 0.99)}};
+    nlohmann::json document{{"version", 1},
+                            {"host", bench::host_facts()},
+                            {"bytes_there", sizes.there},
+                            {"bytes_back", sizes.back}};
+    for (const bool two : {false, true}) {
+        nlohmann::json& all = document[two ? "two_connections" : "one_connection"];
+        for (const bool sleeps : {false, true}) {
+            const Histogram times = measure(sizes, two, sleeps, rounds);
+            const std::string name = sleeps ? "sleeping" : "polling";
+            all[name + "_p50_us"] = times.percentile(0.5) / 1000;
+            all[name + "_p99_us"] = times.percentile(0.99) / 1000;
+        }
+    }
+    return document;
 }
 
 }  // namespace
@@ -148,7 +174,9 @@ nlohmann::json run(Sizes sizes, unsigned rounds) {
 int main(int count, char** words) {
     railyard::Sizes sizes{129, 70};  // an eager WRITE of 8 B with a short notification, and its answer
     unsigned rounds = 100'000;
-    CLI::App app{"A message over loopback TCP and its answer, between two processes that poll, or sleep."};
+    CLI::App app{
+        "A message over loopback TCP and its answer, between two processes that poll, or sleep; over one "
+        "connection, or each over one of its own."};
     app.add_option("--there", sizes.there, "Bytes of the message")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
