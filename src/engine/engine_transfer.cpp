@@ -287,7 +287,7 @@ void Engine::Impl::progress_for(Transfer& transfer) noexcept {
             if (carrier.rail->has_work()) carrier.rail->progress();
         }
     }
-    if ((transfer.has_notification || !transfer.forwardings.empty()) && transfer.peer)
+    if ((transfer.has_notification || transfer.eagerly || !transfer.forwardings.empty()) && transfer.peer)
         transfer.peer->control_route().rail->progress();
     run_chores();
 }
