@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "common/log.h"
 #include "common/status.h"
@@ -78,7 +77,7 @@ Answer EagerTarget::give(const std::string& agent, std::uint64_t nonce, std::str
     const EagerRead message = decode_eager_read(bytes);
     const Key key{nonce, message.id};
     const MutexLock lock(mutex_);
-    drop_below({nonce, message.done_below});
+    kept_.remove_between({nonce, 0}, {nonce, message.done_below});
     return answer("READ", agent, key,
                   [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { read(agent, key, message, data); });
 }
@@ -92,9 +91,8 @@ void EagerTarget::put(const std::string& agent, const Key& key, const EagerMessa
 
 void EagerTarget::read(const std::string& agent, const Key& key, const EagerRead& message,
                        std::string& data) {
-    const auto kept = kept_by_key_.find(key);
-    if (kept != kept_by_key_.end()) {
-        data = kept->second->data;
+    if (const std::string* const kept = kept_.look(key)) {
+        data = *kept;
         return;
     }
     const bool taken = taken_.contains(key.first, key.second);
@@ -108,11 +106,11 @@ void EagerTarget::read(const std::string& agent, const Key& key, const EagerRead
         try {
             notify(agent, key, message.text);
         } catch (...) {
-            drop(kept_by_key_.find(key));
+            kept_.remove(key);
             throw;
         }
     }
-    if (!taken) taken_.add(key.first, key.second);
+    if (!taken) taken_.add(key.first, key.second);  // of either kind: a gap among numbers costs memory
 }
 
 void EagerTarget::notify(const std::string& agent, const Key& key, std::string_view text) {
@@ -120,39 +118,14 @@ void EagerTarget::notify(const std::string& agent, const Key& key, std::string_v
         throw Error(Status::not_allowed, "too many notifications wait for the application to take them");
 }
 
-std::size_t EagerTarget::Kept::held() const noexcept {
-    return kept_overhead + data.size();
-}
-
 std::size_t EagerTarget::kept_bytes() const {
     const MutexLock lock(mutex_);
-    return kept_bytes_;
+    return kept_.weight();
 }
 
+/// Nobody asks for what has to go for it, as a rule.
 void EagerTarget::keep(const Key& key, const std::string& data) {
-    kept_.push_back({key, data});
-    try {
-        kept_by_key_.emplace(key, std::prev(kept_.end()));
-    } catch (...) {
-        kept_.pop_back();
-        throw;
-    }
-    kept_bytes_ += kept_.back().held();
-    while (kept_bytes_ > most_kept)
-        drop(kept_by_key_.find(kept_.front().key));
-}
-
-void EagerTarget::drop(const std::map<Key, std::list<Kept>::iterator>::iterator& kept) noexcept {
-    kept_bytes_ -= kept->second->held();
-    kept_.erase(kept->second);
-    kept_by_key_.erase(kept);
-}
-
-/// Of that sender's.
-void EagerTarget::drop_below(const Key& key) noexcept {
-    for (auto kept = kept_by_key_.lower_bound({key.first, 0});
-         kept != kept_by_key_.end() && kept->first < key;)
-        drop(kept++);
+    static_cast<void>(kept_.add(key, data, kept_overhead + data.size()));
 }
 
 void EagerTarget::require_registered(const EagerLayout& layout) const {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "engine/eager_message.h"
 #include "engine/notification.h"
 #include "engine/recent_messages.h"
+#include "engine/recent_table.h"
 #include "engine/request.h"
 #include "manager/registration.h"
 
@@ -55,11 +55,6 @@ class EagerTarget {
         Answer answer;
     };
     using Key = std::pair<std::uint64_t, std::uint64_t>;  // sender's instance, id
-    struct Kept {
-        Key key;
-        std::string data;
-        [[nodiscard]] std::size_t held() const noexcept;
-    };
     /// Of what is done by a call that throws Error where it refuses.
     template <class Act>
     Answer answer(const char* what, const std::string& agent, const Key& key, const Act& act)
@@ -72,11 +67,7 @@ class EagerTarget {
     void require_registered(const EagerLayout& layout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void notify(const std::string& agent, const Key& key, std::string_view text)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
     void keep(const Key& key, const std::string& data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void drop(const std::map<Key, std::list<Kept>::iterator>::iterator& kept) noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void drop_below(const Key& key) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     const Registration& memory_of(std::uint64_t token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     NotificationInbox& inbox_;
@@ -84,9 +75,7 @@ class EagerTarget {
     std::map<std::uint64_t, std::shared_ptr<Registration>> by_token_ ABSL_GUARDED_BY(mutex_);
     RecentMessages taken_ ABSL_GUARDED_BY(mutex_);
     std::deque<Refusal> refusals_ ABSL_GUARDED_BY(mutex_);
-    std::list<Kept> kept_ ABSL_GUARDED_BY(mutex_);  ///< the oldest first
-    std::map<Key, std::list<Kept>::iterator> kept_by_key_ ABSL_GUARDED_BY(mutex_);
-    std::size_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+    RecentTable<std::string, Key> kept_ ABSL_GUARDED_BY(mutex_){SIZE_MAX, most_kept};
 };
 
 }  // namespace railyard

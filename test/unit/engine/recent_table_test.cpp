@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace railyard {
@@ -37,6 +38,24 @@ TEST(RecentTable, ForgetsWhatIsTooMuchTogether) {
     EXPECT_TRUE(table.add(4, 40, 4).empty());
     EXPECT_TRUE(table.add(5, 50, 5).empty());
     EXPECT_EQ(table.add(6, 60, 5), std::vector{40}) << "what is gone weighs nothing";
+}
+
+TEST(RecentTable, RangesOfWhatHasAnOrderAreRemoved) {
+    using Pair = std::pair<int, int>;
+    RecentTable<int, Pair> table(100, 20);
+    for (const Pair& key : {Pair{1, 9}, {2, 1}, {2, 3}, {2, 5}, {3, 0}})
+        EXPECT_TRUE(table.add(key, key.second, 4).empty());
+    EXPECT_EQ(table.weight(), 20u);
+    table.remove_between({2, 0}, {2, 5});
+    EXPECT_EQ(table.size(), 3u);
+    EXPECT_EQ(table.weight(), 12u);
+    EXPECT_EQ(table.look({2, 1}), nullptr);
+    EXPECT_EQ(table.look({2, 3}), nullptr);
+    for (const Pair& key : {Pair{1, 9}, {2, 5}, {3, 0}})
+        EXPECT_TRUE(table.look(key)) << key.first;
+    table.remove_between({2, 6}, {2, 5});
+    EXPECT_EQ(table.size(), 3u) << "nothing lies between";
+    EXPECT_EQ(table.add({4, 4}, 4, 12), std::vector{9}) << "the oldest";
 }
 
 TEST(RecentTable, HandsOutWhatItForgets) {
