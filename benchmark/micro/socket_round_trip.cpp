@@ -1,9 +1,7 @@
 // What a message over loopback TCP takes there and its answer back, when two processes do nothing else: what
 // no transfer over tcp that its target answers gets below. Prints one JSON document.
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

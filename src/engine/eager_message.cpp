@@ -80,20 +80,23 @@ void begin_eager_read(std::string& out, std::uint64_t id, std::uint64_t done_bel
     out += layout;
 }
 
+void end_eager(std::string& out, bool notifies, std::string_view text) {
+    out += static_cast<char>(notifies);
+    out += text;
+}
+
 std::string encode(const EagerMessage& message) {
     std::string out;
     begin_eager(out, message.id, encode(message.layout), message.data.size());
     out += message.data;
-    out += static_cast<char>(message.notifies);
-    out += message.text;
+    end_eager(out, message.notifies, message.text);
     return out;
 }
 
 std::string encode(const EagerRead& message) {
     std::string out;
     begin_eager_read(out, message.id, message.done_below, encode(message.layout));
-    out += static_cast<char>(message.notifies);
-    out += message.text;
+    end_eager(out, message.notifies, message.text);
     return out;
 }
 

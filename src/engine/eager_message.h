@@ -51,6 +51,8 @@ inline constexpr std::size_t max_eager_data = std::size_t{64} << 10;
 void begin_eager(std::string& out, std::uint64_t id, std::string_view layout, std::size_t data_bytes);
 /// A READ is these three, whether it notifies, and the text. Likewise.
 void begin_eager_read(std::string& out, std::uint64_t id, std::uint64_t done_below, std::string_view layout);
+/// The end of either; the text is empty unless it notifies.
+void end_eager(std::string& out, bool notifies, std::string_view text);
 [[nodiscard]] std::string encode(const EagerMessage& message);
 [[nodiscard]] std::string encode(const EagerRead& message);
 /// Throw Error{mismatch} for anything that is not whole and consistent with itself: indices are in range,

@@ -105,8 +105,7 @@ void EagerSender::send(EagerRound& round, Ids ids) noexcept {
         for (const Chunk& chunk : transfer.chunks)
             message.message.append(reinterpret_cast<const char*>(chunk.local), chunk.length);
     }
-    message.message += static_cast<char>(transfer.has_notification);
-    if (transfer.has_notification) message.message += transfer.notification.message;
+    end_eager(message.message, transfer.has_notification, transfer.notification.message);
     const ControlRoute route = transfer.peer->control_route();
     round.rail = route.rail;
     round.sender = route.rail->sender_generation();

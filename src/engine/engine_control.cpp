@@ -247,14 +247,8 @@ void Engine::Impl::address_to(OwnMessage& message, const std::shared_ptr<Peer>& 
 void Engine::Impl::send_over(const ControlRoute& route, std::unique_ptr<OwnMessage> message,
                              std::uint64_t answers) noexcept {
     message->path = route.path;
-    // Some are not looked for among what has come, and would leave gaps there.
     const bool ping = message->kind == MessageKind::ping;
-    std::uint64_t id = 0;
-    if (message->kind == MessageKind::eager_data) {
-        id = answers;
-    } else if (!ping && message->kind != MessageKind::eager_answer) {
-        id = message->peer->next_message_id();
-    }
+    const std::uint64_t id = is_unnumbered(message->kind) ? answers : message->peer->next_message_id();
     message->start(config_.agent_name, nonce_, id, route.address, message->peer->nonce(), &auth_);
     if (!ping) messages_in_flight_.fetch_add(1, std::memory_order_relaxed);
     route.rail->send(*message.release());
@@ -288,9 +282,7 @@ void Engine::Impl::free_sent_messages() noexcept {
         OutMessage* next = message->next;
         std::unique_ptr<OwnMessage> own(static_cast<OwnMessage*>(static_cast<OutNotification*>(message)));
         if (own->kind == MessageKind::ping) finish_ping(*own);
-        if (own->kind == MessageKind::ping || own->kind == MessageKind::eager_answer ||
-            own->kind == MessageKind::eager_data)
-            keep_spare(std::move(own));
+        if (is_unnumbered(own->kind)) keep_spare(std::move(own));
         message = next;
     }
 }

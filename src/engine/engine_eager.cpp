@@ -73,13 +73,14 @@ void Engine::Impl::on_eager(const Letter& letter) {
     const bool read = letter.kind == MessageKind::eager_read;
     const Answer answer = read ? eager_target_.give(letter.agent, letter.nonce, letter.text, message->message)
                                : eager_target_.take(letter.agent, letter.nonce, letter.text);
-    if (read && answer.status == Status::ok) {
+    const bool brings_data = read && answer.status == Status::ok;
+    if (brings_data) {
         message->kind = MessageKind::eager_data;
     } else {
         message->message = encode(answer);
     }
     if (!peer->has_control_route()) peer->resolve(control_pair);
-    send_over(peer->control_route(), std::move(message), answer.id);
+    send_over(peer->control_route(), std::move(message), brings_data ? answer.id : 0);
 }
 
 void Engine::Impl::introduce_soon() noexcept {

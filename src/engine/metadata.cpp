@@ -12,7 +12,8 @@ constexpr std::size_t max_payload = std::size_t{1} << 20;
 constexpr std::size_t max_provider_name = 64;
 constexpr std::uint16_t max_rails = 1024;
 constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, flag_eager = 16;
-constexpr unsigned first_flags = 7, all_flags = 23;  // those that every version knows, and all
+constexpr unsigned first_flags = flag_writable | flag_staged | flag_needs_flush;  // every version knows them
+constexpr unsigned all_flags = first_flags | flag_eager;
 
 }  // namespace
 

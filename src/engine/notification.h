@@ -42,6 +42,11 @@ enum class MessageKind : std::uint8_t {
     eager_data = 10
 };
 
+/// Not looked for among what has come, where it would leave gaps: it has no number of its own.
+[[nodiscard]] constexpr bool is_unnumbered(MessageKind kind) noexcept {
+    return kind == MessageKind::ping || kind == MessageKind::eager_answer || kind == MessageKind::eager_data;
+}
+
 struct Answer;
 struct OutNotification;
 class Peer;

@@ -237,7 +237,6 @@ TEST_F(NotificationInboxTest, FragmentsOfAnotherKindAreRefused) {
     EXPECT_EQ(taken(inbox_).size(), 1u);
 }
 
-/// They go to who waits for them, as often as they come, and are nothing to keep.
 struct Heard final : AnswerSink {
     void on_answer(std::uint64_t nonce, const Answer& answer) noexcept override {
         all.emplace_back(nonce, answer.id, answer.status);
@@ -250,6 +249,7 @@ struct Heard final : AnswerSink {
     std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t, std::string>> data;
 };
 
+/// They go to who waits for them, as often as they come, and are nothing to keep.
 TEST_F(NotificationInboxTest, AnswersToEagerWritesArePassedOn) {
     Heard heard;
     OutNotification message;
