@@ -231,6 +231,7 @@ std::unique_ptr<Engine::Impl::OwnMessage> Engine::Impl::spare_message(const std:
     message->retry = nullptr;
     message->attempts = 0;
     message->is_answered = false;
+    message->asker = no_address;
     message->patience_ns = 0;
     address_to(*message, peer, kind);
     return message;

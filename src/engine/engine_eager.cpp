@@ -80,6 +80,7 @@ void Engine::Impl::on_eager(const Letter& letter) {
         message->message = encode(answer);
     }
     if (!peer->has_control_route()) peer->resolve(control_pair);
+    message->asker = peer->asks_from();
     send_over(peer->control_route(), std::move(message), brings_data ? answer.id : 0);
 }
 

@@ -69,7 +69,7 @@ void Engine::Impl::on_hello(const Letter& letter) {
         const RailPair ours_first{introduced.pair.remote, introduced.pair.local};
         if (introduced.sender.empty()) {
             peer->resolve(ours_first);
-        } else if (rails_->needs_introduction()) {
+        } else if (rails_->takes_senders()) {
             peer->admit(ours_first, introduced.generation, introduced.sender);
         }
     }

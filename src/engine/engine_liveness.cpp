@@ -23,7 +23,9 @@ constexpr std::uint32_t most_attempts = 8;
 }  // namespace
 
 bool Engine::Impl::undelivered(OutNotification& message) noexcept {
-    if (message.path->fail()) next_watch_.store(0, std::memory_order_relaxed);
+    // What was lost on its question's connection says nothing about the other way.
+    const bool elsewhere = std::exchange(message.asker, no_address) != no_address;
+    if (!elsewhere && message.path->fail()) next_watch_.store(0, std::memory_order_relaxed);
     if (++message.attempts > most_attempts || message.peer->gone()) return false;
     undelivered_.push(message);
     wake();

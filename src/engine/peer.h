@@ -126,6 +126,8 @@ class Peer {
     bool look_at_senders();
     /// The peer will send from there to our rail, and no more from where it said before. Throws Error.
     void admit(RailPair ours_first, std::uint32_t generation, const std::string& sender);
+    /// The sender that it said it has for the rails of its control route; no_address: none, or nothing.
+    [[nodiscard]] PeerAddress asks_from() const;
 
     /// Replaced by a newer instance, or disconnected: nothing more is posted to it.
     void mark_gone() noexcept {

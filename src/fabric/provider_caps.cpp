@@ -41,6 +41,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     // (LoopbackConnections).
     if (caps.sends_into_sockets && !caps.stays_on_host) caps.usual_rails = 2;
     caps.connected = info.ep_attr->type == FI_EP_MSG;
+    caps.answers_at_sender =
+        caps.sends_into_sockets && caps.separate_sender && !caps.connected && !caps.local_descriptors;
     caps.immediate_data = info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);

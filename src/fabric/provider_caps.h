@@ -28,14 +28,15 @@ struct ProviderCaps {
     bool late_after_error = false;  ///< an operation may go on after its error, until its endpoint is closed
     bool loses_answers = false;     ///< an operation may never end although its peer is well (efa)
     bool sends_into_sockets =
-        false;                    ///< a message's completion tells nothing of the peer unless asked to (tcp)
-    bool stays_on_host = false;   ///< over the loopback interface (tcp)
-    bool connected = false;       ///< a connection a peer (FI_EP_MSG)
-    bool immediate_data = false;  ///< writes can bring the target 32 bits of it
-    bool gpu_memory = false;      ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
-    std::size_t key_size = 8;     ///< bytes of a memory key
-    std::size_t rma_pieces = 1;   ///< that one read or write may consist of, anywhere on either side
-    std::size_t max_rma = 0;      ///< longest single read or write (bytes)
+        false;  ///< a message's completion tells nothing of the peer unless asked to (tcp)
+    bool answers_at_sender = false;  ///< messages to a peer's sender take the connection that it made (tcp)
+    bool stays_on_host = false;      ///< over the loopback interface (tcp)
+    bool connected = false;          ///< a connection a peer (FI_EP_MSG)
+    bool immediate_data = false;     ///< writes can bring the target 32 bits of it
+    bool gpu_memory = false;         ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
+    std::size_t key_size = 8;        ///< bytes of a memory key
+    std::size_t rma_pieces = 1;      ///< that one read or write may consist of, anywhere on either side
+    std::size_t max_rma = 0;         ///< longest single read or write (bytes)
     /// Longest message that leaves without the receiver's help: with more, shm waits for it in line.
     std::size_t max_eager = SIZE_MAX;
     unsigned usual_rails = 1;        ///< endpoints that it takes to make the most of one device alone

@@ -21,6 +21,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     const fabric::Device& first = *devices_.front();
     provider_ = first.provider == "efa" ? first.family : first.provider;
     needs_introduction_ = first.caps.needs_introduction;
+    takes_senders_ = needs_introduction_ || first.caps.answers_at_sender;
     connects_ = first.caps.sends_into_sockets;
     no_nics_ = first.family == "shm" || first.family.starts_with("tcp");
     open(params, blocking, sink);

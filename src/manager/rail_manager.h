@@ -49,6 +49,8 @@ class RailManager {
     [[nodiscard]] const std::string& provider() const noexcept { return provider_; }
     /// Peers refuse operations of rails that they have not been told of (efa-direct).
     [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
+    /// Rails are to be told of peers' senders, for operations from there or for answers to it.
+    [[nodiscard]] bool takes_senders() const noexcept { return takes_senders_; }
     /// Over connections (tcp): a process that has ended takes nothing any more, and nobody says why.
     [[nodiscard]] bool connects() const noexcept { return connects_; }
     /// Grows whenever a rail replaces its sender or finds that a path has failed. Any thread.
@@ -112,6 +114,7 @@ class RailManager {
     RailSet all_;
     std::string provider_;
     bool needs_introduction_ = false;
+    bool takes_senders_ = false;
     bool connects_ = false;
     bool no_nics_ = false;  ///< the fabric's bytes are moved by cores, too
     std::vector<std::shared_ptr<const fabric::Device>> devices_;

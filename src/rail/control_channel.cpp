@@ -7,33 +7,27 @@
 #include <utility>
 
 #include "common/log.h"
-#include "common/occasional.h"
 #include "rail/rail.h"
 
 namespace railyard {
 
 ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& endpoint, ControlSink& sink,
                                std::uint64_t give_up_after_ns)
-    : receiver_(endpoint),
-      sink_(sink),
-      give_up_after_ns_(give_up_after_ns),
+    : give_up_after_ns_(give_up_after_ns),
       rail_(domain.rail()),
       fragment_limit_(std::min(fragment_size, domain.caps().max_eager)),
       connects_(domain.caps().sends_into_sockets),
       buffers_(std::make_unique_for_overwrite<std::byte[]>(pinned_bytes)),
-      receives_(receive_slots),
+      receives_(rail_, buffers_.get(), receive_slots, sink, counters_),
       sends_(std::make_shared<Slots>(send_slots)) {
+    if (domain.caps().answers_at_sender)
+        answers_ = std::make_unique<AnswerChannel>(rail_, endpoint, sink, counters_);
     if (domain.caps().local_descriptors) {
         region_ = fabric::MemoryRegion(domain, endpoint,
                                        {reinterpret_cast<std::uint64_t>(buffers_.get()), pinned_bytes});
     }
-    std::byte* buffer = buffers_.get();
-    for (Slot& slot : receives_) {
-        slot.channel = this;
-        slot.buffer = std::exchange(buffer, buffer + fragment_size);
-        slot.handler = on_received;
-        post_receive(slot);
-    }
+    receives_.open(endpoint, region_.descriptor());
+    std::byte* buffer = buffers_.get() + receive_slots * fragment_size;
     for (Slot& slot : *sends_) {
         slot.channel = this;
         slot.buffer = std::exchange(buffer, buffer + fragment_size);
@@ -48,10 +42,18 @@ std::size_t ControlChannel::unanswered(std::uint8_t often) noexcept {
         std::count_if(sends_->begin(), sends_->end(), [=](Slot& slot) { return slot.found_again(often); }));
 }
 
+void ControlChannel::send_from(fabric::Endpoint* sender) noexcept {
+    sender_ = sender;
+    if (answers_ && sender) answers_->receive_at(*sender);
+}
+
 std::shared_ptr<void> ControlChannel::begin_renewal() {
+    using Kept = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
+    auto kept = std::make_shared<Kept>(sends_, nullptr);
     next_sends_ = std::make_shared<Slots>(send_slots);
+    if (answers_) kept->second = answers_->begin_renewal();
     closing_ = true;
-    return sends_;
+    return kept;
 }
 
 void ControlChannel::end_renewal(fabric::Endpoint* sender) noexcept {
@@ -146,7 +148,7 @@ bool ControlChannel::post_interrupted() noexcept {
         slot.next = free_sends_;
         free_sends_ = &slot;
         count(message, -1);
-        end_fragment(message, ended);
+        message.fragment_done(ended);
     }
     return worked;
 }
@@ -158,64 +160,12 @@ void ControlChannel::cancel_all() noexcept {
         message.exhausted = true;
         if (message.in_flight == 0) message.done(message, Status::canceled);
     }
+    if (answers_) answers_->cancel_all();
     for (Slot& slot : *sends_) {
-        if (slot.posted || slot.interrupted) end_fragment(*slot.message, Status::canceled);
+        if (slot.posted || slot.interrupted) slot.message->fragment_done(Status::canceled);
     }
     while (const auto fragment = refused_.pop())
-        end_fragment(*fragment->message, Status::canceled);
-}
-
-void ControlChannel::post_receive(Slot& slot) noexcept {
-    const auto result = receiver_.post_receive(slot, slot.buffer, fragment_size, region_.descriptor());
-    if (result == fabric::PostResult::ok) return;
-    if (worth_a_line(++receives_refused_)) {
-        RAILYARD_LOG(error, rail_.c_str(),
-                     "a receive buffer was not taken: %s; %zu of %zu are missing and offered again",
-                     result == fabric::PostResult::again ? "try again" : fi_strerror(receiver_.last_error()),
-                     receives_missing_ + 1, receive_slots);
-    }
-    miss_receive(slot);
-}
-
-void ControlChannel::miss_receive(Slot& slot) noexcept {
-    slot.next = missing_receives_;
-    missing_receives_ = &slot;
-    ++receives_missing_;
-    receives_due_ns_ = now_ns() + RefusedFragment::first_pause_ns;
-}
-
-void ControlChannel::post_missing_receives() noexcept {
-    if (!missing_receives_ || now_ns() < receives_due_ns_) return;
-    Slot* slot = std::exchange(missing_receives_, nullptr);
-    receives_missing_ = 0;
-    while (slot) {
-        Slot* const next = slot->next;
-        // After the first refusal the others wait for the next time.
-        if (missing_receives_) {
-            miss_receive(*slot);
-        } else {
-            post_receive(*slot);
-        }
-        slot = next;
-    }
-    if (missing_receives_) receives_due_ns_ = now_ns() + RefusedFragment::longest_pause_ns;
-}
-
-void ControlChannel::on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
-    Slot& slot = static_cast<Slot&>(op);
-    if (completion.status == Status::ok) {
-        if (!completion.immediate) slot.channel->received(slot, completion.length);
-    } else if (completion.error == FI_ECANCELED) {
-        // The endpoint is closing, or a connection broke in the middle of a message.
-        return slot.channel->miss_receive(slot);
-    }
-    slot.channel->post_receive(slot);
-}
-
-void ControlChannel::received(const Slot& slot, std::size_t length) noexcept {
-    ++counters_.fragments_received;
-    counters_.bytes_received += length;
-    sink_.on_control({slot.buffer, length});
+        fragment->message->fragment_done(Status::canceled);
 }
 
 void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
@@ -231,17 +181,10 @@ void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& co
     channel.count(message, -1);
     if (completion.receiver_not_ready && channel.keep_refused(slot)) return;
     slot.refused.reset();
-    channel.count_end(slot, completion.status);
+    channel.counters_.count_sent(completion.status == Status::ok, slot.length);
     if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && channel.sender_)
         channel.sender_->broke(message.destination);
-    channel.end_fragment(message,
-                         completion.receiver_not_ready ? Status::remote_disconnect : completion.status);
-}
-
-void ControlChannel::end_fragment(OutMessage& message, Status status) noexcept {
-    if (status != Status::ok && message.status == Status::ok) message.status = status;
-    // After the first failure the rest is not sent: post_fragments sees the status and drops it.
-    if (--message.in_flight == 0 && message.exhausted) message.done(message, message.status);
+    message.fragment_done(completion.receiver_not_ready ? Status::remote_disconnect : completion.status);
 }
 
 /// Returns false when the message stays pending.
@@ -279,7 +222,8 @@ bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
 }
 
 bool ControlChannel::post_pending() noexcept {
-    post_missing_receives();
+    receives_.post_missing();
+    if (answers_) answers_->post_missing_receives();
     blocked_.clear();
     wants_room_ = false;
     bool sent = post_interrupted();
@@ -287,8 +231,10 @@ bool ControlChannel::post_pending() noexcept {
     PendingList<OutMessage> kept;
     while (!pending_.empty() && free_sends_ && !blocked_.full()) {
         OutMessage& message = *pending_.pop_front();
-        if (!over(message) &&
-            (blocks(message) || refused_.holds(message.destination) || !post_fragments(message, sent))) {
+        if (!over(message) && answered(message)) {
+            sent = true;
+        } else if (!over(message) && (blocks(message) || refused_.holds(message.destination) ||
+                                      !post_fragments(message, sent))) {
             kept.push_back(message);
         } else if (message.in_flight == 0) {
             message.done(message, message.status);
@@ -345,7 +291,7 @@ bool ControlChannel::send_refused() noexcept {
             continue;
         }
         worked = true;
-        if (result == Resent::over) end_fragment(message, message.status);
+        if (result == Resent::over) message.fragment_done(message.status);
     }
     return worked;
 }
@@ -381,6 +327,14 @@ ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragmen
 /// What waits behind a message that was given up does not wait as long again.
 void ControlChannel::give_up_on(PeerAddress peer) noexcept {
     given_up_.insert(peer);
+}
+
+/// It goes over the connection that its question came on. Tried once.
+bool ControlChannel::answered(OutMessage& message) noexcept {
+    if (message.asker == no_address) return false;
+    if (answers_ && answers_->send(message)) return true;
+    message.asker = no_address;
+    return false;
 }
 
 /// Nothing more of it is to be sent.

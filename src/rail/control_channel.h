@@ -8,20 +8,20 @@
 
 #include "fabric/endpoint.h"
 #include "fabric/memory_region.h"
+#include "rail/answer_channel.h"
 #include "rail/pending_list.h"
 #include "rail/rail_counters.h"
+#include "rail/receive_slots.h"
 #include "rail/refused_fragments.h"
 #include "rail/work.h"
 
 namespace railyard {
 
-class ControlSink;
-
 /// Role holder only, like the endpoint it uses.
 class ControlChannel {
   public:
-    /// One fragment, header included. Fits an EFA datagram.
-    static constexpr std::size_t fragment_size = 8192;
+    /// One fragment, header included.
+    static constexpr std::size_t fragment_size = OutMessage::longest_fragment;
     static constexpr std::size_t send_slots = 16;
     static constexpr std::size_t receive_slots = 32;
     /// Send slots for messages with a patience of their own: probes go to peers that may be dead, and what
@@ -40,7 +40,7 @@ class ControlChannel {
 
     /// Where messages leave from; nullptr: nowhere, they end with remote_disconnect, so that they go another
     /// way.
-    void send_from(fabric::Endpoint* sender) noexcept { sender_ = sender; }
+    void send_from(fabric::Endpoint* sender) noexcept;
     /// The sender is about to be closed: what fails until end_renewal() has only been interrupted. Returns
     /// what the provider may still tell of. Throws std::bad_alloc, and has done nothing then.
     std::shared_ptr<void> begin_renewal();
@@ -51,7 +51,9 @@ class ControlChannel {
     void cancel_all() noexcept;
     /// Posts what there is room for; true if anything went out.
     bool post_pending() noexcept;
-    [[nodiscard]] std::uint32_t outstanding() const noexcept { return in_flight_; }
+    [[nodiscard]] std::uint32_t outstanding() const noexcept {
+        return in_flight_ + (answers_ ? answers_->outstanding() : 0);
+    }
     /// Fragments that have been found with the provider `often` times, this one included.
     std::size_t unanswered(std::uint8_t often) noexcept;
     [[nodiscard]] bool has_pending() const noexcept {
@@ -59,32 +61,28 @@ class ControlChannel {
     }
     /// Nothing is left for post_pending to do.
     [[nodiscard]] bool is_calm() const noexcept {
-        return !has_pending() && !missing_receives_ && given_up_.empty();
+        return !has_pending() && receives_missing() == 0 && given_up_.empty();
     }
     /// Something waits for the provider, and not only for a peer that took nothing a moment ago.
     [[nodiscard]] bool wants_room() const noexcept { return wants_room_; }
     /// Receive buffers that the provider has not taken; they are offered again in post_pending.
-    [[nodiscard]] std::size_t receives_missing() const noexcept { return receives_missing_; }
+    [[nodiscard]] std::size_t receives_missing() const noexcept {
+        return receives_.missing() + (answers_ ? answers_->receives_missing() : 0);
+    }
     [[nodiscard]] const ControlCounters& counters() const noexcept { return counters_; }
 
   private:
     struct Slot : fabric::OpContext {
         ControlChannel* channel = nullptr;
-        OutMessage* message = nullptr;  // of a send
+        OutMessage* message = nullptr;
         std::byte* buffer = nullptr;
-        std::size_t length = 0;                    // of what is sent
+        std::size_t length = 0;
         std::unique_ptr<RefusedFragment> refused;  // what is sent again
         bool interrupted = false;                  // sent, and perhaps never gone
         Slot* next = nullptr;
     };
     using Slots = std::vector<Slot>;
 
-    void post_receive(Slot& slot) noexcept;
-    void received(const Slot& slot, std::size_t length) noexcept;
-    void count_end(const Slot& slot, Status status) noexcept {
-        ++(status == Status::ok ? counters_.fragments_sent : counters_.errors);
-        if (status == Status::ok) counters_.bytes_sent += slot.length;
-    }
     fabric::PostResult post(const OutMessage& message, Slot& slot, std::size_t length) noexcept;
     bool post_interrupted() noexcept;
     [[nodiscard]] bool blocks(const OutMessage& message) noexcept;
@@ -97,29 +95,25 @@ class ControlChannel {
     [[nodiscard]] std::uint64_t patience_with(const OutMessage& message) const noexcept;
     /// One more refusal: it waits, and what goes to the same peer does. False when there have been enough.
     bool waits(OutMessage& message) noexcept;
-    void post_missing_receives() noexcept;
-    void miss_receive(Slot& slot) noexcept;
     bool keep_refused(Slot& slot) noexcept;
     bool send_refused() noexcept;
     enum class Resent { sent, waits, over };
     Resent send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept;
     void give_up_on(PeerAddress peer) noexcept;
     [[nodiscard]] bool over(OutMessage& message) const noexcept;
+    bool answered(OutMessage& message) noexcept;
     bool post_fragments(OutMessage& message, bool& sent) noexcept;
-    void end_fragment(OutMessage& message, Status status) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
-    static void on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
-    fabric::Endpoint& receiver_;
     fabric::Endpoint* sender_ = nullptr;
-    ControlSink& sink_;
     const std::uint64_t give_up_after_ns_;
     const std::string rail_;
     const std::size_t fragment_limit_;
     const bool connects_;  // over sockets: the dead take nothing, and what the kernel has is not there yet
+    ControlCounters counters_;
     std::unique_ptr<std::byte[]> buffers_;
     fabric::MemoryRegion region_;
-    Slots receives_;
+    ReceiveSlots receives_;
     std::shared_ptr<Slots> sends_;
     std::shared_ptr<Slots> next_sends_;  ///< ready for after a renewal
     bool closing_ = false;
@@ -127,16 +121,12 @@ class ControlChannel {
     Slot* interrupted_ = nullptr;
     PendingList<OutMessage> pending_;
     RefusedFragments refused_;
+    std::unique_ptr<AnswerChannel> answers_;  ///< where there is such a way
     bool wants_room_ = false;
     BlockedSet blocked_;   // take nothing in this pass
     BlockedSet given_up_;  // peers that took nothing for too long, seen since the last pass
-    ControlCounters counters_;
     std::uint32_t in_flight_ = 0;
     std::uint32_t impatient_ = 0;  // of them, of messages with a patience of their own
-    Slot* missing_receives_ = nullptr;
-    std::size_t receives_missing_ = 0;
-    std::uint64_t receives_refused_ = 0;  // by the provider, ever
-    std::uint64_t receives_due_ns_ = 0;
 };
 
 }  // namespace railyard

@@ -14,6 +14,13 @@ constexpr std::uint32_t rounds_between_event_reads = 4096;
 constexpr std::uint32_t rounds_between_looks = 256;  // for new connections, while there may be some
 constexpr std::uint64_t longest_chunk = std::uint64_t{1} << 30;
 
+/// What is with the endpoints at most, besides operations.
+std::size_t control_completions(const fabric::ProviderCaps& caps) {
+    const std::size_t answers = AnswerChannel::send_slots + AnswerChannel::receive_slots;
+    return ControlChannel::send_slots + ControlChannel::receive_slots +
+           (caps.answers_at_sender ? answers : 0);
+}
+
 /// Operations that may be outstanding: what the endpoint takes, less the control channel's share.
 std::size_t credits(const fabric::ProviderCaps& caps) {
     const std::size_t depth = std::clamp<std::size_t>(caps.transmit_depth, 32, 4096);
@@ -25,8 +32,7 @@ std::size_t credits(const fabric::ProviderCaps& caps) {
 FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail,
                            bool blocking)
     : domain(device, rail),
-      queue(domain, credits(device->caps) + ControlChannel::send_slots + ControlChannel::receive_slots,
-            blocking),
+      queue(domain, credits(device->caps) + control_completions(device->caps), blocking),
       wait(domain, queue),
       addresses(domain),
       endpoint(domain, queue, addresses) {

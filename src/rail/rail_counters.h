@@ -1,6 +1,7 @@
 // What a rail has done since it was opened.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/status.h"
@@ -14,6 +15,11 @@ struct ControlCounters {
     std::uint64_t refusals = 0;  ///< EAGAIN
     std::uint64_t repeats = 0;   ///< fragments that were sent again
     std::uint64_t errors = 0;    ///< sends that ended with an error or were not taken
+
+    void count_sent(bool well, std::size_t bytes) noexcept {
+        ++(well ? fragments_sent : errors);
+        if (well) bytes_sent += bytes;
+    }
 };
 
 struct RailCounters {

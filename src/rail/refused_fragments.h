@@ -15,7 +15,7 @@ namespace railyard {
 
 /// A fragment with its bytes, so that the send buffers stay with peers that take what they are sent.
 struct RefusedFragment {
-    static constexpr std::size_t size = 8192;
+    static constexpr std::size_t size = OutMessage::longest_fragment;
     static constexpr std::uint64_t first_pause_ns = 50'000;
     static constexpr std::uint64_t longest_pause_ns = 10'000'000;
 

@@ -295,12 +295,17 @@ struct OutMessage {
     using Advance = bool (*)(OutMessage& message) noexcept;
     /// Called once, after the last fragment's completion or the first failure: the sender may free it then.
     using Done = void (*)(OutMessage& message, Status status) noexcept;
+    /// Room that fill has, at most (bytes). Fits an EFA datagram.
+    static constexpr std::size_t longest_fragment = 8192;
 
     OutMessage* next = nullptr;
     PeerAddress destination = no_address;
     /// Its receiver answers, and is asked again where no answer comes: over sockets it ends once the kernel
     /// has it.
     bool is_answered = false;
+    /// Of an answer, the endpoint that its question came from, where AnswerChannel may send it; left alone as
+    /// long as that has it. no_address: it goes to its destination.
+    PeerAddress asker = no_address;
     std::uint64_t patience_ns = 0;  ///< with a peer that takes nothing; 0: the rail's
     Fill fill = nullptr;
     Advance advance = nullptr;
@@ -315,6 +320,11 @@ struct OutMessage {
 
     /// Not ok once its owner has been stopped: it is not sent any further.
     [[nodiscard]] Status wanted() const noexcept { return owner ? owner->status() : Status::ok; }
+    /// One of its fragments is with the provider no more. The first error is the message's.
+    void fragment_done(Status outcome) noexcept {
+        if (outcome != Status::ok && status == Status::ok) status = outcome;
+        if (--in_flight == 0 && exhausted) done(*this, status);
+    }
 };
 
 }  // namespace railyard

@@ -1,7 +1,9 @@
-// Small transfers in messages, over connections that the kernel ends.
+// Small transfers in messages: which connections they take, and what becomes of them where the kernel ends
+// these.
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -11,12 +13,34 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <random>
 
 #include "eager_fixture.h"
 
 namespace railyard::test {
 namespace {
+
+/// One end of a connection.
+struct End {
+    in_port_t own = 0, peer = 0;
+    std::uint64_t received = 0;  // bytes, ever
+};
+
+class EagerConnectionsTest : public EagerTest {
+  protected:
+    static std::map<int, End> ends();
+    /// Those that receive something in each of some transfers.
+    std::vector<End> ends_at_work(Transfer& transfer);
+    /// The ports of the one that both directions of them take; {0, 0}: there is no such one.
+    std::pair<in_port_t, in_port_t> common_connection(Transfer& transfer) {
+        const std::vector<End> busy = ends_at_work(transfer);
+        const bool common = busy.size() == 2 && busy[0].own == busy[1].peer && busy[0].peer == busy[1].own;
+        if (!common) return none;
+        return std::minmax(busy[0].own, busy[0].peer);
+    }
+    static constexpr std::pair<in_port_t, in_port_t> none{0, 0};
+};
 
 class EndedConnectionsTest : public EagerTest {};
 
@@ -32,6 +56,59 @@ std::vector<int> tcp_connections() {
             all.push_back(file);
     }
     return all;
+}
+
+std::map<int, End> EagerConnectionsTest::ends() {
+    std::map<int, End> all;
+    for (const int connection : tcp_connections()) {
+        sockaddr_in own{}, peer{};
+        socklen_t size = sizeof(own);
+        getsockname(connection, reinterpret_cast<sockaddr*>(&own), &size);
+        size = sizeof(peer);
+        getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &size);
+        tcp_info info{};
+        size = sizeof(info);
+        getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &size);
+        all[connection] = {own.sin_port, peer.sin_port, info.tcpi_bytes_received};
+    }
+    return all;
+}
+
+std::vector<End> EagerConnectionsTest::ends_at_work(Transfer& transfer) {
+    constexpr int rounds = 50;
+    constexpr std::size_t least_message = 64;
+    const std::map<int, End> before = ends();
+    for (int round = 0; round < rounds; ++round) {
+        EXPECT_EQ(pair_->run(transfer), Status::ok);
+        pair_->notifications(1);
+    }
+    std::vector<End> busy;
+    for (const auto& [connection, end] : ends()) {
+        const auto known = before.find(connection);
+        const std::uint64_t had = known == before.end() ? 0 : known->second.received;
+        if (end.received - had >= rounds * least_message) busy.push_back(end);
+    }
+    return busy;
+}
+
+/// One that carries bytes in one direction only costs acknowledgements of their own.
+TEST_P(EagerConnectionsTest, AnswersComeBackOverTheConnectionOfTheirQuestion) {
+    start();
+    Transfer* const transfer = acquainted();
+    const auto before = common_connection(*transfer);
+    EXPECT_NE(before, none);
+    if (!GetParam().fabric.progress_thread) {
+        // What is stopped has its sender replaced, of which the peer has to hear.
+        Transfer* const stopped = prepare(1, size, std::nullopt);
+        ASSERT_EQ(pair_->a->post(*stopped), Status::in_progress);
+        pair_->a->release(stopped);
+        auto after = none;
+        EXPECT_TRUE(pair_->until([&] {
+            after = common_connection(*transfer);
+            return after != none && after != before;
+        }));
+    }
+    pair_->a->release(transfer);
 }
 
 /// What the kernel would still hand over after the connection's end, a real end may lose with it.
@@ -172,6 +249,8 @@ TEST_P(EndedConnectionsTest, LoseNothingOfWhatSucceeds) {
     pair_->a->release(transfer);
 }
 
+INSTANTIATE_TEST_SUITE_P(Fabrics, EagerConnectionsTest,
+                         testing::ValuesIn(both_ways({{"tcp", 1, false}, {"tcp", 2, true}})), case_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, EndedConnectionsTest,
                          testing::ValuesIn(both_ways({{"tcp", 1, false}, {"tcp", 2, true}})), case_name);
 

@@ -22,9 +22,10 @@ TEST_F(ControlChannelTest, BuffersThatNothingHasArrivedInAreNotInMemory) {
     mallopt(M_MMAP_THRESHOLD, ControlChannel::pinned_bytes / 2);  // so that it is fresh
     mallopt(M_PERTURB, 0);  // meson sets MALLOC_PERTURB_, which writes to all of it
     const auto channel = open();
-    ASSERT_EQ(script.receive_memory.size(), ControlChannel::receive_slots);
+    ASSERT_EQ(script.receive_memory.size(), receive_slots);
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    for (std::size_t i = 1; i < script.receive_memory.size(); ++i) {  // the first has the allocator's words
+    for (std::size_t i = 0; i < script.receive_memory.size(); ++i) {
+        if (i == 0 || i == ControlChannel::receive_slots) continue;  // has the allocator's words
         const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(script.receive_memory[i]) & ~(page - 1);
         unsigned char resident = 0;
         ASSERT_EQ(mincore(reinterpret_cast<void*>(start), 1, &resident), 0);
@@ -173,26 +174,26 @@ TEST_F(ControlChannelTest, CancelingEndsRefusedMessagesOnce) {
 TEST_F(ControlChannelTest, ReceiveBuffersThatWereNotTakenAreOfferedAgain) {
     script.receives = {0, -FI_EAGAIN, -FI_ENOMEM, -FI_EINVAL};
     const auto channel = open();
-    EXPECT_EQ(script.buffers.size(), ControlChannel::receive_slots - 3);
+    EXPECT_EQ(script.buffers.size(), receive_slots - 3);
     EXPECT_EQ(channel->receives_missing(), 3u);
     ASSERT_TRUE(pass_until(*channel, [&] { return channel->receives_missing() == 0; }));
-    EXPECT_EQ(script.buffers.size(), ControlChannel::receive_slots);
+    EXPECT_EQ(script.buffers.size(), receive_slots);
 }
 
 TEST_F(ControlChannelTest, AProviderThatTakesNoReceiveBufferIsAskedNowAndThenOnly) {
     const test::LogLines log;
     script.receives_otherwise = -FI_ENOMEM;
     const auto channel = open();
-    EXPECT_EQ(channel->receives_missing(), ControlChannel::receive_slots);
+    EXPECT_EQ(channel->receives_missing(), receive_slots);
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
     while (std::chrono::steady_clock::now() < end)
         channel->post_pending();
-    EXPECT_GT(script.receive_posts, ControlChannel::receive_slots);
-    EXPECT_LE(script.receive_posts, ControlChannel::receive_slots + 50) << "one try in 10 ms, or so";
-    EXPECT_LE(log.count(), 7);
+    EXPECT_GT(script.receive_posts, receive_slots);
+    EXPECT_LE(script.receive_posts, receive_slots + 50) << "one try in 10 ms, or so";
+    EXPECT_LE(log.count(), 2 * 7) << "one for each endpoint, more and more seldom";
     script.receives_otherwise = 0;
     ASSERT_TRUE(pass_until(*channel, [&] { return channel->receives_missing() == 0; }));
-    EXPECT_EQ(script.buffers.size(), ControlChannel::receive_slots);
+    EXPECT_EQ(script.buffers.size(), receive_slots);
 }
 
 TEST_F(ControlChannelTest, ReceivesThatBreakWithAConnectionComeBack) {
@@ -202,7 +203,7 @@ TEST_F(ControlChannelTest, ReceivesThatBreakWithAConnectionComeBack) {
     for (void* context : all)
         static_cast<fabric::OpContext*>(context)->complete_with(
             {Status::remote_disconnect, 0, FI_ECANCELED, 0});
-    ASSERT_TRUE(pass_until(*channel, [] { return script.buffers.size() == ControlChannel::receive_slots; }));
+    ASSERT_TRUE(pass_until(*channel, [] { return script.buffers.size() == receive_slots; }));
     static_cast<fabric::OpContext*>(script.buffers.front())->complete_with({Status::ok, 10, 0, 0});
     EXPECT_EQ(sink_.arrived, 1);
 }

@@ -99,6 +99,8 @@ struct CountingSink final : ControlSink {
 class ControlChannelTest : public testing::Test {
   protected:
     static constexpr std::uint64_t give_up_ns = 60'000'000;
+    /// Of tcp, where the channel takes answers at its sender, too.
+    static constexpr std::size_t receive_slots = ControlChannel::receive_slots + AnswerChannel::receive_slots;
     static constexpr auto patience = std::chrono::seconds(20);
 
     ControlChannelTest()

@@ -1,0 +1,102 @@
+// What a peer and we have told each other of our senders.
+#include <algorithm>
+#include <utility>
+
+#include "engine/peer.h"
+
+namespace railyard {
+namespace {
+
+/// What is not acknowledged is said again so much later.
+constexpr std::uint64_t announce_again_ns = 1'000'000'000;
+
+}  // namespace
+
+void Peer::require_introduction() {
+    const MutexLock lock(mutex_);
+    if (needs_introduction_) return;
+    needs_introduction_ = true;
+    unacquainted_.fetch_add(static_cast<std::uint32_t>(resolved_.size()), std::memory_order_relaxed);
+}
+
+std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
+    std::vector<IntroducedPair> pairs;
+    if (!unacquainted()) return pairs;
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) return pairs;
+    const MutexLock lock(mutex_);
+    const bool again = now_ns - announced_at_ >= announce_again_ns;
+    for (const auto& endpoint : resolved_) {
+        const Rail& rail = *endpoint->rail;
+        const std::uint32_t current = rail.sender_generation();
+        if (endpoint->path.admits(current) || (endpoint->announced == current && !again)) continue;
+        Rail::Sender sender = rail.sender();
+        if (sender.address.empty() && rail.sender_generation() != 1) continue;  // it is being replaced
+        endpoint->announced = sender.generation;
+        pairs.push_back({endpoint->pair, sender.generation, std::move(sender.address)});
+    }
+    if (!pairs.empty()) announced_at_ = now_ns;
+    return pairs;
+}
+
+void Peer::introduced(std::span<const IntroducedPair> pairs) {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails) return;
+    const MutexLock lock(mutex_);
+    for (const IntroducedPair& introduced : pairs) {
+        const auto known = place_of(introduced.pair);
+        if (known == resolved_.end() || (*known)->pair != introduced.pair) continue;
+        PeerEndpoint& endpoint = **known;
+        const std::uint32_t current = endpoint.rail->sender_generation();
+        if (introduced.generation != current || endpoint.path.admits(current)) continue;
+        endpoint.introduced_before = true;
+        endpoint.path.admit(current);
+        unacquainted_.fetch_sub(1, std::memory_order_relaxed);
+    }
+}
+
+bool Peer::look_at_senders() {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails || !needs_introduction_) return false;
+    bool untold = false;
+    const MutexLock lock(mutex_);
+    std::uint32_t unacquainted = 0;
+    for (const auto& endpoint : resolved_) {
+        const std::uint32_t current = endpoint->rail->sender_generation();
+        if (endpoint->path.admits(current)) continue;
+        ++unacquainted;
+        // Forgotten by the peer, or replaced before it could answer. Others wait for their first use.
+        const bool forgotten = std::exchange(endpoint->introduced_before, false);
+        untold = untold || forgotten || (endpoint->announced != 0 && endpoint->announced != current);
+        if (forgotten) endpoint->announced = 0;
+    }
+    unacquainted_.store(unacquainted, std::memory_order_relaxed);
+    return untold;
+}
+
+void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::string& sender) {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails || sender.empty()) return;
+    const MutexLock lock(mutex_);
+    auto place = std::lower_bound(admitted_.begin(), admitted_.end(), ours_first,
+                                  [](const Admitted& known, RailPair wanted) { return known.pair < wanted; });
+    if (place == admitted_.end() || place->pair != ours_first) place = admitted_.insert(place, {ours_first});
+    Admitted& admitted = *place;
+    if (generation <= admitted.generation) return;
+    Rail& rail = rails->rail(ours_first.local);
+    const PeerAddress address = rail.insert_peer(sender);
+    if (admitted.address != no_address) rail.remove_peer(admitted.address);
+    admitted = {ours_first, generation, address};
+}
+
+PeerAddress Peer::asks_from() const {
+    const PeerEndpoint* const control = control_.load(std::memory_order_acquire);
+    if (!control) return no_address;
+    const MutexLock lock(mutex_);
+    for (const Admitted& admitted : admitted_) {
+        if (admitted.pair == control->pair) return admitted.address;
+    }
+    return no_address;
+}
+
+}  // namespace railyard
