@@ -11,7 +11,7 @@ constexpr const char* eager_words = "small transfer";
 EagerLayout read_layout(WireReader& reader) {
     EagerLayout layout;
     const auto tokens = reader.number<std::uint16_t>();
-    require_consistent(reader.ok() && tokens > 0 && tokens <= max_eager_pieces, eager_words);
+    require_consistent(reader.ok() && tokens > 0 && tokens <= max_eager_tokens, eager_words);
     for (int i = 0; i < tokens && reader.ok(); ++i)
         layout.tokens.push_back(reader.number<std::uint64_t>());
     const auto pieces = reader.number<std::uint16_t>();

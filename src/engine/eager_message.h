@@ -41,9 +41,10 @@ struct EagerRead {
     std::string_view text;
 };
 
-/// Most pieces, tokens and bytes of data of one message.
-inline constexpr std::size_t max_eager_pieces = 512;
-inline constexpr std::size_t max_eager_data = std::size_t{64} << 10;
+/// Most tokens, pieces and bytes of data of one message.
+inline constexpr std::size_t max_eager_tokens = 512;
+inline constexpr std::size_t max_eager_pieces = 32768;
+inline constexpr std::size_t max_eager_data = std::size_t{1} << 20;
 
 [[nodiscard]] std::string encode(const EagerLayout& layout);
 /// A WRITE is its id, its layout, the length of its data, the data, whether it notifies, and the text. Puts

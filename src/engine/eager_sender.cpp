@@ -50,16 +50,49 @@ bool take_in(EagerRound& round, std::uint32_t total, std::uint32_t offset, std::
 }  // namespace
 
 EagerRound::EagerRound(Transfer& owner) : transfer(owner), layout(encode(layout_of(owner))) {
-    const bool read = owner.kind == Work::Kind::read;
-    message.kind = read ? MessageKind::eager_read : MessageKind::eager;
+    message.kind = owner.kind == Work::Kind::read ? MessageKind::eager_read : MessageKind::eager;
     message.is_answered = true;
     message.owner = &owner;
     message.retry = owner.notification.retry;
     message.peer = owner.notification.peer;
+    if (size() <= EagerSender::own_buffer) message.message.reserve(size());
+}
+
+std::size_t EagerRound::size() const noexcept {
     // Two numbers, of which the second one is shorter in a WRITE; whether it notifies; room for a
     // notification.
-    message.message.reserve(2 * sizeof(std::uint64_t) + layout.size() + (read ? 0 : owner.total_bytes) + 1 +
-                            std::max<std::size_t>(owner.notification.message.size(), 64));
+    const std::size_t data = transfer.kind == Work::Kind::read ? 0 : transfer.total_bytes;
+    const std::size_t text = std::max<std::size_t>(transfer.notification.message.size(), 64);
+    return 2 * sizeof(std::uint64_t) + layout.size() + data + 1 + text;
+}
+
+EagerSender::EagerSender(Introducer& introducer) : introducer_(introducer) {
+    const MutexLock lock(mutex_);
+    buffers_.reserve(most_buffers);
+}
+
+bool EagerSender::has_room_for(EagerRound& round) noexcept {
+    const std::size_t size = round.size();
+    // What comes back is as long as what is asked for.
+    round.bytes = std::max<std::size_t>(size, round.transfer.total_bytes);
+    if (count_.load(std::memory_order_relaxed) >= most ||
+        bytes_.load(std::memory_order_relaxed) + round.bytes > most_bytes)
+        return false;
+    std::string& buffer = round.message.message;
+    if (size <= buffer.capacity()) return true;
+    try {
+        if (size > own_buffer) {
+            const MutexLock lock(mutex_);
+            if (!buffers_.empty()) {
+                buffer = std::move(buffers_.back());
+                buffers_.pop_back();
+            }
+        }
+        buffer.reserve(size);
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
 }
 
 void EagerSender::start(EagerRound& round) noexcept {
@@ -79,6 +112,7 @@ void EagerSender::start(EagerRound& round) noexcept {
         if (first_) first_->previous = &round;
         first_ = &round;
         count_.fetch_add(1, std::memory_order_relaxed);
+        bytes_.fetch_add(round.bytes, std::memory_order_relaxed);
         ids = ids_of(round);
     }
     round.home = this;
@@ -156,6 +190,15 @@ void EagerSender::unlink(EagerRound& round) noexcept {
     (round.previous ? round.previous->next : first_) = round.next;
     if (round.next) round.next->previous = round.previous;
     count_.fetch_sub(1, std::memory_order_relaxed);
+    bytes_.fetch_sub(round.bytes, std::memory_order_relaxed);
+    std::string& buffer = round.message.message;
+    if (buffer.capacity() <= own_buffer) return;
+    if (buffers_.size() < most_buffers) {
+        buffers_.push_back(std::move(buffer));
+        buffer.clear();
+    } else {
+        buffer = std::string();
+    }
 }
 
 EagerRound* EagerSender::find(std::uint64_t nonce, std::uint64_t id) noexcept {

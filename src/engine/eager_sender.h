@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <absl/base/thread_annotations.h>
 
@@ -24,8 +25,11 @@ struct EagerRound {
 
     Transfer& transfer;
     const std::string layout;  ///< of the message
-    OutNotification message;
+    OutNotification message;   ///< with a buffer of its own, or where it is long with one of EagerSender
     EagerSender* home = nullptr;
+
+    /// Of the message as it would be now.
+    [[nodiscard]] std::size_t size() const noexcept;
 
     // Of EagerSender, under its lock.
     std::uint64_t id = 0;
@@ -37,6 +41,7 @@ struct EagerRound {
     std::uint64_t again_at = 0;             ///< ns
     std::uint64_t pause = 0;                ///< ns; before that
     std::uint64_t stopped_at = 0;           ///< ns; when the round was seen to be stopped
+    std::size_t bytes = 0;                  ///< of the message, as EagerSender counts them
     Rail* rail = nullptr;                   ///< that the message was last given, and its sender then
     std::uint32_t sender = 0;
     EagerRound* previous = nullptr;
@@ -62,11 +67,16 @@ class EagerSender final : public AnswerSink {
   public:
     /// Under way at once; more have other ways, and must not wait for one peer.
     static constexpr std::uint32_t most = 16;
+    static constexpr std::size_t most_bytes = std::size_t{2} << 20;
+    /// Longer messages share buffers: that many handles are prepared costs no more memory.
+    static constexpr std::size_t own_buffer = std::size_t{80} << 10;
     static constexpr std::uint64_t word_limit_ns = 200'000'000;
+    static constexpr std::size_t most_buffers = 2;
     static constexpr std::uint64_t first_pause_ns = 50'000'000, longest_pause_ns = 1'000'000'000;
 
-    explicit EagerSender(Introducer& introducer) : introducer_(introducer) {}
-    [[nodiscard]] bool has_room() const noexcept { return count_.load(std::memory_order_relaxed) < most; }
+    explicit EagerSender(Introducer& introducer);
+    /// And a buffer for it. False: it has to go another way.
+    [[nodiscard]] bool has_room_for(EagerRound& round) noexcept;
     [[nodiscard]] bool has_work() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
     /// Of a round that has been armed with one part.
     void start(EagerRound& round) noexcept;
@@ -98,7 +108,9 @@ class EagerSender final : public AnswerSink {
 
     Introducer& introducer_;
     std::atomic<std::uint32_t> count_{0};
+    std::atomic<std::size_t> bytes_{0};  // of all that are under way
     Mutex mutex_;
+    std::vector<std::string> buffers_ ABSL_GUARDED_BY(mutex_);  // that nobody uses; room for `most_buffers`
     EagerRound* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 

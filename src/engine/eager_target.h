@@ -30,7 +30,7 @@ class EagerTarget {
     static constexpr std::size_t most_refusals = 1024;
     /// Bytes, of what READs with a notification were answered and may be asked for again: the notification
     /// has told the application that the memory is its own again. Past it the oldest ones go.
-    static constexpr std::size_t most_kept = std::size_t{16} << 20;
+    static constexpr std::size_t most_kept = std::size_t{64} << 20;
 
     /// `inbox` takes the notifications, and outlives this.
     explicit EagerTarget(NotificationInbox& inbox) : inbox_(inbox) {}

@@ -11,10 +11,15 @@ namespace {
 /// sooner than a message.
 constexpr std::size_t eager_pieces = 12;
 
-/// Above so many bytes in all the pieces must be small, on the average: a message is copied a few times on
-/// its way, and an operation is not.
-constexpr std::uint64_t any_pieces_bytes = std::uint64_t{16} << 10;
-constexpr std::uint64_t small_piece_bytes = std::uint64_t{2} << 10;
+/// A message is copied a few times on its way, and an operation is not: the more bytes there are in all, the
+/// smaller the pieces must be, on the average.
+constexpr bool small_enough(std::uint64_t bytes, std::size_t pieces) noexcept {
+    constexpr std::uint64_t kib = 1024;
+    return bytes <= 16 * kib || (bytes <= 64 * kib && bytes <= pieces * 2 * kib) || bytes <= pieces * kib;
+}
+
+/// Longer answers would fill the way back by the connection of their question.
+constexpr std::size_t longest_direct_answer = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -27,12 +32,11 @@ bool Engine::Impl::takes_eager(const Registration& region) const noexcept {
 bool Engine::Impl::may_be_eager(const Transfer& transfer) const noexcept {
     if (!transfer.peer || transfer.total_bytes == 0) return false;
     if (transfer.total_bytes > eager_limit() || transfer.chunks.size() > max_eager_pieces) return false;
-    if (transfer.total_bytes > std::max(any_pieces_bytes, transfer.chunks.size() * small_piece_bytes))
-        return false;
+    if (!small_enough(transfer.total_bytes, transfer.chunks.size())) return false;
     const auto of_gpu = [](const auto& region) { return region->gpu != nullptr; };
     const auto takes = [](const auto& region) { return region->eager; };
     const auto by_kernel = [](const auto& range) { return range.host_first; };
-    return transfer.remotes.size() <= max_eager_pieces &&
+    return transfer.remotes.size() <= max_eager_tokens &&
            std::all_of(transfer.remotes.begin(), transfer.remotes.end(), takes) &&
            std::none_of(transfer.locals.begin(), transfer.locals.end(), of_gpu) &&
            std::none_of(transfer.lane_routes.begin(), transfer.lane_routes.end(), by_kernel);
@@ -61,7 +65,7 @@ bool Engine::Impl::goes_eagerly(Transfer& transfer) noexcept {
         introduce_again(transfer.peer);
     }
     const Path& path = *transfer.peer->control_route().path;
-    return path.introduced() && !path.failed() && eager_sender_.has_room();
+    return path.introduced() && !path.failed() && eager_sender_.has_room_for(*transfer.eager);
 }
 
 void Engine::Impl::on_eager(const Letter& letter) {
@@ -80,7 +84,7 @@ void Engine::Impl::on_eager(const Letter& letter) {
         message->message = encode(answer);
     }
     if (!peer->has_control_route()) peer->resolve(control_pair);
-    message->asker = peer->asks_from();
+    if (message->message.size() <= longest_direct_answer) message->asker = peer->asks_from();
     send_over(peer->control_route(), std::move(message), brings_data ? answer.id : 0);
 }
 

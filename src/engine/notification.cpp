@@ -22,7 +22,7 @@ constexpr std::uint8_t no_signature = 0, hmac_sha256 = 1;
 constexpr std::uint64_t complaint_pause_ns = 1'000'000'000;
 /// What a message costs besides its bytes, unfinished or waiting to be taken.
 constexpr std::size_t message_overhead = 256;
-constexpr std::size_t max_letter = std::size_t{1} << 20;
+constexpr std::size_t max_letter = std::size_t{2} << 20;
 constexpr std::size_t max_letters = 4096;
 /// Unfinished messages of which nothing comes for so long are dropped where room is needed. Looking for them
 /// takes a while when there are many, and is done so often at most.

@@ -190,7 +190,8 @@ void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& co
 /// Returns false when the message stays pending.
 bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
     while (message.status == Status::ok) {
-        if (!free_sends_ || (message.patience_ns && impatient_ >= most_impatient)) {
+        if (!free_sends_ || (message.patience_ns && impatient_ >= most_impatient) ||
+            (connects_ && message.in_flight >= most_of_one)) {
             wants_room_ = true;
             return false;
         }

@@ -27,6 +27,8 @@ class ControlChannel {
     /// Send slots for messages with a patience of their own: probes go to peers that may be dead, and what
     /// others are told must not wait for these.
     static constexpr std::size_t most_impatient = send_slots / 2;
+    /// Over sockets, of one message: the others' do not wait for a peer that takes no more.
+    static constexpr std::size_t most_of_one = send_slots / 2;
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
     static_assert(pinned_bytes <= std::size_t{512} << 10);

@@ -1,6 +1,8 @@
 // A transfer that may go as one message, and what tells whether it did: the ground of the tests of these.
 #pragma once
 
+#include "engine/eager_sender.h"
+#include "engine/transfer.h"
 #include "engine_pair.h"
 #include "manager/registration.h"
 
@@ -30,7 +32,7 @@ inline std::string case_name(const testing::TestParamInfo<EagerCase>& info) {
 
 class EagerTest : public testing::TestWithParam<EagerCase> {
   protected:
-    static constexpr std::size_t size = std::size_t{64} << 10;
+    std::size_t size = std::size_t{64} << 10;  // of both buffers; before start()
 
     void start(const ParamMap& params = {}) {
         pair_ = std::make_unique<EnginePair>(GetParam().fabric, GetParam().fabric, params);

@@ -1,6 +1,7 @@
 // Small WRITEs and READs over sockets: one message each, with its notification, and ended when the bytes are
 // in their places.
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "eager_fixture.h"
@@ -50,9 +51,8 @@ TEST_P(EagerTest, OthersGoTheOrdinaryWay) {
     expect_ordinary(prepare(1, 8, std::nullopt), 0, "one piece and no notification");
     expect_ordinary(prepare(1, 16385), 1, "too long");
     expect_ordinary(prepare(12, 2049), 1, "too long for its pieces");
-    const std::string text(65530, 't');
+    const std::string text(std::size_t{1} << 20, 't');
     expect_ordinary(prepare(1, 8), 1, "with its notification too long", &text);
-    expect_ordinary(prepare(600, 1), 1, "in too many pieces");
     EXPECT_EQ(operations_of(*prepare(12, 8, std::nullopt)), 0u) << "in pieces";
     EXPECT_EQ(operations_of(*prepare(16, 2048, std::nullopt)), 0u) << "in larger ones";
     Transfer* const first = prepare(1, 8, std::nullopt);
@@ -65,6 +65,57 @@ TEST_P(EagerTest, OthersGoTheOrdinaryWay) {
     EXPECT_EQ(pair_->notifications(1)[0].message, late);
     EXPECT_EQ(operations(), before + 1) << "this one needs no operation";
     pair_->a->release(first);
+}
+
+/// A thousand operations, else.
+TEST_P(EagerTest, ManySmallPiecesAreOneMessage) {
+    size = std::size_t{4} << 20;
+    start();
+    pair_->a->release(acquainted());
+    expect_ordinary(prepare(64, 1025), 1, "of larger pieces");
+    for (const auto& [pieces, length] : {std::pair<std::size_t, std::size_t>{4000, 100}, {1023, 1024}}) {
+        Transfer* const transfer = prepare(pieces, length);
+        ASSERT_TRUE(transfer->eager);
+        const std::uint64_t before = operations();
+        for (std::uint32_t round = 1; round <= 3; ++round) {
+            fill_pattern(from().bytes, round);
+            std::vector<std::uint8_t> expected = to().bytes;
+            for (std::size_t i = 0; i < pieces; ++i)
+                std::copy_n(&from().bytes[2 * i * length], length, &expected[2 * i * length]);
+            ASSERT_EQ(pair_->run(*transfer), Status::ok);
+            EXPECT_EQ(to().bytes, expected);
+            EXPECT_EQ(pair_->notifications(1).size(), 1u);
+            EXPECT_LE(transfer->eager->message.message.capacity(), EagerSender::own_buffer)
+                << "a prepared handle keeps a buffer of its whole length";
+        }
+        EXPECT_EQ(operations(), before);
+        pair_->a->release(transfer);
+    }
+}
+
+/// More bytes than may be under way so: the others go the ordinary way, and nobody waits for room.
+TEST_P(EagerTest, LongMessagesAreFewAtOnce) {
+    size = std::size_t{4} << 20;
+    start();
+    pair_->a->release(acquainted());
+    constexpr std::size_t count = 5;
+    std::vector<Transfer*> burst;
+    for (std::size_t i = 0; i < count; ++i)
+        burst.push_back(prepare(1000, 1000));
+    fill_pattern(from().bytes, 1);
+    const std::uint64_t before = operations();
+    for (Transfer* transfer : burst)
+        ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
+    EXPECT_GT(std::count_if(burst.begin(), burst.end(), [](Transfer* one) { return one->eagerly; }), 0);
+    EXPECT_GT(std::count_if(burst.begin(), burst.end(), [](Transfer* one) { return !one->eagerly; }), 0);
+    for (Transfer* transfer : burst)
+        EXPECT_EQ(pair_->wait(*transfer), Status::ok);
+    EXPECT_EQ(pair_->notifications(count).size(), count);
+    EXPECT_GT(operations(), before);
+    for (std::size_t i = 0; i < 1000; ++i)
+        ASSERT_EQ(std::memcmp(&to().bytes[2000 * i], &from().bytes[2000 * i], 1000), 0) << "piece " << i;
+    for (Transfer* transfer : burst)
+        pair_->a->release(transfer);
 }
 
 TEST_P(EagerTest, NobodyDoesSoWhereEitherSideHasItOff) {

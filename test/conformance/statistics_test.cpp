@@ -36,13 +36,13 @@ class StatisticsTest : public testing::TestWithParam<Fabric> {
 };
 
 TEST_P(StatisticsTest, EveryTransferAndByteIsCountedOnce) {
-    Transfer* blocks = prepare(Operation::write, 100, 1000);
+    Transfer* blocks = prepare(Operation::write, 100, 2000);  // too long for messages
     Transfer* large = prepare(Operation::write, 1, size);
     Transfer* back = prepare(Operation::read, 3, 5000);
     run(*blocks, 5);
     run(*large, 3);
     run(*back, 9);
-    const std::uint64_t written = 5 * 100 * 1000 + 3 * size, read = 9 * 3 * 5000;
+    const std::uint64_t written = 5 * 100 * 2000 + 3 * size, read = 9 * 3 * 5000;
     const auto expect_all = [&](const LiveReport& report) {
         const PeerTrafficReport beta = traffic_with(report, "beta");
         EXPECT_EQ(beta.transfers_written, 8u);

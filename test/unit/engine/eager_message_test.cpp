@@ -75,7 +75,7 @@ TEST(EagerMessage, InconsistentFieldsAreRefused) {
     message.layout.tokens.clear();
     expect_refused(message);
     message = sample();
-    message.layout.tokens.resize(max_eager_pieces + 1);
+    message.layout.tokens.resize(max_eager_tokens + 1);
     expect_refused(message);
     message = sample();
     message.layout.pieces.resize(max_eager_pieces + 1, {0x1000, 1, 0});

@@ -80,6 +80,24 @@ TEST_F(ControlChannelTest, ProbesLeaveHalfOfTheSlotsToOthers) {
     channel->cancel_all();
 }
 
+TEST_F(ControlChannelTest, ALongMessageLeavesSlotsToOthers) {
+    const auto channel = open();
+    constexpr int fragments = 3 * ControlChannel::send_slots;
+    Message long_one("long", 1, fragments), other("other", 2);
+    send(*channel, long_one);
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_of_one);
+    send(*channel, other);
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_of_one + 1) << "waits for a peer that is not its own";
+    int rounds = 0;
+    for (; long_one.ends == 0 && rounds < fragments; ++rounds) {
+        complete_sent({Status::ok});
+        channel->post_pending();
+    }
+    EXPECT_EQ(long_one.result, Status::ok);
+    EXPECT_EQ(long_one.position, fragments);
+    EXPECT_EQ(other.result, Status::ok);
+}
+
 TEST_F(ControlChannelTest, InterruptedMessagesDoNotWaitForAPeerThatTakesNothing) {
     const auto channel = open();
     Message one("one", 1), refused("refused", 2), three("three", 3), next("next", 4);
