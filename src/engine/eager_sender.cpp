@@ -193,12 +193,9 @@ void EagerSender::unlink(EagerRound& round) noexcept {
     bytes_.fetch_sub(round.bytes, std::memory_order_relaxed);
     std::string& buffer = round.message.message;
     if (buffer.capacity() <= own_buffer) return;
-    if (buffers_.size() < most_buffers) {
-        buffers_.push_back(std::move(buffer));
-        buffer.clear();
-    } else {
-        buffer = std::string();
-    }
+    buffer.clear();
+    if (buffers_.size() < most_buffers) buffers_.push_back(std::move(buffer));
+    buffer = std::string();
 }
 
 EagerRound* EagerSender::find(std::uint64_t nonce, std::uint64_t id) noexcept {

@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint64_t flush_limit_ns = 2'000'000'000;
 
 constexpr std::size_t most_spares = 32;
+constexpr std::size_t longest_spare = std::size_t{64} << 10;  // of its text, which it keeps
 
 EngineConfig checked(EngineConfig config) {
     if (config.agent_name.empty() || config.agent_name.size() > max_agent_name) {
@@ -290,6 +291,7 @@ void Engine::Impl::free_sent_messages() noexcept {
 
 void Engine::Impl::keep_spare(std::unique_ptr<OwnMessage> message) noexcept {
     message->keep = nullptr;
+    if (message->message.capacity() > longest_spare) message->message = std::string();
     const MutexLock lock(spares_mutex_);
     if (spares_.size() < spares_.capacity()) spares_.push_back(std::move(message));
 }
