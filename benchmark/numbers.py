@@ -77,14 +77,15 @@ def figures(quick):
                       ["--sizes", "8", "--batch", "64", *common], inverse_ratio, 1.10, False),
             ]
     one = ["--window", "1", "--pt", "on", "--provider", "tcp"]
+    post_time = ["--batch", "18880", *one, "--post-time", "--iters", "20" if quick else "100"]
     rows += [
         bench("tcp, 4 KiB write with notification, progress thread on: p50",
               ["--sizes", "4K", "--notify", "on", *one, "--seconds", seconds], first("p50_us"), 100, False, " us"),
         bench("tcp, 18,880 descriptors of 4 KiB, progress thread on: time in post, p99",
-              ["--sizes", "4K", "--batch", "18880", *one, "--post-time", "--iters", "20" if quick else "100"],
+              ["--sizes", "4K", *post_time],
               first("post_p99_us"), 4000, False, " us"),
         bench("tcp, 18,880 descriptors of 8 B with a notification, progress thread on: time in post, p99",
-              ["--sizes", "8", "--batch", "18880", "--notify", "on", *one, "--post-time", "--iters", "20" if quick else "100"],
+              ["--sizes", "8", *post_time, "--notify", "on"],
               first("post_p99_us"), 4000, False, " us"),
         bench("tcp, idle, progress thread on: CPU, the busier side",
               ["--idle-check", "1" if quick else "10", "--pt", "on", "--provider", "tcp"], idle_percent, 0.5, False, " %"),

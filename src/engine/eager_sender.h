@@ -70,8 +70,8 @@ class EagerSender final : public AnswerSink {
     static constexpr std::size_t most_bytes = std::size_t{2} << 20;
     /// Longer messages share buffers: that many handles are prepared costs no more memory.
     static constexpr std::size_t own_buffer = std::size_t{80} << 10;
+    static constexpr std::size_t most_buffers = 2;  ///< that are kept
     static constexpr std::uint64_t word_limit_ns = 200'000'000;
-    static constexpr std::size_t most_buffers = 2;
     static constexpr std::uint64_t first_pause_ns = 50'000'000, longest_pause_ns = 1'000'000'000;
 
     explicit EagerSender(Introducer& introducer);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/engine_impl.h"
+#include "rail/answer_channel.h"
 
 namespace railyard {
 namespace {
@@ -17,9 +18,6 @@ constexpr bool small_enough(std::uint64_t bytes, std::size_t pieces) noexcept {
     constexpr std::uint64_t kib = 1024;
     return bytes <= 16 * kib || (bytes <= 64 * kib && bytes <= pieces * 2 * kib) || bytes <= pieces * kib;
 }
-
-/// Longer answers would fill the way back by the connection of their question.
-constexpr std::size_t longest_direct_answer = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -84,7 +82,7 @@ void Engine::Impl::on_eager(const Letter& letter) {
         message->message = encode(answer);
     }
     if (!peer->has_control_route()) peer->resolve(control_pair);
-    if (message->message.size() <= longest_direct_answer) message->asker = peer->asks_from();
+    if (message->message.size() <= AnswerChannel::longest_text) message->asker = peer->asks_from();
     send_over(peer->control_route(), std::move(message), brings_data ? answer.id : 0);
 }
 

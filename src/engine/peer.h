@@ -127,7 +127,7 @@ class Peer {
     /// The peer will send from there to our rail, and no more from where it said before. Throws Error.
     void admit(RailPair ours_first, std::uint32_t generation, const std::string& sender);
     /// The sender that it said it has for the rails of its control route; no_address: none, or nothing.
-    [[nodiscard]] PeerAddress asks_from() const;
+    [[nodiscard]] PeerAddress asks_from();
 
     /// Replaced by a newer instance, or disconnected: nothing more is posted to it.
     void mark_gone() noexcept {
@@ -244,9 +244,12 @@ class Peer {
         std::uint32_t generation = 0;
         PeerAddress address = no_address;
     };
-    std::vector<Admitted> admitted_ ABSL_GUARDED_BY(mutex_);  // senders that our rails were told of, by pair
-    std::atomic<std::uint32_t> unacquainted_{0};              // written under the mutex
-    std::atomic<PeerEndpoint*> control_{nullptr};             // written under the mutex
+    using Senders = std::vector<Admitted>;
+    /// Where the pair is in `admitted_`, or belongs.
+    Senders::iterator sender_at(RailPair ours_first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    Senders admitted_ ABSL_GUARDED_BY(mutex_);     // senders that our rails were told of, by pair
+    std::atomic<std::uint32_t> unacquainted_{0};   // written under the mutex
+    std::atomic<PeerEndpoint*> control_{nullptr};  // written under the mutex
     std::atomic<bool> gone_{false};
     std::atomic<PeerState> state_{PeerState::unknown};
     std::unique_ptr<PeerLatencies> owned_latencies_ ABSL_GUARDED_BY(mutex_);

@@ -74,12 +74,16 @@ bool Peer::look_at_senders() {
     return untold;
 }
 
+Peer::Senders::iterator Peer::sender_at(RailPair ours_first) {
+    return std::lower_bound(admitted_.begin(), admitted_.end(), ours_first,
+                            [](const Admitted& known, RailPair wanted) { return known.pair < wanted; });
+}
+
 void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::string& sender) {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails || sender.empty()) return;
     const MutexLock lock(mutex_);
-    auto place = std::lower_bound(admitted_.begin(), admitted_.end(), ours_first,
-                                  [](const Admitted& known, RailPair wanted) { return known.pair < wanted; });
+    auto place = sender_at(ours_first);
     if (place == admitted_.end() || place->pair != ours_first) place = admitted_.insert(place, {ours_first});
     Admitted& admitted = *place;
     if (generation <= admitted.generation) return;
@@ -89,14 +93,12 @@ void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::strin
     admitted = {ours_first, generation, address};
 }
 
-PeerAddress Peer::asks_from() const {
+PeerAddress Peer::asks_from() {
     const PeerEndpoint* const control = control_.load(std::memory_order_acquire);
     if (!control) return no_address;
     const MutexLock lock(mutex_);
-    for (const Admitted& admitted : admitted_) {
-        if (admitted.pair == control->pair) return admitted.address;
-    }
-    return no_address;
+    const auto sender = sender_at(control->pair);
+    return sender != admitted_.end() && sender->pair == control->pair ? sender->address : no_address;
 }
 
 }  // namespace railyard

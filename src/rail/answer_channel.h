@@ -25,6 +25,9 @@ class AnswerChannel {
     /// Fragments of a message, at most. One begins only where there is room for so many: they are put in
     /// their places in order.
     static constexpr std::size_t longest_message = 10;
+    /// Text that fits into these beside the longest names and a signature (bytes); longer messages do not
+    /// come here: they would fill the way back.
+    static constexpr std::size_t longest_text = std::size_t{64} << 10;
 
     /// `endpoint`, `sink` and `counters` outlive it.
     AnswerChannel(std::string rail, fabric::Endpoint& endpoint, ControlSink& sink, ControlCounters& counters);

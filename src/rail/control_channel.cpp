@@ -232,10 +232,11 @@ bool ControlChannel::post_pending() noexcept {
     PendingList<OutMessage> kept;
     while (!pending_.empty() && free_sends_ && !blocked_.full()) {
         OutMessage& message = *pending_.pop_front();
-        if (!over(message) && answered(message)) {
+        const bool wanted = !over(message);
+        if (wanted && answered(message)) {
             sent = true;
-        } else if (!over(message) && (blocks(message) || refused_.holds(message.destination) ||
-                                      !post_fragments(message, sent))) {
+        } else if (wanted && (blocks(message) || refused_.holds(message.destination) ||
+                              !post_fragments(message, sent))) {
             kept.push_back(message);
         } else if (message.in_flight == 0) {
             message.done(message, message.status);

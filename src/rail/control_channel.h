@@ -32,7 +32,6 @@ class ControlChannel {
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
     static_assert(pinned_bytes <= std::size_t{512} << 10);
-    static_assert(RefusedFragment::size == fragment_size);
 
     ControlChannel(const fabric::Domain& domain, fabric::Endpoint& endpoint, ControlSink& sink,
                    std::uint64_t give_up_after_ns);

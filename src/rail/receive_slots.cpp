@@ -8,15 +8,9 @@
 #include "common/log.h"
 #include "common/occasional.h"
 #include "rail/rail.h"
-#include "rail/work.h"
+#include "rail/refused_fragments.h"
 
 namespace railyard {
-namespace {
-
-constexpr std::uint64_t first_pause_ns = 50'000;
-constexpr std::uint64_t pause_ns = 10'000'000;
-
-}  // namespace
 
 ReceiveSlots::ReceiveSlots(std::string rail, std::byte* buffers, std::size_t count, ControlSink& sink,
                            ControlCounters& counters)
@@ -56,7 +50,7 @@ void ReceiveSlots::post(Slot& slot) noexcept {
 void ReceiveSlots::miss(Slot& slot) noexcept {
     slot.next = std::exchange(missing_, &slot);
     ++missing_count_;
-    due_ns_ = now_ns() + first_pause_ns;
+    due_ns_ = now_ns() + RefusedFragment::first_pause_ns;
 }
 
 void ReceiveSlots::post_missing() noexcept {
@@ -73,7 +67,7 @@ void ReceiveSlots::post_missing() noexcept {
         }
         slot = next;
     }
-    if (missing_) due_ns_ = now_ns() + pause_ns;
+    if (missing_) due_ns_ = now_ns() + RefusedFragment::longest_pause_ns;
 }
 
 void ReceiveSlots::on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept {

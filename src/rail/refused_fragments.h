@@ -15,7 +15,6 @@ namespace railyard {
 
 /// A fragment with its bytes, so that the send buffers stay with peers that take what they are sent.
 struct RefusedFragment {
-    static constexpr std::size_t size = OutMessage::longest_fragment;
     static constexpr std::uint64_t first_pause_ns = 50'000;
     static constexpr std::uint64_t longest_pause_ns = 10'000'000;
 
@@ -33,7 +32,7 @@ struct RefusedFragment {
     std::uint64_t due_ns = 0;
     std::uint64_t pause_ns = first_pause_ns;
     StallClock stalled;
-    std::array<std::byte, size> bytes;
+    std::array<std::byte, OutMessage::longest_fragment> bytes;
 };
 
 /// Those of one rail that are not in flight, oldest first; at most as many a peer as there are send buffers.

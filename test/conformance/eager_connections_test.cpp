@@ -58,16 +58,21 @@ std::vector<int> tcp_connections() {
     return all;
 }
 
+/// False: it has others than those of IPv4.
+bool addresses_of(int connection, sockaddr_in& own, sockaddr_in& peer) {
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+    return getsockname(connection, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+           getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+           own.sin_family == AF_INET;
+}
+
 std::map<int, End> EagerConnectionsTest::ends() {
     std::map<int, End> all;
     for (const int connection : tcp_connections()) {
         sockaddr_in own{}, peer{};
-        socklen_t size = sizeof(own);
-        getsockname(connection, reinterpret_cast<sockaddr*>(&own), &size);
-        size = sizeof(peer);
-        getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &size);
+        if (!addresses_of(connection, own, peer)) continue;
         tcp_info info{};
-        size = sizeof(info);
+        socklen_t size = sizeof(info);
         getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &size);
         all[connection] = {own.sin_port, peer.sin_port, info.tcpi_bytes_received};
     }
@@ -127,11 +132,7 @@ bool has_unread(int connection) {
 /// not been read at this end is lost. False: this kernel cannot, or we may not.
 bool cut_off(int connection) {
     sockaddr_in own{}, peer{};
-    socklen_t size = sizeof(own);
-    if (getsockname(connection, reinterpret_cast<sockaddr*>(&own), &size) != 0 || own.sin_family != AF_INET)
-        return false;
-    size = sizeof(peer);
-    if (getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return false;
+    if (!addresses_of(connection, own, peer)) return false;
     struct {
         nlmsghdr header{};
         inet_diag_req_v2 wanted{};

@@ -1,8 +1,6 @@
 // A transfer that may go as one message, and what tells whether it did: the ground of the tests of these.
 #pragma once
 
-#include "engine/eager_sender.h"
-#include "engine/transfer.h"
 #include "engine_pair.h"
 #include "manager/registration.h"
 

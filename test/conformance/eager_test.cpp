@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "eager_fixture.h"
+#include "engine/eager_sender.h"
+#include "engine/transfer.h"
 
 namespace railyard::test {
 namespace {
