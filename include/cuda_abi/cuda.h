@@ -33,6 +33,8 @@ enum cudaError_enum : unsigned {
     CUDA_ERROR_NO_DEVICE = 100,
     CUDA_ERROR_INVALID_DEVICE = 101,
     CUDA_ERROR_INVALID_CONTEXT = 201,
+    CUDA_ERROR_ALREADY_MAPPED = 208,
+    CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
     CUDA_ERROR_OPERATING_SYSTEM = 304,
     CUDA_ERROR_INVALID_HANDLE = 400,
     CUDA_ERROR_ILLEGAL_STATE = 401,
@@ -116,6 +118,13 @@ enum CUevent_flags_enum : unsigned {
     CU_EVENT_DISABLE_TIMING = 2,
 };
 enum CUmemAttach_flags_enum : unsigned { CU_MEM_ATTACH_GLOBAL = 1, CU_MEM_ATTACH_HOST = 2 };
+enum CUipcMem_flags_enum : unsigned {
+    CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
+};
+struct CUipcMemHandle_st {
+    char reserved[64];
+};
+using CUipcMemHandle = CUipcMemHandle_st;
 #define CU_STREAM_LEGACY (reinterpret_cast<CUstream>(std::uintptr_t{1}))
 #define CU_STREAM_PER_THREAD (reinterpret_cast<CUstream>(std::uintptr_t{2}))
 #define CU_MEMHOSTALLOC_PORTABLE 0x01

@@ -30,6 +30,7 @@
 #define cuStreamWaitValue64 cuStreamWaitValue64_v2
 #define cuStreamBatchMemOp cuStreamBatchMemOp_v2
 #define cuStreamBeginCapture cuStreamBeginCapture_v2
+#define cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
 #define cuGetProcAddress cuGetProcAddress_v2
 
 struct CUgraphNode_st;
@@ -76,6 +77,9 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* address, std::size_t bytes, unsi
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream stream);
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream stream);
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* start, std::size_t* bytes, CUdeviceptr address);
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address);
+CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned flags);
+CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr address);
 CUresult CUDAAPI cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags);
 CUresult CUDAAPI cuMemFreeHost(void* pointer);
 CUresult CUDAAPI cuMemHostRegister(void* pointer, std::size_t bytes, unsigned flags);

@@ -42,19 +42,32 @@ RemoteKey key_on(const RemoteRegion& region, std::uint16_t rail) {
     return at < region.rails.size() && region.rails[at] == rail ? region.keys[at] : RemoteKey{};
 }
 
-void add_single_lane(Transfer& transfer, const Stripes& stripes, Route route) {
+Route to_host(Rail& rail, PeerEndpoint& there) {
+    Route route;
+    route.rail = &rail;
+    route.destination = there.address;
+    route.path = &there.path;
+    return route;
+}
+
+/// `first`: what carries all of it while it can.
+void add_single_lane(Transfer& transfer, const Stripes& stripes, Route route,
+                     std::optional<Route> first = std::nullopt) {
     if (stripes.chunks.empty()) return;
     const std::uint32_t first_route = append_chunks(transfer, stripes);
+    if (first) transfer.routes.push_back(std::move(*first));
     transfer.routes.push_back(std::move(route));
-    transfer.lane_routes.push_back({first_route, first_route + 1});
+    transfer.lane_routes.push_back(
+        {first_route, static_cast<std::uint32_t>(transfer.routes.size()), first.has_value()});
 }
 
 }  // namespace
 
 /// How some pieces of a transfer travel.
 struct Engine::Impl::Way {
-    GpuPath* gpu = nullptr;  ///< whose staging buffers, or, towards ourselves, whose copies
-    bool forwarded = false;  ///< the peer moves the bytes
+    GpuPath* gpu = nullptr;     ///< whose staging buffers, or, towards ourselves, whose copies
+    bool forwarded = false;     ///< the peer moves the bytes
+    GpuPath* copies = nullptr;  ///< whose copies get to the peer's GPU memory, as long as they do
     bool operator==(const Way&) const = default;
 };
 
@@ -68,8 +81,29 @@ struct Engine::Impl::Layout {
         const Registration& local = *transfer.locals[piece.local_region];
         const RemoteRegion& remote = *transfer.remotes[piece.remote_region];
         if (!transfer.peer) return {local.gpu ? local.gpu : remote.self->gpu, false};
-        return {local.staged ? local.gpu : nullptr, remote.staged};
+        return {local.staged ? local.gpu : nullptr, remote.staged, copies_for(local, remote)};
     }
+    /// From GPU to GPU on one host.
+    [[nodiscard]] GpuPath* copies_for(const Registration& local, const RemoteRegion& remote) const {
+        if (!local.gpu || !remote.share || local.length == 0) return nullptr;
+        PeerEndpoint* const there = transfer.peer->on_this_host();
+        return there && offset_of(remote, *local.gpu, *there) ? local.gpu : nullptr;
+    }
+    [[nodiscard]] std::optional<std::uint64_t> offset_of(const RemoteRegion& region, GpuPath& gpu,
+                                                         const PeerEndpoint& there) const {
+        if (!region.share) return std::nullopt;
+        return region.share->offset_for(gpu, HostPeerRail::process_at(there.address).is_own(),
+                                        transfer.peer->agent());
+    }
+    [[nodiscard]] std::optional<Route> copy_route(GpuPath* gpu) const {
+        PeerEndpoint* const there = gpu ? transfer.peer->on_this_host() : nullptr;
+        if (!there) return std::nullopt;
+        Route route = to_host(gpu->copies(), *there);
+        for (const auto& region : transfer.remotes)
+            route.keys.push_back({region->token, 0 - offset_of(*region, *gpu, *there).value_or(0)});
+        return route;
+    }
+
     [[nodiscard]] bool plain() const {
         const auto of_gpu = [](const auto& region) { return region->gpu || region->staged; };
         const auto unreachable = [](const auto& region) {
@@ -126,7 +160,8 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
         } else {
             route.carriers.push_back(std::move(forward));
         }
-        add_single_lane(transfer, stripe(pieces, {1, 0, 0, most}), std::move(route));
+        add_single_lane(transfer, stripe(pieces, {1, 0, 0, most}), std::move(route),
+                        layout.copy_route(way.copies));
         return;
     }
     std::vector<const RailSet*> locals, remotes;
@@ -143,23 +178,24 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
     transfer.lanes.reserve(transfer.lanes.size() + plans.size());
     for (const LanePlan& plan : plans) {
         if (!way.gpu) {
-            add_direct_lane(layout, plan);
+            add_direct_lane(layout, plan, way.copies);
             continue;
         }
         Route staged;
         staged.rail = route.rail;
         staged.carriers = direct_routes(layout, plan, way, plan.rails.size());
-        add_single_lane(transfer, plan.stripes, std::move(staged));
+        add_single_lane(transfer, plan.stripes, std::move(staged), layout.copy_route(way.copies));
     }
 }
 
-void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan) {
+void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan, GpuPath* copies) {
     Transfer& transfer = layout.transfer;
     const std::uint32_t first_route = append_chunks(transfer, plan.stripes);
     if (plan.stripes.striped) note_undivided(transfer.lanes.back(), plan.stripes.total_bytes);
     const std::size_t rails = plan.rails.size();
     const std::size_t count = plan.stripes.striped ? rails : std::min(rails, single_rail_candidates);
-    std::optional<Route> by_host = host_route(transfer, plan.stripes.total_bytes);
+    std::optional<Route> by_host =
+        copies ? layout.copy_route(copies) : host_route(transfer, plan.stripes.total_bytes);
     if (by_host) transfer.routes.push_back(std::move(*by_host));
     for (Route& route : direct_routes(layout, plan, {}, count))
         transfer.routes.push_back(std::move(route));
@@ -184,10 +220,7 @@ std::optional<Route> Engine::Impl::host_route(const Transfer& transfer, std::uin
         return std::nullopt;
     PeerEndpoint* const there = transfer.peer->on_this_host();
     if (!there) return std::nullopt;
-    Route route;
-    route.rail = there->rail;
-    route.destination = there->address;
-    route.path = &there->path;
+    Route route = to_host(*there->rail, *there);
     for (const auto& region : transfer.remotes)
         route.keys.push_back({region->host_key(), 0});
     return route;

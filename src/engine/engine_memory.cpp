@@ -76,9 +76,10 @@ std::string Engine::Impl::memory_metadata(const Registration& region) const {
     if (!region.gpu) {
         info.eager = region.token != 0;
         info.token = info.eager ? region.token : region.on_host.key;
-    } else if (info.staged || info.needs_flush) {
+    } else if (info.staged || info.needs_flush || region.shared) {
         info.token = region.token;
     }
+    info.shared = region.shared;
     info.rails = region.rails;
     for (const RegisteredMemory& memory : region.memory)
         info.keys.push_back({memory.key, memory.address_base});
@@ -119,6 +120,7 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     region->needs_flush = info.needs_flush;
     region->eager = info.eager;
     region->token = info.token;
+    if (info.shared) region->share = std::make_unique<RemoteShare>(*info.shared);
     region->rails = std::move(info.rails);
     region->keys = std::move(info.keys);
     return region;

@@ -308,15 +308,15 @@ Status Engine::Impl::look(Transfer& transfer) noexcept {
 bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
                                     std::uint32_t first) noexcept {
     if (!transfer.immediate) {
-        const auto carries = [&](const Route& route) {
-            return route.rail == rails_->host() ||
-                   (route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding);
+        const auto carries = [](const Route& route) {
+            return route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding;
         };
         if (transfer.kind != Work::Kind::write || transfer.remote_flush || transfer.lanes.size() != 1 ||
             transfer.chunks.size() != descriptors ||
-            !std::all_of(transfer.routes.begin(), transfer.routes.end(), carries))
+            !std::all_of(transfer.routes.begin() + (transfer.lane_routes.front().host_first ? 1 : 0),
+                         transfer.routes.end(), carries))
             return false;
-        transfer.leave_host_rail();
+        transfer.leave_host();
     }
     transfer.immediate = first;
     return true;

@@ -34,7 +34,7 @@ std::string seal(EnvelopeKind kind, std::string_view payload, std::uint8_t versi
 }
 
 std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t limit,
-                        std::uint8_t* found_version) {
+                        std::uint8_t* found_version, std::uint8_t latest) {
     WireReader reader(sealed);
     if (reader.raw(magic.size()) != magic) refuse(kind, "not made by Railyard");
     const auto found_kind = reader.number<std::uint8_t>();
@@ -42,7 +42,7 @@ std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t 
     const auto checksum = reader.number<std::uint32_t>();
     const auto length = reader.number<std::uint32_t>();
     if (!reader.ok()) refuse(kind, "truncated");
-    if (version != wire_version && (version != extended_version || !found_version)) {
+    if (version < wire_version || version > (found_version ? latest : wire_version)) {
         refuse(kind, "version " + std::to_string(version) + ", this build speaks " +
                          std::to_string(wire_version) + ": run the same Railyard release on both sides");
     }

@@ -1,9 +1,12 @@
 #include "engine/metadata.h"
 
+#include <algorithm>
+
 #include "common/status.h"
 #include "common/wire.h"
 #include "engine/envelope.h"
 #include "engine/message_auth.h"
+#include "manager/registration.h"
 
 namespace railyard {
 namespace {
@@ -14,6 +17,24 @@ constexpr std::uint16_t max_rails = 1024;
 constexpr unsigned flag_writable = 1, flag_staged = 2, flag_needs_flush = 4, flag_eager = 16;
 constexpr unsigned first_flags = flag_writable | flag_staged | flag_needs_flush;  // every version knows them
 constexpr unsigned all_flags = first_flags | flag_eager;
+
+void write_shared(std::string& payload, const cuda::SharedAllocation& shared) {
+    payload.append(shared.handle.data(), shared.handle.size());
+    WireWriter writer(payload);
+    writer.number(shared.start);
+    writer.number(shared.length);
+    writer.number(shared.buffer_id);
+}
+
+cuda::SharedAllocation read_shared(WireReader& reader) {
+    cuda::SharedAllocation shared;
+    const std::string_view handle = reader.raw(shared.handle.size());
+    std::copy(handle.begin(), handle.end(), shared.handle.begin());
+    shared.start = reader.number<std::uint64_t>();
+    shared.length = reader.number<std::uint64_t>();
+    shared.buffer_id = reader.number<std::uint64_t>();
+    return shared;
+}
 
 }  // namespace
 
@@ -95,12 +116,15 @@ std::string encode(const MemoryInfo& info) {
     writer.number(info.token);
     write_keys(writer, info.rails, info.keys);
     // As with connection info.
-    return seal(EnvelopeKind::memory, payload, info.eager ? extended_version : wire_version);
+    if (!info.shared)
+        return seal(EnvelopeKind::memory, payload, info.eager ? extended_version : wire_version);
+    write_shared(payload, *info.shared);
+    return seal(EnvelopeKind::memory, payload, shared_version);
 }
 
 MemoryInfo decode_memory(std::string_view sealed) {
     std::uint8_t version = wire_version;
-    WireReader reader(unseal(EnvelopeKind::memory, sealed, max_payload, &version));
+    WireReader reader(unseal(EnvelopeKind::memory, sealed, max_payload, &version, shared_version));
     MemoryInfo info;
     info.nonce = reader.number<std::uint64_t>();
     info.provider = reader.bytes(max_provider_name);
@@ -117,11 +141,15 @@ MemoryInfo decode_memory(std::string_view sealed) {
     info.needs_flush = flags & flag_needs_flush;
     info.eager = flags & flag_eager;
     read_keys(reader, "memory metadata", info.rails, info.keys);
+    if (version == shared_version) info.shared = read_shared(reader);
     for (const RemoteKey& key : info.keys)
         require_consistent(key.address_base == 0 || key.address_base == info.address, "memory metadata");
     require_consistent(reader.whole() && info.length <= UINT64_MAX - info.address, "memory metadata");
     require_consistent((info.length == 0 || info.staged) == info.keys.empty(), "memory metadata");
     require_consistent(!(info.staged && info.needs_flush) && info.eager == extended, "memory metadata");
+    require_consistent(!info.shared || (info.token != 0 && covers(info.shared->start, info.shared->length,
+                                                                  info.address, info.length)),
+                       "memory metadata");
     require_consistent(!info.eager || (!info.staged && !info.needs_flush && info.writable && info.token != 0),
                        "memory metadata");
     return info;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cuda/shared_memory.h"
 #include "rail/work.h"
 
 namespace railyard {
@@ -40,6 +42,8 @@ struct MemoryInfo {
     std::uint64_t token = 0;   ///< in any case its owner's host rail's key, if it has one; 0: none
     std::vector<std::uint16_t> rails;  ///< indices, growing; none for zero length and for staged memory
     std::vector<RemoteKey> keys;       ///< in the order of `rails`
+    /// Of GPU memory: how GPUs of its host get there; with a token.
+    std::optional<cuda::SharedAllocation> shared{};
 };
 
 /// Which rails know a memory, and by which keys: a count, then rail, key and base of each. One decoder, so

@@ -70,7 +70,7 @@ void Transfer::on_notified(OutMessage& message, Status status) noexcept {
     notification.owner->part_done(status);
 }
 
-void Transfer::leave_host_rail() noexcept {
+void Transfer::leave_host() noexcept {
     for (RouteRange& range : lane_routes) {
         if (!std::exchange(range.host_first, false)) continue;
         ++range.begin;

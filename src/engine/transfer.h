@@ -41,7 +41,7 @@ class Transfer : public Work {
     struct RouteRange {
         std::uint32_t begin = 0;
         std::uint32_t end = 0;
-        bool host_first = false;  ///< the first is the host rail's, which carries all of it while it can
+        bool host_first = false;  ///< the first stays within the host, and carries all of it while it can
     };
     std::vector<RouteRange> lane_routes;  ///< by lane
     std::uint64_t total_bytes = 0;
@@ -107,7 +107,7 @@ class Transfer : public Work {
         }
     }
     /// For good, with what only a fabric carries. Between rounds.
-    void leave_host_rail() noexcept;
+    void leave_host() noexcept;
     /// Leaves its counts to its peer: it is about to be freed.
     void leave_counts() noexcept;
     /// Has every rail that may have operations of it under way give them up: they end soon, and touch no

@@ -28,7 +28,10 @@ Target::Target(const SideConfig& config) : side_("target", config) {
     for (const auto& region : side_.regions()) {
         if (!region->writable)
             throw Error(Status::invalid_param, "a region is read-only memory: grains cannot arrive there");
-        info_.regions.push_back(decode_memory(side_.engine().memory_metadata(*region)));
+        MemoryInfo& info = info_.regions.emplace_back(decode_memory(side_.engine().memory_metadata(*region)));
+        // Grains are told of by immediate data, which copies by a GPU do not carry.
+        if (info.shared && !info.staged && !info.needs_flush) info.token = 0;
+        info.shared.reset();
     }
     board_.wake(&side_);
     side_.engine().hear_immediates(board_);

@@ -47,10 +47,24 @@ std::shared_ptr<Registration> RailManager::register_device_memory(std::uint64_t 
     cuda::require_device_range(memory, address, length, path.gpu().ordinal());
     // Transfers within the process need it in any case.
     open_copies(path);
-    region->token = random_u64();
     const std::string obstacle = register_directly(*region, memory);
     if (!obstacle.empty()) stage(*region, obstacle);
+    share(*region, memory);
+    region->token = region->shared ? region->on_host.key : random_u64();
     return region;
+}
+
+void RailManager::share(Registration& region, const cuda::PointerInfo& memory) {
+    if (!host_) return;
+    cuda::ShareResult result = cuda::share(*region.gpu->gpu().context(), memory);
+    if (result.allocation) region.on_host = host_->register_memory({region.address, region.length});
+    if (region.on_host.key != 0) {
+        region.shared = result.allocation;
+        return;
+    }
+    RAILYARD_LOG(
+        debug, "gpu", "other processes do not reach memory of GPU %d: %s", region.gpu->gpu().ordinal(),
+        result.allocation ? "as many regions as there may be are registered" : result.absent_because.c_str());
 }
 
 std::string RailManager::register_directly(Registration& region, const cuda::PointerInfo& memory) {

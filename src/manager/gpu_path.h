@@ -6,6 +6,7 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "manager/gpu_imports.h"
 #include "manager/gpus.h"
 #include "manager/registration.h"
 #include "rail/device_copy_rail.h"
@@ -43,13 +44,16 @@ class GpuPath {
     [[nodiscard]] const RailSet& rails() const noexcept { return rails_; }
     [[nodiscard]] StagingPath& own() noexcept { return own_; }
     [[nodiscard]] StagingPath& serving() noexcept { return serving_; }
-    /// Copies between two places of this process, one of which is this GPU.
+    /// Copies between two places of this process, or what it has mapped of others, one of which is this GPU.
     [[nodiscard]] DeviceCopyRail& copies() noexcept { return copies_; }
+    /// What it has mapped.
+    [[nodiscard]] GpuImports& imports() noexcept { return imports_; }
 
   private:
     Gpu& gpu_;
     const RailSet rails_;
     StagingPath own_, serving_;
+    GpuImports imports_;  // goes after the copies
     DeviceCopyRail copies_;
 };
 

@@ -97,6 +97,8 @@ class RailManager {
     /// nothing, or why the rails of the GPU do not carry its memory
     std::string register_directly(Registration& region, const cuda::PointerInfo& memory);
     void stage(Registration& region, const std::string& reason);
+    /// Tells peers on this host how their GPUs reach it, where they may.
+    void share(Registration& region, const cuda::PointerInfo& memory);
     void open_copies(GpuPath& path);
     void open_staging(StagingPath& path, GpuPath& of) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
     void publish(Rail& rail) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cuda/shared_memory.h"
+#include "manager/remote_share.h"
 #include "rail/rail.h"
 
 namespace railyard {
@@ -44,6 +47,8 @@ class Registration {
     RailSet rails;                         ///< that know the memory; none for zero length
     std::vector<RegisteredMemory> memory;  ///< in the order of `rails`
     RegisteredMemory on_host;              ///< with the host rail; key 0: it is not
+    /// How GPUs of other processes of this host reach it; where on_host has a key.
+    std::optional<cuda::SharedAllocation> shared;
     std::atomic<bool> revoked{false};
 };
 
@@ -61,9 +66,13 @@ class RemoteRegion {
     RailSet rails;                       ///< of the peer that know the memory; none for zero length
     std::vector<RemoteKey> keys;         ///< in the order of `rails`
     std::shared_ptr<Registration> self;  ///< set when it is our own memory
+    /// Of GPU memory that copies by a GPU of ours may reach, where the peer is on this host.
+    std::unique_ptr<RemoteShare> share;
 
-    /// The peer's host rail's key of it; 0: none.
-    [[nodiscard]] std::uint64_t host_key() const noexcept { return staged || needs_flush ? 0 : token; }
+    /// The peer's host rail's key of it, which is host memory; 0: none.
+    [[nodiscard]] std::uint64_t host_key() const noexcept {
+        return staged || needs_flush || share ? 0 : token;
+    }
 };
 
 }  // namespace railyard

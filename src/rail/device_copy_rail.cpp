@@ -1,5 +1,6 @@
 #include "rail/device_copy_rail.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <vector>
@@ -19,7 +20,8 @@ struct DeviceCopyRail::Stream {
     explicit Stream(const cuda::ContextPtr& context) : copies(context, groups_per_stream) {}
     struct Group {
         Work* work = nullptr;
-        std::uint32_t chunks = 0;
+        const Route* route = nullptr;
+        Run run;
     };
     [[nodiscard]] bool full() const noexcept { return count == groups_per_stream; }
 
@@ -33,7 +35,7 @@ struct DeviceCopyRail::Opened {
     std::size_t next_stream = 0;
 };
 
-DeviceCopyRail::DeviceCopyRail(std::string name) : Rail(std::move(name)) {}
+DeviceCopyRail::DeviceCopyRail(std::string name) : HostPeerRail(std::move(name)) {}
 
 DeviceCopyRail::~DeviceCopyRail() {
     RoleGuard guard(role_);
@@ -92,11 +94,40 @@ bool DeviceCopyRail::drain(Opened& opened) noexcept {
             --stream->count;
             --under_way_;
             worked = true;
-            for (std::uint32_t i = 0; i < group.chunks; ++i)
-                group.work->part_done(status);
+            end_group(group.work, group.route, group.run, status);
         }
     }
     return worked;
+}
+
+/// A copy says nothing of whose memory it has reached: that is looked up once more.
+void DeviceCopyRail::end_group(Work* work, const Route* route, Run run, Status status) noexcept {
+    if (status == Status::ok && route->path) status = look_again(*work, *route, run);
+    if (status == Status::ok) {
+        const auto kind = static_cast<std::size_t>(work->kind);
+        counters_.operations[kind] += run.size();
+        for (std::uint32_t i = run.begin; i < run.end; ++i)
+            counters_.bytes[kind] += work->chunks[i].length;
+    } else {
+        counters_.count_error(status);
+    }
+    work->part_done(status, run.size());
+}
+
+Status DeviceCopyRail::look_again(const Work& work, const Route& route, Run run) noexcept {
+    if (const int error = process_of(route).look_now_and_then()) {
+        fail_path(route, error);
+        return Status::remote_disconnect;
+    }
+    if (work.kind == Work::Kind::write) return Status::ok;
+    const auto vouched = [&](const Chunk& chunk) { return is_vouched_for(route, chunk); };
+    return std::all_of(work.chunks.data() + run.begin, work.chunks.data() + run.end, vouched)
+               ? Status::ok
+               : Status::backend;
+}
+
+bool DeviceCopyRail::is_vouched_for(const Route& route, const Chunk& chunk) noexcept {
+    return process_of(route).vouches_for(route.keys[chunk.remote_region].key);
 }
 
 /// The next stream with room; nullptr: all are full.
@@ -117,46 +148,81 @@ bool DeviceCopyRail::start_groups(Opened& opened) noexcept {
     Stream* stream = nullptr;
     while (!pending_.empty()) {
         Submission& submission = *pending_.pop_front();
-        Work& work = *submission.lane->work;
-        if (work.status() != Status::ok) {
-            fail_rest(submission, work.status());
-        } else {
+        if (has_chunks(submission)) {
             if (!stream) stream = stream_with_room(opened);
             if (!stream) {
                 kept.push_back(submission);
                 continue;
             }
-            if (submission.run.empty()) submission.run = submission.lane->take_run(chunks_per_group);
-            if (!submission.run.empty()) {
-                start_group(*stream, submission);
-                stream = nullptr;
-                pending_.push_back(submission);
-                worked = true;
-                continue;
-            }
+            start_group(*stream, submission);
+            stream = nullptr;
+            pending_.push_back(submission);
+        } else {
+            --waiting_;
+            submission.lane->work->part_done(Status::ok);
         }
-        --waiting_;
         worked = true;
-        work.part_done(Status::ok);
     }
     pending_.prepend(kept);
     return worked;
 }
 
+/// False: none is left that could be copied. Else the first of its run may be.
+bool DeviceCopyRail::has_chunks(Submission& submission) noexcept {
+    Work& work = *submission.lane->work;
+    const Route& route = *submission.route;
+    if (work.status() != Status::ok) {
+        fail_rest(submission, work.status());
+        return false;
+    }
+    if (route.path && !is_there(submission)) return false;
+    while (true) {
+        if (submission.run.empty()) submission.run = submission.lane->take_run(chunks_per_group);
+        if (submission.run.empty()) return false;
+        if (!route.path || is_vouched_for(route, work.chunks[submission.run.begin])) return true;
+        ++submission.run.begin;
+        refuse(work, process_of(route), 1);
+    }
+}
+
+/// The peer's process; else the submission has gone another way, or is over.
+bool DeviceCopyRail::is_there(Submission& submission) noexcept {
+    if (submission.route->path->failed()) {
+        leave(submission);
+        return false;
+    }
+    const int error = process_of(*submission.route).look_now_and_then();
+    if (error) lose(submission, error);
+    return !error;
+}
+
+/// Chunks whose bytes adjoin on both sides are one copy.
 void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcept {
     Work& work = *submission.lane->work;
+    const Route& route = *submission.route;
     const bool read = work.kind == Work::Kind::read;
     const unsigned ticket = (stream.first + stream.count) % groups_per_stream;
     const std::uint32_t begin = submission.run.begin;
     cuda::CopyStream::Group group(stream.copies, ticket);
-    for (std::uint64_t bytes = 0; !submission.run.empty() && bytes < bytes_per_group;
-         ++submission.run.begin) {
-        const Chunk& chunk = work.chunks[submission.run.begin];
-        group.add(read ? cuda::Copy{chunk.local, chunk.remote, chunk.length}
-                       : cuda::Copy{chunk.remote, chunk.local, chunk.length});
-        bytes += chunk.length;
+    cuda::Copy copy;
+    Run& run = submission.run;
+    for (std::uint64_t bytes = 0; !run.empty() && bytes < bytes_per_group; ++run.begin) {
+        const Chunk& chunk = work.chunks[run.begin];
+        if (route.path && !is_vouched_for(route, chunk)) break;
+        const std::uint64_t there =
+            chunk.remote - (route.path ? route.keys[chunk.remote_region].address_base : 0);
+        const cuda::Copy next = read ? cuda::Copy{chunk.local, there, chunk.length}
+                                     : cuda::Copy{there, chunk.local, chunk.length};
+        bytes += next.length;
+        if (copy.to + copy.length == next.to && copy.from + copy.length == next.from) {
+            copy.length += next.length;
+            continue;
+        }
+        group.add(copy);
+        copy = next;
     }
-    stream.groups[ticket] = {&work, submission.run.begin - begin};
+    group.add(copy);
+    stream.groups[ticket] = {&work, &route, {begin, run.begin}};
     ++stream.count;
     ++under_way_;
 }

@@ -1,4 +1,4 @@
-// A rail to ourselves where GPU memory is involved: copies by the device.
+// A rail to ourselves, and to GPU memory of other processes of this host: copies by the device.
 #pragma once
 
 #include <atomic>
@@ -8,18 +8,23 @@
 
 #include "common/mutex.h"
 #include "cuda/copy_stream.h"
+#include "rail/host_peer_rail.h"
 #include "rail/pending_list.h"
-#include "rail/rail.h"
 
 namespace railyard {
 
-/// Transfers of an engine to itself of which either side, or both, is memory of a GPU. Runs of chunks are
-/// copied as one group each, over several streams, several groups a stream; submissions take turns by group.
-/// Host memory that is not pinned is copied correctly, but slowly, and the driver may block meanwhile.
+/// Transfers of an engine to itself of which either side, or both, is memory of a GPU, and those to a peer on
+/// this host from GPU to GPU, whose memory is mapped here (CUDA IPC). Runs of chunks are copied as one group
+/// each, what adjoins as one copy, over several streams, several groups a stream; submissions take turns by
+/// group. Host memory that is not pinned is copied correctly, but slowly, and the driver may block meanwhile.
+///
+/// The routes to peers are those of a HostPeerRail. A copy would succeed whoever is there: words and process
+/// are looked at before each group, the process again when it has ended, and the words after reads. The peer
+/// has no part in it.
 ///
 /// A copy that fails ends all chunks of its group with Status::backend (the driver's reason is in the log).
 /// Of a work that was stopped, chunks that were not started end at once.
-class DeviceCopyRail final : public Rail {
+class DeviceCopyRail final : public HostPeerRail {
   public:
     static constexpr std::uint64_t longest_chunk = std::uint64_t{256} << 20;
     static constexpr std::uint32_t chunks_per_group = 64;
@@ -55,6 +60,12 @@ class DeviceCopyRail final : public Rail {
     bool drain(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool start_groups(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static Stream* stream_with_room(Opened& opened) noexcept;
+    bool has_chunks(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool is_there(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static bool is_vouched_for(const Route& route, const Chunk& chunk) noexcept;
+    void end_group(Work* work, const Route* route, Run run, Status status) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    Status look_again(const Work& work, const Route& route, Run run) noexcept;
     void start_group(Stream& stream, Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     Mutex open_mutex_;

@@ -169,6 +169,10 @@ HostProcess::~HostProcess() {
     munmap(const_cast<void*>(memory_), card_size);
 }
 
+bool HostProcess::is_own() const noexcept {
+    return pid_ == getpid();
+}
+
 bool HostProcess::vouches_for(std::uint64_t word) const noexcept {
     const auto* const place =
         reinterpret_cast<const std::uint64_t*>(static_cast<const char*>(memory_) + place_of(word));
@@ -188,9 +192,9 @@ int HostProcess::look() const noexcept {
 
 int HostProcess::look_now_and_then() noexcept {
     const std::uint64_t now = coarse_now_ns();
-    if (now == looked_at_) return 0;
+    if (now == looked_at_.load(std::memory_order_relaxed)) return 0;
     const int error = look();
-    if (error == 0) looked_at_ = now;
+    if (error == 0) looked_at_.store(now, std::memory_order_relaxed);
     return error;
 }
 

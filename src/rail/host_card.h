@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -70,7 +71,7 @@ class HostCard {
     std::vector<std::uint32_t> free_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// A process of this host, as a card's address names it. One thread at a time.
+/// A process of this host, as a card's address names it. Any thread.
 class HostProcess {
   public:
     /// Throws Error{mismatch} for what is no address, Error{not_supported} saying why where the process is
@@ -81,6 +82,8 @@ class HostProcess {
     HostProcess& operator=(const HostProcess&) = delete;
 
     [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+    /// It is our own: another engine's card.
+    [[nodiscard]] bool is_own() const noexcept;
     /// The memory that it gave the word out for may be touched.
     [[nodiscard]] bool vouches_for(std::uint64_t word) const noexcept;
     /// 0: the process of that number is still the one that was met; else why not, ESTALE for another one.
@@ -95,8 +98,8 @@ class HostProcess {
     pid_t pid_ = 0;
     std::uint64_t card_ = 0;  ///< address there
     CardFace face_;
-    const void* memory_ = nullptr;  ///< the card
-    std::uint64_t looked_at_ = 0;   ///< ns; coarse
+    const void* memory_ = nullptr;             ///< the card
+    std::atomic<std::uint64_t> looked_at_{0};  ///< ns; coarse
 };
 
 }  // namespace railyard

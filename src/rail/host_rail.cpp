@@ -8,8 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "common/log.h"
-
 namespace railyard {
 namespace {
 
@@ -35,14 +33,10 @@ class Pieces {
     std::size_t count_ = 0;
 };
 
-HostProcess& process_of(const Route& route) noexcept {
-    return *reinterpret_cast<HostProcess*>(route.destination);
-}
-
 /// What one call moves: the next chunks of a submission's run.
 class Call {
   public:
-    Call(const Submission& submission, std::uint64_t most) noexcept;
+    Call(const Submission& submission, HostProcess& process, std::uint64_t most) noexcept;
     /// Bytes that were moved, or the negative of an error; ESTALE: memory that may not be touched.
     [[nodiscard]] ssize_t move() noexcept;
 
@@ -59,8 +53,8 @@ class Call {
     std::size_t word_count_ = 0;
 };
 
-Call::Call(const Submission& submission, std::uint64_t most) noexcept
-    : work_(*submission.lane->work), route_(*submission.route), process_(process_of(route_)) {
+Call::Call(const Submission& submission, HostProcess& process, std::uint64_t most) noexcept
+    : work_(*submission.lane->work), route_(*submission.route), process_(process) {
     std::uint64_t done = submission.moved;
     const auto full = [&] { return std::max(here_.count(), there_.count()) == pieces_per_call; };
     for (std::uint32_t i = submission.run.begin; i < submission.run.end && bytes_ < most && !full(); ++i) {
@@ -179,7 +173,7 @@ bool HostRail::carry(Submission& submission, std::uint64_t room) noexcept {
         submission.moved = 0;
         if (submission.run.empty()) return false;
     }
-    const ssize_t moved = Call(submission, room).move();
+    const ssize_t moved = Call(submission, process_of(*submission.route), room).move();
     if (moved < 0) return fail(submission, static_cast<int>(-moved));
     count_moved(submission, static_cast<std::uint64_t>(moved));
     if (!submission.run.empty()) return true;
@@ -217,44 +211,20 @@ bool HostRail::fail(Submission& submission, int error) noexcept {
     // Memory of ours or of the peer's that is not there, or is not registered any more.
     if (error == EFAULT || error == ESTALE) {
         error = process.look();
-        if (error == 0) return refuse(submission);
+        if (error == 0) {
+            submission.moved = 0;
+            ++submission.run.begin;
+            refuse(*submission.lane->work, process, 1);
+            return true;
+        }
     }
     // For want of memory others may do better this once.
-    if (error != ENOMEM && submission.route->path->fail())
-        RAILYARD_LOG(info, name().c_str(), "process %d is reached no more: %s", process.pid(),
-                     std::strerror(error));
-    if (error == ESRCH) {
-        counters_.count_error(Status::remote_disconnect);
-        fail_rest(submission, Status::remote_disconnect);
-    } else {
+    if (error == ENOMEM) {
         leave(submission);
+    } else {
+        lose(submission, error);
     }
     return false;
-}
-
-/// Its next chunk.
-bool HostRail::refuse(Submission& submission) noexcept {
-    counters_.count_error(Status::backend);
-    RAILYARD_LOG(debug, name().c_str(), "memory of process %d is not registered, or not there",
-                 process_of(*submission.route).pid());
-    submission.moved = 0;
-    ++submission.run.begin;
-    submission.lane->work->part_done(Status::backend);
-    return true;
-}
-
-/// Over another rail: what was taken, whole chunks of it, and what is left of the lane.
-void HostRail::leave(Submission& submission) noexcept {
-    const Run taken = std::exchange(submission.run, {});
-    submission.moved = 0;
-    if (!taken.empty() && !hand_on(submission, taken, this)) submission.run = taken;
-    if (submission.run.empty() && hand_on(submission, {}, this)) {
-        ++counters_.failovers;
-        submission.route->path->count_failover();
-    } else {
-        counters_.count_error(Status::remote_disconnect);
-        fail_rest(submission, Status::remote_disconnect);
-    }
 }
 
 }  // namespace railyard

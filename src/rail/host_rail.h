@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "rail/host_card.h"
+#include "rail/host_peer_rail.h"
 #include "rail/pending_list.h"
-#include "rail/rail.h"
 
 namespace railyard {
 
@@ -20,7 +20,7 @@ namespace railyard {
 /// writes. A refused chunk ends with Status::backend, as with a NIC; where the process has ended they end
 /// with Status::remote_disconnect. Where its engine has gone or the kernel forbids it, they go to the other
 /// routes of their lane. Either way the path has failed.
-class HostRail final : public Rail {
+class HostRail final : public HostPeerRail {
   public:
     static constexpr std::uint64_t bytes_per_round = std::uint64_t{1} << 20;
     /// While several take turns.
@@ -30,7 +30,7 @@ class HostRail final : public Rail {
     static constexpr std::size_t words_per_call = 8;
 
     /// Throws Error{backend}.
-    HostRail() : Rail("host") {}
+    HostRail() : HostPeerRail("host") {}
 
     /// A word of our card, as its key; 0 where there is none left.
     RegisteredMemory register_memory(const MemoryRange& range) override;
@@ -49,16 +49,11 @@ class HostRail final : public Rail {
     PeerAddress do_insert_peer(std::string_view address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_remove_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return pending_.empty(); }
-    [[nodiscard]] RailCounters do_count() const noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
-        return counters_;
-    }
 
     bool carry(Submission& submission, std::uint64_t room) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void count_moved(Submission& submission, std::uint64_t bytes) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool refuse(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool fail(Submission& submission, int error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void leave(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     const std::shared_ptr<HostCard> card_ = std::make_shared<HostCard>();
     /// A peer's address is where it is. Peers may outlive the rail.
@@ -66,7 +61,6 @@ class HostRail final : public Rail {
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     std::uint64_t moved_ ABSL_GUARDED_BY(role_) = 0;  ///< bytes, ever
-    RailCounters counters_ ABSL_GUARDED_BY(role_);
 };
 
 }  // namespace railyard

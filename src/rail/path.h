@@ -39,8 +39,7 @@ class Path {
         return failures_.load(std::memory_order_acquire) & failed_now;
     }
 
-    /// A chunk, or the rest of a lane, went another way. The holder of our rail's role alone, as of the next
-    /// one.
+    /// A chunk, or the rest of a lane, went another way.
     void count_failover() noexcept { count(failovers_); }
     /// An operation was carried out again over it.
     void count_repeat() noexcept { count(repeats_); }
@@ -52,7 +51,7 @@ class Path {
   private:
     static constexpr std::uint32_t failed_now = 1, one_failure = 2;
     static void count(std::atomic<std::uint32_t>& counter) noexcept {
-        counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        counter.fetch_add(1, std::memory_order_relaxed);
     }
 
     std::atomic<std::uint32_t> admitted_{0};  ///< 0: no endpoint of ours

@@ -8,6 +8,11 @@ namespace {
 /// Rails that one chunk is taken to, so that paths which come and go do not keep it for ever.
 constexpr std::uint32_t most_attempts = 64;
 
+/// Of a staged lane the carriers behind the staging memory see to failed paths.
+bool leads_on(const Route& route) noexcept {
+    return route.path ? !route.path->failed() : !route.carriers.empty();
+}
+
 }  // namespace
 
 // The hand-over: a pusher pushes and then tries the role; a holder releases the role and then looks at the
@@ -42,7 +47,7 @@ bool Rail::hand_on(const Submission& submission, Run chunks, const Rail* unable)
     if (submission.attempts >= most_attempts) return false;
     const Route* best = nullptr;
     for (const Route& route : submission.alternatives) {
-        if (!route.path || route.path->failed() || route.rail == unable) continue;
+        if (!leads_on(route) || route.rail == unable) continue;
         if (!best || route.rail->ends_before(*best->rail, 1)) best = &route;
     }
     if (!best) return false;

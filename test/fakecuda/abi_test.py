@@ -31,6 +31,7 @@ RELEASES = {
 # Declared by the Toolkit only for those who ask for old interfaces.
 INTERNAL_ONLY = {"cuCtxCreate_v2", "cuStreamGetCaptureInfo_v2"}
 STRUCTS = {
+    "CUipcMemHandle": ["reserved"],
     "CUmemLocation": ["type", "id"],
     "CUmemAllocationProp": ["type", "requestedHandleTypes", "location", "win32HandleMetaData",
                             "allocFlags.gpuDirectRDMACapable", "allocFlags.usage"],

@@ -40,6 +40,7 @@ struct fakecuda_statistics {
     std::size_t events;
     std::size_t
         device_allocations;  ///< of cuMemAlloc, cuMemAllocAsync, cuMemAllocManaged, and mapped VMM ranges
+    std::size_t imports;     ///< of other processes' memory, by cuIpcOpenMemHandle
     std::size_t host_allocations;  ///< of cuMemHostAlloc, and cuMemHostRegister's ranges
     std::size_t flushes;           ///< calls of cuFlushGPUDirectRDMAWrites and flushes by stream operations
     std::size_t calls;             ///< driver calls since the start

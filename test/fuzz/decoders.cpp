@@ -21,9 +21,9 @@ namespace {
 constexpr const char* round_trip = "what a decoder took, its encoder makes again";
 
 /// The first bit of an input says whether the envelope, whose checksum no mutation survives, is put around
-/// the rest here, and the second one whether it is of the later version.
+/// the rest here, and the next two which version it is of.
 std::string sealed(EnvelopeKind kind, std::string_view payload, std::uint8_t bits) {
-    return seal(kind, payload, bits & 2 ? extended_version : wire_version);
+    return seal(kind, payload, bits & 4 ? shared_version : bits & 2 ? extended_version : wire_version);
 }
 
 std::string enveloped(EnvelopeKind kind, std::string_view input) {
@@ -75,6 +75,8 @@ bool fuzz_memory(std::string_view input) {
     require(encode(*info) == bytes, round_trip);
     require(info->length <= UINT64_MAX - info->address, "a range does not wrap");
     require(info->rails.size() == info->keys.size(), "each rail has a key");
+    require(!info->shared || (info->token != 0 && info->address >= info->shared->start),
+            "shared memory lies in its allocation and has a word");
     for (std::size_t i = 1; i < info->rails.size(); ++i)
         require(info->rails[i - 1] < info->rails[i], "rails grow");
     return true;

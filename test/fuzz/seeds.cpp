@@ -53,6 +53,13 @@ MemoryInfo eager_memory() {
     return info;
 }
 
+MemoryInfo shared_memory() {
+    MemoryInfo info = staged_memory();
+    info.shared = cuda::SharedAllocation{{}, info.address - 512, info.length + 4096, 5};
+    info.shared->handle.fill('h');
+    return info;
+}
+
 ConnectionInfo with_host() {
     ConnectionInfo info = connection(1);
     CardAddress card{{}, 4711, 7, 0x7f0000001000, {}};
@@ -62,8 +69,8 @@ ConnectionInfo with_host() {
     return info;
 }
 
-/// Bits of the first byte: the target puts the envelope around the rest, and that of the later version.
-constexpr char bare = 1, bare_and_later = 3;
+/// Bits of the first byte: the target puts the envelope around the rest, and that of a later version.
+constexpr char bare = 1, bare_and_later = 3, bare_and_latest = 5;
 
 /// As it is, and as payload that gets its envelope from the target.
 Inputs enveloped(const std::string& name, const std::string& sealed, char first = bare) {
@@ -225,6 +232,7 @@ Inputs seeds(const std::string& target) {
         inputs = enveloped("two-rails", encode(memory()));
         inputs.merge(enveloped("staged", encode(staged_memory())));
         inputs.merge(enveloped("eager", encode(eager_memory()), bare_and_later));
+        inputs.merge(enveloped("shared", encode(shared_memory()), bare_and_latest));
     }
     if (target == "request") {
         inputs = {{"write", encode(request(RequestKind::write))},

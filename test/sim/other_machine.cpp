@@ -69,7 +69,7 @@ Words receive_words(int fd) {
     return words;
 }
 
-OtherMachine::OtherMachine(const std::string& topology, const std::string& host, const Words& params,
+OtherMachine::OtherMachine(const std::string& topology, const std::string& hostname, const Words& params,
                            bool progress_thread, const Words& launcher) {
     const char* program = std::getenv("RAILYARD_SIM_TARGET");
     if (!program) throw std::runtime_error("RAILYARD_SIM_TARGET is not set: run through `meson test`");
@@ -88,7 +88,7 @@ OtherMachine::OtherMachine(const std::string& topology, const std::string& host,
         dup2(requests[0], STDIN_FILENO);
         dup2(answers[1], STDOUT_FILENO);
         setenv("HWLOC_XMLFILE", topology.c_str(), 1);
-        setenv("SIMEFA_HOST", host.c_str(), 1);
+        setenv("SIMEFA_HOST", hostname.c_str(), 1);
         execvp(raw.front(), raw.data());
         _exit(127);
     }

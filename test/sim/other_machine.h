@@ -29,7 +29,7 @@ class OtherMachine {
   public:
     /// `topology`: the hwloc XML file of its instance type. `params`: KEY=VALUE of its engine "beta".
     /// `launcher`: a command that becomes the program which it is given with its arguments.
-    OtherMachine(const std::string& topology, const std::string& host, const Words& params,
+    OtherMachine(const std::string& topology, const std::string& hostname, const Words& params,
                  bool progress_thread, const Words& launcher = {});
     ~OtherMachine();
     OtherMachine(const OtherMachine&) = delete;

@@ -12,7 +12,7 @@ namespace {
 
 /// Allocations of this size and more start on a boundary of it, as the driver's do; smaller ones somewhere in
 /// a page, so that nobody takes an allocation's start for a page's.
-constexpr std::size_t large = std::size_t{2} << 20;
+constexpr std::size_t large_allocation = std::size_t{2} << 20;
 
 CUresult allocate(CUdeviceptr* address, std::size_t bytes, Kind kind) {
     Context context;
@@ -29,23 +29,28 @@ CUresult allocate(CUdeviceptr* address, std::size_t bytes, Kind kind) {
     range.buffer_id = all.next_buffer++;
     range.gpu_direct = all.settings.gpu_direct && !shared;
     // 256 to 3840 bytes into the first page.
-    range.backing_offset = bytes < large && !shared ? 256 * (1 + range.buffer_id % 15) : 0;
+    range.backing_offset = bytes < large_allocation && !shared ? 256 * (1 + range.buffer_id % 15) : 0;
     range.backing = Backing::make(bytes + range.backing_offset, all.settings.late && !shared);
     if (!range.backing) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (all.settings.guard && !shared) {
-        range.guard_length = round_up(range.backing->length, large) + large;
-        range.guard_start = reserve_addresses(range.guard_length);
-        if (!range.guard_start) return CUDA_ERROR_OUT_OF_MEMORY;
-        range.start = round_up(range.guard_start, large) + range.backing_offset;
-    } else {
-        range.start = reinterpret_cast<CUdeviceptr>(range.backing->bytes) + range.backing_offset;
-    }
+    FAKECUDA_TRY(place(range));
     all.memory.add(range);
     *address = range.start;
     return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+CUresult fakecuda::place(Range& range) {
+    if (!state().settings.guard || range.kind == Kind::managed) {
+        range.start = reinterpret_cast<CUdeviceptr>(range.backing->bytes) + range.backing_offset;
+        return CUDA_SUCCESS;
+    }
+    range.guard_length = round_up(range.backing->length, large_allocation) + large_allocation;
+    range.guard_start = reserve_addresses(range.guard_length);
+    if (!range.guard_start) return CUDA_ERROR_OUT_OF_MEMORY;
+    range.start = round_up(range.guard_start, large_allocation) + range.backing_offset;
+    return CUDA_SUCCESS;
+}
 
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
     FAKECUDA_ENTER();

@@ -47,7 +47,7 @@ CUresult attribute_of(const Range& range, bool known, CUpointer_attribute attrib
             put(value, range.device);
             break;
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-            put(value, range.kind == Kind::device ? 1 : 0);
+            put(value, range.kind == Kind::device || range.kind == Kind::imported ? 1 : 0);
             break;
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
             put(value, range.start);

@@ -53,6 +53,7 @@ void fakecuda_get_statistics(fakecuda_statistics* out) {
     out->draining_streams = all.closing.size();
     out->events = all.events.size();
     out->device_allocations = all.memory.count({Kind::device, Kind::pool, Kind::managed, Kind::vmm});
+    out->imports = all.memory.count({Kind::imported});
     out->host_allocations = all.memory.count({Kind::host, Kind::registered});
     out->flushes = all.flushes;
     out->calls = all.calls;

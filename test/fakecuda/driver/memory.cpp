@@ -32,16 +32,26 @@ __attribute__((no_sanitize("thread"), no_sanitize("address"))) void copy_words(c
 
 }  // namespace
 
-std::shared_ptr<Backing> Backing::make(std::size_t length, bool late) {
+std::shared_ptr<Backing> Backing::of(int fd, std::size_t length) {
     std::shared_ptr<Backing> made(new Backing);
     made->length = round_up(length, page);
-    made->fd = memfd_create("fakecuda", MFD_CLOEXEC);
-    if (made->fd < 0 || ftruncate(made->fd, static_cast<off_t>(made->length)) != 0) return nullptr;
+    made->fd = fd;
     void* bytes =
         mmap(nullptr, made->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, made->fd, 0);
     if (bytes == MAP_FAILED) return nullptr;
     made->bytes = made->gpu = static_cast<char*>(bytes);
-    if (late) {
+    return made;
+}
+
+std::shared_ptr<Backing> Backing::make(std::size_t length, bool late) {
+    const int fd = memfd_create("fakecuda", MFD_CLOEXEC);
+    if (fd < 0) return nullptr;
+    if (ftruncate(fd, static_cast<off_t>(round_up(length, page))) != 0) {
+        close(fd);
+        return nullptr;
+    }
+    std::shared_ptr<Backing> made = of(fd, length);
+    if (made && late) {
         void* gpu = mmap(nullptr, made->length, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (gpu == MAP_FAILED) return nullptr;
@@ -135,7 +145,8 @@ std::size_t Memory::used(int device) const {
     const std::shared_lock lock(mutex_);
     std::size_t bytes = 0;
     for (const auto& [start, range] : ranges_) {
-        if (range.on_device() && range.device == device) bytes += range.length;
+        if (range.on_device() && range.kind != Kind::imported && range.device == device)
+            bytes += range.length;
     }
     return bytes;
 }

@@ -20,6 +20,8 @@ class Backing {
   public:
     /// nullptr when the system has no more. `length` is rounded up to pages.
     static std::shared_ptr<Backing> make(std::size_t length, bool late);
+    /// The first `length` bytes of another process's. Takes the descriptor.
+    static std::shared_ptr<Backing> of(int fd, std::size_t length);
     ~Backing();
     Backing(const Backing&) = delete;
     Backing& operator=(const Backing&) = delete;
@@ -38,7 +40,7 @@ class Backing {
     std::mutex flushing_;  ///< the GPU's write of both looks, or a flush
 };
 
-enum class Kind { device, pool, managed, vmm, host, registered };
+enum class Kind { device, pool, managed, vmm, imported, host, registered };
 
 /// One range of addresses.
 struct Range {
@@ -101,6 +103,10 @@ class Memory {
     mutable std::shared_mutex mutex_;
     std::map<CUdeviceptr, Range> ranges_;
 };
+
+/// Gives the range its addresses, which fault when touched where the settings say so: the first byte lies in
+/// its page where the backing has it.
+CUresult place(Range& range);
 
 /// Addresses that fault when touched, of `length` bytes; 0: no more.
 CUdeviceptr reserve_addresses(std::size_t length, CUdeviceptr wish = 0);

@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "failures.h"
@@ -33,6 +35,12 @@ struct Handle {  ///< physical memory of cuMemCreate
     bool gpu_direct = false;
 };
 
+/// An allocation of another process.
+struct Import {
+    CUdeviceptr address = 0;
+    unsigned opens = 0;
+};
+
 /// Where the addresses lie that are handed out as handles.
 std::uintptr_t handle_space();
 
@@ -55,6 +63,7 @@ struct State {
     std::map<CUgraph, std::uint64_t> graphs;
     std::map<CUmemGenericAllocationHandle, Handle> handles;
     std::map<CUdeviceptr, std::size_t> reservations;
+    std::map<std::pair<CUcontext, std::string>, Import> imports;  ///< by handle
 
     [[nodiscard]] int device_count() const { return static_cast<int>(settings.devices.size()); }
     [[nodiscard]] bool is_device(int device) const { return device >= 0 && device < device_count(); }

@@ -94,6 +94,49 @@ TEST(Metadata, OnlyMemoryThatTakesMessagesNeedsTheLaterVersion) {
     }
 }
 
+/// So with GPU memory that other processes of the host map.
+TEST(Metadata, OnlySharedGpuMemoryNeedsTheLatestVersion) {
+    constexpr std::size_t version_at = 5;
+    MemoryInfo staged = memory;
+    staged.staged = true;
+    staged.needs_flush = false;
+    staged.rails.clear();
+    staged.keys.clear();
+    const cuda::SharedAllocation allocation{
+        {'h', 'a', 'n', 'd'}, memory.address - 512, memory.length + 4096, 77};
+    for (MemoryInfo shared : {memory, staged}) {
+        EXPECT_EQ(encode(shared)[version_at], 4);
+        EXPECT_FALSE(decode_memory(encode(shared)).shared);
+        shared.shared = allocation;
+        std::string with = encode(shared);
+        EXPECT_EQ(with[version_at], 6);
+        EXPECT_EQ(decode_memory(with).shared, allocation);
+        EXPECT_EQ(decode_memory(with).token, memory.token);
+        with[version_at] = 5;
+        EXPECT_THROW(static_cast<void>(decode_memory(with)), Error);
+        with[version_at] = 7;
+        EXPECT_THROW(static_cast<void>(decode_memory(with)), Error);
+        for (const auto spoil : {+[](MemoryInfo& info) { info.token = 0; },
+                                 +[](MemoryInfo& info) { info.shared->length -= 4096; },
+                                 +[](MemoryInfo& info) { info.shared->start += 513; },
+                                 +[](MemoryInfo& info) { info.eager = true; }}) {
+            MemoryInfo spoiled = shared;
+            spoil(spoiled);
+            EXPECT_THROW(static_cast<void>(decode_memory(encode(spoiled))), Error);
+        }
+        std::uint8_t version = 0;
+        const std::string payload(
+            unseal(EnvelopeKind::memory, encode(shared), 10'000, &version, shared_version));
+        for (const std::string& wrong : {payload.substr(0, payload.size() - 1), payload + "x"})
+            EXPECT_THROW(static_cast<void>(decode_memory(seal(EnvelopeKind::memory, wrong, shared_version))),
+                         Error);
+    }
+    // Connection info knows no such version.
+    std::string info = encode(connection);
+    info[version_at] = 6;
+    EXPECT_THROW(static_cast<void>(decode_connection(info)), Error);
+}
+
 TEST(Metadata, AHostPartHasItsLengthAndAnEnd) {
     const auto sealed = [](const std::string& payload) {
         return seal(EnvelopeKind::connection, payload, extended_version);

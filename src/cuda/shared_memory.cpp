@@ -1,0 +1,52 @@
+#include "cuda/shared_memory.h"
+
+#include <cstring>
+
+#include "common/log.h"
+#include "cuda/driver.h"
+#include "cuda/pointer_info.h"
+
+namespace railyard::cuda {
+
+static_assert(sizeof(CUipcMemHandle) == sizeof(SharedAllocation::handle));
+
+ShareResult share(const PrimaryContext& context, const PointerInfo& info) {
+    const Driver& driver = context.driver();
+    if (info.kind != MemoryKind::plain) return {std::nullopt, std::string("it is ") + to_string(info.kind)};
+    if (!driver.ipc_get_mem_handle || !driver.ipc_open_mem_handle || !driver.ipc_close_mem_handle)
+        return {std::nullopt, "the driver has no CUDA IPC"};
+    const ContextGuard guard(context);
+    if (!guard.pushed()) return {std::nullopt, "the context is gone"};
+    CUipcMemHandle handle{};
+    const CUresult result = driver.ipc_get_mem_handle(&handle, info.start);
+    if (result != CUDA_SUCCESS) return {std::nullopt, "cuIpcGetMemHandle: " + describe(driver, result)};
+    SharedAllocation allocation{{}, info.start, info.length, info.buffer_id};
+    std::memcpy(allocation.handle.data(), &handle, sizeof(handle));
+    return {allocation, {}};
+}
+
+std::string open_shared(const PrimaryContext& context, const SharedAllocation& allocation,
+                        std::uint64_t& address) {
+    const Driver& driver = context.driver();
+    if (!driver.ipc_open_mem_handle || !driver.ipc_close_mem_handle) return "the driver has no CUDA IPC";
+    const ContextGuard guard(context);
+    if (!guard.pushed()) return "the context is gone";
+    CUipcMemHandle handle;
+    std::memcpy(&handle, allocation.handle.data(), sizeof(handle));
+    CUdeviceptr opened = 0;
+    const CUresult result = driver.ipc_open_mem_handle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (result != CUDA_SUCCESS) return "cuIpcOpenMemHandle: " + describe(driver, result);
+    address = opened;
+    return {};
+}
+
+void close_shared(const PrimaryContext& context, std::uint64_t address) noexcept {
+    const Driver& driver = context.driver();
+    const ContextGuard guard(context);
+    if (!guard.pushed()) return;
+    const CUresult result = driver.ipc_close_mem_handle(address);
+    if (result != CUDA_SUCCESS)
+        RAILYARD_LOG(warn, "cuda", "cuIpcCloseMemHandle: %s", error_name(driver, result));
+}
+
+}  // namespace railyard::cuda

@@ -1,0 +1,45 @@
+#include "manager/gpu_imports.h"
+
+namespace railyard {
+
+GpuImports::GpuImports() : table_(std::make_shared<Table>()) {}
+
+GpuImports::~GpuImports() {
+    const MutexLock lock(table_->mutex);
+    for (const auto& [allocation, entry] : table_->entries)
+        cuda::close_shared(*table_->context, entry.address);
+    table_->entries.clear();
+    table_->context = nullptr;
+}
+
+GpuImports::Import::~Import() {
+    const MutexLock lock(table_->mutex);
+    const auto at = table_->entries.find(allocation_);
+    // Another one may have been opened since the last owner of this let it go.
+    if (at == table_->entries.end() || !at->second.import.expired()) return;
+    cuda::close_shared(*table_->context, at->second.address);
+    table_->entries.erase(at);
+}
+
+std::shared_ptr<const GpuImports::Import> GpuImports::open(const cuda::ContextPtr& context,
+                                                           const cuda::SharedAllocation& allocation,
+                                                           std::string& why) {
+    const MutexLock lock(table_->mutex);
+    table_->context = context;
+    const auto [at, added] = table_->entries.try_emplace(allocation);
+    if (auto known = at->second.import.lock()) return known;
+    // Its last owner has let it go, and has not come to closing it: then it stays open, and is that one's no
+    // more.
+    if (added) {
+        why = cuda::open_shared(*context, allocation, at->second.address);
+        if (!why.empty()) {
+            table_->entries.erase(at);
+            return nullptr;
+        }
+    }
+    auto import = std::make_shared<const Import>(table_, allocation, at->second.address);
+    at->second.import = import;
+    return import;
+}
+
+}  // namespace railyard

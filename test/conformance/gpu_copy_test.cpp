@@ -1,0 +1,172 @@
+// From GPU to GPU on one host, past the fabric: what goes that way, and what the owner of the memory takes
+// back. Two engines of one process; other processes are in test/fault.
+#include "engine/transfer.h"
+#include "fakecuda/nothing_left.h"
+#include "gpu_side.h"
+
+namespace railyard::test {
+namespace {
+
+constexpr Fabric past_fabric{"tcp", 1, false, true};
+
+class GpuCopies : public testing::Test {
+  protected:
+    static constexpr std::size_t size = std::size_t{5} << 20;
+
+    void SetUp() override { before_ = fake().statistics(); }
+    void TearDown() override {
+        fake().fail_nothing();
+        fake().set_delay_us(0);
+        fakecuda::expect_nothing_left(before_, fake().statistics());
+        EXPECT_EQ(current_context(), nullptr);
+    }
+
+    struct Copied {
+        explicit Copied(Operation operation, const Fabric& left = past_fabric,
+                        const Fabric& right = past_fabric, int where = 0, const ParamMap& extra = {})
+            : pair(left, right, extra), local(*pair.a, where, size), remote(*pair.b, 1, size) {
+            region = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote.region),
+                                                remote.address, remote.length);
+            prepare(operation, {{0, size}});
+        }
+        ~Copied() {
+            pair.until([] { return false; }, std::chrono::milliseconds(50));  // what it heard by the way
+            pair.a->release(transfer);
+            if (local.region) local.drop(*pair.a);
+            if (remote.region && pair.b) remote.drop(*pair.b);
+        }
+        Copied(const Copied&) = delete;
+        Copied& operator=(const Copied&) = delete;
+        void prepare(Operation operation, std::vector<std::pair<std::size_t, std::size_t>> pieces) {
+            if (transfer) pair.a->release(transfer);
+            std::vector<LocalDescriptor> here;
+            std::vector<RemoteDescriptor> there;
+            for (const auto& [at, length] : pieces) {
+                here.push_back({local.address + at, length, &local.region});
+                there.push_back({remote.address + at, length, &region});
+            }
+            transfer = pair.a->prepare(operation, here, there, "beta", std::nullopt);
+        }
+        [[nodiscard]] bool is_copied() const {
+            return transfer->routes.front().rail->name() == "gpu0:copies";
+        }
+        EnginePair pair;
+        Place local, remote;
+        std::shared_ptr<RemoteRegion> region;
+        Transfer* transfer = nullptr;
+    };
+
+  private:
+    fakecuda_statistics before_{};
+};
+
+TEST_F(GpuCopies, NobodyHelpsAndTheBytesAreThere) {
+    for (const Operation operation : {Operation::write, Operation::read}) {
+        Copied copied(operation);
+        ASSERT_TRUE(copied.is_copied());
+        (operation == Operation::write ? copied.local : copied.remote).fill(3);
+        EXPECT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
+        EXPECT_TRUE(copied.local.content() == copied.remote.content());
+        EXPECT_EQ(copied.pair.a->poll(*copied.transfer), Status::ok);
+    }
+}
+
+/// Each call of the driver costs as much as a copy of megabytes.
+TEST_F(GpuCopies, WhatAdjoinsIsOneCopy) {
+    Copied copied(Operation::write);
+    copied.local.fill(4);
+    const auto only_copy = [&](unsigned copies) {
+        fake().fail("cuMemcpyAsync", copies + 1, CUDA_ERROR_UNKNOWN);
+        const Status status = run_alone(*copied.pair.a, *copied.transfer);
+        fake().fail_nothing();
+        return status;
+    };
+    EXPECT_EQ(only_copy(1), Status::ok);
+    EXPECT_TRUE(copied.local.content() == copied.remote.content());
+    std::vector<std::pair<std::size_t, std::size_t>> pieces;
+    for (std::size_t i = 0; i < 60; ++i)
+        pieces.emplace_back(i * 1000, 1000);
+    pieces.emplace_back(70'000, 100);
+    copied.prepare(Operation::write, pieces);
+    copied.local.fill(5);
+    EXPECT_EQ(only_copy(2), Status::ok);
+    const std::vector<std::uint8_t> sent = copied.local.content(), got = copied.remote.content();
+    EXPECT_TRUE(std::equal(sent.begin(), sent.begin() + 60'000, got.begin()));
+    EXPECT_TRUE(std::equal(sent.begin() + 70'000, sent.begin() + 70'100, got.begin() + 70'000));
+    EXPECT_FALSE(std::equal(sent.begin() + 60'000, sent.begin() + 70'000, got.begin() + 60'000));
+    EXPECT_EQ(only_copy(1), Status::backend) << "there were fewer than two";
+}
+
+TEST_F(GpuCopies, WhatItsOwnerTookBackIsRefusedAndUntouched) {
+    for (const Operation operation : {Operation::write, Operation::read}) {
+        Copied copied(operation);
+        copied.local.fill(3);
+        ASSERT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
+        copied.local.fill(4);
+        const std::vector<std::uint8_t> mine = copied.local.content(), theirs = copied.remote.content();
+        copied.remote.drop(*copied.pair.b);
+        EXPECT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::backend);
+        EXPECT_TRUE(copied.remote.content() == theirs);
+        EXPECT_TRUE(copied.local.content() == mine);
+        EXPECT_EQ(report_of(*copied.pair.a, "beta").on_host, 1u) << "the path is good";
+    }
+}
+
+/// What was read may be anything by then.
+TEST_F(GpuCopies, AReadOfWhatIsTakenBackMeanwhileIsNoSuccess) {
+    Copied copied(Operation::read);
+    ASSERT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
+    fake().set_delay_us(200'000);
+    ASSERT_EQ(copied.pair.a->post(*copied.transfer), Status::in_progress);
+    copied.remote.drop(*copied.pair.b);
+    EXPECT_EQ(copied.pair.wait(*copied.transfer), Status::backend);
+}
+
+TEST_F(GpuCopies, AnEngineThatEndsIsGoneForThem) {
+    Copied copied(Operation::write);
+    ASSERT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
+    copied.remote.drop(*copied.pair.b);
+    copied.pair.b.reset();
+    EXPECT_EQ(copied.pair.run(*copied.transfer), Status::remote_disconnect);
+}
+
+TEST_F(GpuCopies, EitherSideMaySayNo) {
+    Fabric off = past_fabric;
+    off.local_rail = false;
+    for (const bool ours : {true, false}) {
+        Copied copied(Operation::write, ours ? off : past_fabric, ours ? past_fabric : off);
+        EXPECT_FALSE(copied.is_copied());
+        copied.local.fill(3);
+        EXPECT_EQ(copied.pair.run(*copied.transfer), Status::ok);
+        EXPECT_TRUE(copied.local.content() == copied.remote.content());
+    }
+}
+
+TEST_F(GpuCopies, WhatHasNoHandleGoesTheUsualWay) {
+    fake().fail("cuIpcGetMemHandle", 0, CUDA_ERROR_NOT_SUPPORTED);
+    Copied copied(Operation::write);
+    EXPECT_FALSE(copied.is_copied());
+    copied.local.fill(3);
+    EXPECT_EQ(copied.pair.run(*copied.transfer), Status::ok);
+    EXPECT_TRUE(copied.local.content() == copied.remote.content());
+}
+
+TEST_F(GpuCopies, HostMemoryGoesTheUsualWay) {
+    Copied copied(Operation::write, past_fabric, past_fabric, host);
+    EXPECT_FALSE(copied.is_copied());
+    copied.local.fill(3);
+    EXPECT_EQ(copied.pair.run(*copied.transfer), Status::ok);
+    EXPECT_TRUE(copied.local.content() == copied.remote.content());
+}
+
+TEST_F(GpuCopies, AFailedCopyFailsTheTransferAlone) {
+    Copied copied(Operation::write);
+    fake().fail("cuMemcpyAsync", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::backend);
+    copied.local.fill(6);
+    EXPECT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
+    EXPECT_TRUE(copied.local.content() == copied.remote.content());
+}
+
+}  // namespace
+}  // namespace railyard::test

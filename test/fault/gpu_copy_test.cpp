@@ -1,0 +1,194 @@
+// From a GPU of ours to one of another process on this host, whose memory is mapped here: right, without the
+// peer's help, and at an end when the peer is.
+#include <signal.h>
+
+#include "conformance/gpu_side.h"
+#include "engine/metadata.h"
+#include "engine/transfer.h"
+#include "peers.h"
+#include "simulated_machine.h"
+
+namespace railyard::test {
+namespace {
+
+class GpuCopies : public testing::TestWithParam<Fabric>, protected Initiator {
+  protected:
+    static constexpr std::size_t size = std::size_t{3} << 20;
+
+    ~GpuCopies() override {
+        fake().fail_nothing();
+        peer_.reset();
+        if (near_ && engine_) near_->drop(*engine_);
+        near_.reset();
+        engine_.reset();
+        cluster().reset();
+        EXPECT_EQ(fake().statistics().imports, 0u);
+    }
+
+    void start() {
+        has_thread_ = GetParam().progress_thread;
+        engine_ = make_engine("alpha", GetParam());
+        peer_ = std::make_unique<FarSide>(*engine_, GetParam(), "beta", 100);
+        peer_->far = peer_->process->make_gpu_buffer(size);
+        peer_->meet();
+        near_ = std::make_unique<Place>(*engine_, 0, size);
+    }
+    Transfer* prepare(Operation operation, std::size_t length = size, std::size_t at = 0,
+                      std::optional<std::string_view> message = std::nullopt) {
+        const LocalDescriptor here{near_->address + at, length, &near_->region};
+        const RemoteDescriptor there{peer_->far.address + at, length, &peer_->remote};
+        peer_->transfers.push_back(engine_->prepare(operation, {&here, 1}, {&there, 1}, "beta", message));
+        return peer_->transfers.back();
+    }
+    static bool is_copied(const Transfer& transfer) {
+        return transfer.routes.front().rail->name() == "gpu0:copies";
+    }
+    /// Of the far memory, as an engine reads it that knows nothing of copies.
+    std::vector<std::uint8_t> seen_by_fabric() {
+        Fabric plain = GetParam();
+        plain.local_rail = false;
+        const auto other = make_engine("gamma", plain);
+        Buffer buffer(*other, size);
+        other->load_connection_info("beta", peer_->info);
+        const auto remote = other->load_remote_memory("beta", peer_->far.metadata, peer_->far.address, size);
+        const LocalDescriptor here = buffer.local(0, size);
+        const RemoteDescriptor there{peer_->far.address, size, &remote};
+        Transfer* read = other->prepare(Operation::read, {&here, 1}, {&there, 1}, "beta", std::nullopt);
+        EXPECT_EQ(run_alone(*other, *read), Status::ok);
+        other->release(read);
+        other->deregister_memory(buffer.region);
+        return buffer.bytes;
+    }
+    void kill_peer() { peer_->process->send_signal(SIGKILL); }
+
+    std::unique_ptr<FarSide> peer_;
+    std::unique_ptr<Place> near_;
+};
+
+TEST_P(GpuCopies, BytesAndNotificationsAreThereAndThePeerNeedNotHelp) {
+    start();
+    Transfer* write = prepare(Operation::write, size, 0, "there");
+    Transfer* read = prepare(Operation::read);
+    ASSERT_TRUE(is_copied(*write) && is_copied(*read));
+    near_->fill(5);
+    const std::vector<std::uint8_t> sent = near_->content();
+    ASSERT_EQ(run(*write), Status::ok);
+    Words heard;
+    EXPECT_TRUE(until([&] { return !(heard = peer_->process->notifications()).empty(); }));
+    EXPECT_EQ(heard, (Words{"alpha:there"}));
+    EXPECT_TRUE(seen_by_fabric() == sent);
+    near_->fill(6);
+    peer_->process->send_signal(SIGSTOP);
+    EXPECT_EQ(run(*read), Status::ok);
+    EXPECT_TRUE(near_->content() == sent);
+    Transfer* piece = prepare(Operation::write, 4099, 8191);
+    near_->fill(7);
+    EXPECT_EQ(run(*piece), Status::ok);
+    peer_->process->send_signal(SIGCONT);
+    std::vector<std::uint8_t> expected = sent;
+    const std::vector<std::uint8_t> now = near_->content();
+    std::copy_n(now.begin() + 8191, 4099, expected.begin() + 8191);
+    EXPECT_TRUE(seen_by_fabric() == expected);
+    const RailCounters counters = write->routes.front().rail->counters();
+    EXPECT_EQ(counters.bytes[0], size);
+    EXPECT_EQ(counters.bytes[1], size + 4099);
+}
+
+TEST_P(GpuCopies, AKilledPeerEndsThem) {
+    start();
+    for (const Operation operation : {Operation::write, Operation::read}) {
+        Transfer* transfer = prepare(operation);
+        if (operation == Operation::write) {
+            ASSERT_EQ(run(*transfer), Status::ok);
+            kill_peer();
+        }
+        const auto killed = Clock::now();
+        Status status = Status::ok;
+        while (status == Status::ok && Clock::now() - killed < std::chrono::seconds(20))
+            status = run(*transfer);
+        EXPECT_EQ(status, Status::remote_disconnect);
+        EXPECT_LT(Clock::now() - killed, milliseconds(4000));
+    }
+    EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(4000)));
+}
+
+/// Whose memory it was is found out although the copy itself goes well.
+TEST_P(GpuCopies, OneThatDiesWhileItIsCopiedIsNoSuccess) {
+    start();
+    Transfer* write = prepare(Operation::write);
+    ASSERT_EQ(run(*write), Status::ok);
+    fake().set_delay_us(300'000);
+    ASSERT_EQ(engine_->post(*write), Status::in_progress);
+    kill_peer();
+    EXPECT_EQ(wait(*write), Status::remote_disconnect);
+    fake().set_delay_us(0);
+}
+
+TEST_P(GpuCopies, WhereTheDriverSaysNoItGoesTheUsualWay) {
+    start();
+    fake().fail("cuIpcOpenMemHandle", 0, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+    Transfer* write = prepare(Operation::write);
+    EXPECT_FALSE(is_copied(*write));
+    near_->fill(8);
+    ASSERT_EQ(run(*write), Status::ok);
+    EXPECT_TRUE(seen_by_fabric() == near_->content());
+    fake().fail_nothing();
+    EXPECT_FALSE(is_copied(*prepare(Operation::write))) << "it is asked once";
+}
+
+TEST_P(GpuCopies, WithoutRightsForTheProcessItGoesTheUsualWay) {
+    start();
+    ConnectionInfo info = decode_connection(peer_->info);
+    info.host.back() = static_cast<char>(info.host.back() ^ 1);
+    engine_->disconnect("beta");
+    peer_->info = encode(info);
+    peer_->meet();
+    Transfer* write = prepare(Operation::write);
+    EXPECT_FALSE(is_copied(*write));
+    near_->fill(9);
+    ASSERT_EQ(run(*write), Status::ok);
+    EXPECT_TRUE(seen_by_fabric() == near_->content());
+}
+
+TEST_P(GpuCopies, AnAllocationIsMappedOnceAndNoLongerThanItsRegionsAreKnown) {
+    start();
+    EXPECT_EQ(fake().statistics().imports, 0u);
+    auto second = engine_->load_remote_memory("beta", peer_->far.metadata, peer_->far.address, size / 2);
+    prepare(Operation::write);
+    const LocalDescriptor here{near_->address, 10, &near_->region};
+    const RemoteDescriptor there{peer_->far.address, 10, &second};
+    Transfer* other = engine_->prepare(Operation::write, {&here, 1}, {&there, 1}, "beta", std::nullopt);
+    EXPECT_TRUE(is_copied(*other));
+    EXPECT_EQ(fake().statistics().imports, 1u);
+    engine_->release(peer_->transfers.front());
+    peer_->transfers.clear();
+    peer_->remote.reset();
+    EXPECT_EQ(fake().statistics().imports, 1u);
+    EXPECT_EQ(run(*other), Status::ok);
+    engine_->release(other);
+    second.reset();
+    EXPECT_EQ(fake().statistics().imports, 0u);
+}
+
+TEST_P(GpuCopies, WhatIsMappedIsGivenBackWithTheEngine) {
+    start();
+    ASSERT_EQ(run(*prepare(Operation::write)), Status::ok);
+    for (Transfer* transfer : peer_->transfers)
+        engine_->release(transfer);
+    peer_->transfers.clear();
+    const std::shared_ptr<RemoteRegion> outlives = peer_->remote;
+    peer_.reset();
+    near_->drop(*engine_);
+    near_.reset();
+    EXPECT_EQ(fake().statistics().imports, 1u);
+    engine_.reset();
+    EXPECT_EQ(fake().statistics().imports, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, GpuCopies,
+                         testing::Values(Fabric{"tcp", 1, false, true}, Fabric{"tcp", 2, true, true},
+                                         Fabric{"efa-direct", 2, false, true}),
+                         fabric_name);
+
+}  // namespace
+}  // namespace railyard::test
