@@ -46,8 +46,8 @@ class Figures : public OnGpu {
         to_device_ = rate(large(), [&] { gpu().copy(there, pinned, large()); });
         report({"cudaMemcpy, pinned, device to host", to_host_, "GB/s"});
         report({"cudaMemcpy, pinned, host to device", to_device_, "GB/s"});
-        report({"cudaMemcpy, device to device", rate(large(), [&] { gpu().copy(elsewhere, there, large()); }),
-                "GB/s"});
+        device_to_device_ = rate(large(), [&] { gpu().copy(elsewhere, there, large()); });
+        report({"cudaMemcpy, device to device", device_to_device_, "GB/s"});
         slower_ = std::min(to_host_, to_device_);
     }
 
@@ -74,7 +74,7 @@ class Figures : public OnGpu {
         return rates;
     }
 
-    static inline double to_host_ = 0, to_device_ = 0, slower_ = 0;
+    static inline double to_host_ = 0, to_device_ = 0, slower_ = 0, device_to_device_ = 0;
 };
 
 /// The ring without a network: how much of cudaMemcpy staging leaves, one direction.
@@ -116,20 +116,60 @@ TEST_F(Figures, TheStagingRingAlone) {
             ring_rate(ring, device.range().address, large(), false) / to_device_, "", 0.9, true});
 }
 
+/// What figures between two processes are called after.
+std::string way_of(const std::string& fabric) {
+    return setup().local_rail ? "one host" : fabric;
+}
+
 TEST_F(Figures, BandwidthBetweenTwoProcesses) {
     for (const std::string& fabric : setup().fabrics) {
+        const std::string way = way_of(fabric);
         const std::vector<double> path = bench_rates(fabric, "dram", "dram");
-        report({fabric + ", dram to dram, write: the path's own limit", path[0], "GB/s"});
-        report({fabric + ", dram from dram, read: the path's own limit", path[1], "GB/s"});
+        report({way + ", dram to dram, write: the path's own limit", path[0], "GB/s"});
+        report({way + ", dram from dram, read: the path's own limit", path[1], "GB/s"});
         for (const auto& [mem, target_mem] :
              {std::pair("vram", "dram"), {"dram", "vram"}, {"vram", "vram"}}) {
             const std::vector<double> rates = bench_rates(fabric, mem, target_mem);
             for (const std::size_t op : {0u, 1u}) {
-                const std::string name = fabric + ", " + mem + (op == 0 ? " to " : " from ") + target_mem +
+                const std::string name = way + ", " + mem + (op == 0 ? " to " : " from ") + target_mem +
                                          (op == 0 ? ", write" : ", read");
                 report({name, rates[op], "GB/s"});
+                if (setup().local_rail && std::string(mem) == target_mem) {
+                    report({name + " / cudaMemcpy, device to device", rates[op] / device_to_device_, "", 0.9,
+                            true});
+                    continue;
+                }
                 report({name + " / slower of cudaMemcpy and the path",
                         rates[op] / std::min(slower_, path[op]), "", 0.9, true});
+            }
+        }
+    }
+}
+
+/// Of transfers one at a time, with a notification; then of many pieces, as a KV cache's pages are.
+TEST_F(Figures, TimesBetweenTwoProcesses) {
+    struct Shape {
+        const char *sizes, *batch, *words;
+    };
+    for (const std::string& fabric : setup().fabrics) {
+        for (const Shape& shape :
+             {Shape{"8", "1", "8 B"}, {"64K", "1", "64 KiB"}, {"4K", "512", "512 pieces of 4 KiB"}}) {
+            const nlohmann::json document = run_bench({"--provider", fabric,
+                                                       "--mem",      "vram",
+                                                       "--gpu",      std::to_string(setup().gpu),
+                                                       "--op",       "both",
+                                                       "--sizes",    shape.sizes,
+                                                       "--batch",    shape.batch,
+                                                       "--notify",   "on",
+                                                       "--window",   "1",
+                                                       "--pt",       "on",
+                                                       "--seconds",  setup().brief ? "0.05" : "0.5"});
+            ASSERT_EQ(document.at("results").size(), 2u) << document.value("error", "");
+            for (const nlohmann::json& row : document.at("results")) {
+                EXPECT_TRUE(row.at("checked").get<bool>()) << row.dump();
+                report({way_of(fabric) + ", vram, " + row.at("op").get<std::string>() + ", " + shape.words +
+                            ", notification: p50",
+                        row.at("p50_us").get<double>(), "us"});
             }
         }
     }

@@ -17,6 +17,7 @@ namespace {
 constexpr char usage[] =
     "usage: gpu_suite [OPTION]... [--gtest_...]\n"
     "  --fabrics LIST       providers between two processes (default: tcp,shm)\n"
+    "  --local-rail         the two processes may go past the fabric, as peers on one host do\n"
     "  --gpu N              CUDA ordinal (default: 0)\n"
     "  --brief              figures only show that they can be taken\n"
     "  --json FILE          writes device, counts and figures, added to what is there\n"
@@ -43,6 +44,12 @@ bool take(const std::vector<std::string>& words, Setup& to) {
         const std::string& word = words[i];
         if (word == "--brief") {
             to.brief = true;
+            continue;
+        }
+        if (word == "--local-rail") {
+            to.local_rail = true;
+            setenv("RAILYARD_LOCAL_RAIL", "auto",
+                   1);  // of both processes, whatever a backend's parameters say
             continue;
         }
         if (i + 1 == words.size()) return false;

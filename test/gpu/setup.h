@@ -16,8 +16,9 @@ struct Setup {
     std::vector<std::string> target_environment;     ///< NAME=VALUE, of the target alone
     std::string json;                                ///< file for the results; empty: none
     unsigned gpu = 0;
-    bool brief = false;  ///< CI's form: figures only show that they can be taken
-    int target = -1;     ///< this is the target: the descriptor that leads to the initiator
+    bool local_rail = false;  ///< peers on this host are reached past the fabric
+    bool brief = false;       ///< CI's form: figures only show that they can be taken
+    int target = -1;          ///< this is the target: the descriptor that leads to the initiator
     std::vector<std::string> bench_options;  ///< of the target, in railyard-bench's words
 };
 
