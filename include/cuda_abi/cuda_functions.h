@@ -54,6 +54,11 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* device, const char* text);
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device);
 CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer);
 
+// Kernels
+CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void* image);
+CUresult CUDAAPI cuModuleUnload(CUmodule module);
+CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name);
+
 // Contexts
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device);
@@ -137,6 +142,9 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream stream, CUcontext* context);
 CUresult CUDAAPI cuStreamGetDevice(CUstream stream, CUdevice* device);
 CUresult CUDAAPI cuStreamGetFlags(CUstream stream, unsigned* flags);
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
+CUresult CUDAAPI cuLaunchKernel(CUfunction kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                CUstream stream, void** parameters, void** extra);
 CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function, void* user);
 CUresult CUDAAPI cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
 CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags);

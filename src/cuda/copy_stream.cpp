@@ -1,12 +1,37 @@
 #include "cuda/copy_stream.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/log.h"
+#include "cuda/copy_kernel.h"
 #include "cuda/driver.h"
 
 namespace railyard::cuda {
 
-CopyStream::CopyStream(ContextPtr context, unsigned tickets)
-    : context_(std::move(context)), tickets_(tickets) {
+namespace {
+
+/// Longer ones are faster by the copy engines, for all that a call costs.
+constexpr std::uint64_t most_bytes_between_gpus = 256 << 10, most_bytes_pinned = 32 << 10;
+/// Fewer cost no more one by one.
+constexpr unsigned least_pieces = 4;
+
+std::uint64_t most_bytes(Reach reach) noexcept {
+    switch (reach) {
+        case Reach::unknown:
+            break;
+        case Reach::gpus:
+            return most_bytes_between_gpus;
+        case Reach::pinned:
+            return most_bytes_pinned;
+    }
+    return 0;
+}
+
+}  // namespace
+
+CopyStream::CopyStream(ContextPtr context, unsigned tickets, std::shared_ptr<const CopyKernel> kernel)
+    : context_(std::move(context)), kernel_(std::move(kernel)), tickets_(tickets) {
     const Driver& driver = context_->driver();
     const ContextGuard guard(*context_);
     guard.require();
@@ -46,15 +71,37 @@ void CopyStream::fail(Ticket& ticket, const char* call, unsigned result) noexcep
                  error_name(context_->driver(), result));
 }
 
-CopyStream::Group::Group(CopyStream& stream, unsigned ticket) noexcept
-    : stream_(stream), ticket_(stream.tickets_[ticket]), guard_(*stream.context_) {
+CopyStream::Group::Group(CopyStream& stream, unsigned ticket, Reach reach) noexcept
+    : stream_(stream),
+      ticket_(stream.tickets_[ticket]),
+      guard_(*stream.context_),
+      kept_up_to_(stream.kernel_ ? most_bytes(reach) : 0) {
     ticket_.busy = true;
     ticket_.failed = ticket_.recorded = false;
     if (!guard_.pushed()) stream_.fail(ticket_, "cuCtxPushCurrent", CUDA_ERROR_INVALID_CONTEXT);
 }
 
 void CopyStream::Group::add(const Copy& copy) noexcept {
-    if (ticket_.failed || copy.length == 0) return;
+    if (copy.length == 0) return;
+    if (copy.length > kept_up_to_) return start(copy);
+    kept_.to[kept_count_] = copy.to;
+    kept_.from[kept_count_] = copy.from;
+    kept_.length[kept_count_] = static_cast<std::uint32_t>(copy.length);
+    longest_kept_ = std::max(longest_kept_, kept_.length[kept_count_]);
+    if (++kept_count_ == pieces_per_launch) start_kept();
+}
+
+void CopyStream::Group::start_kept() noexcept {
+    const unsigned count = std::exchange(kept_count_, 0);
+    const std::uint32_t longest = std::exchange(longest_kept_, 0);
+    if (ticket_.failed) return;
+    if (count >= least_pieces && stream_.kernel_->launch(kept_, count, longest, stream_.stream_)) return;
+    for (unsigned i = 0; i < count; ++i)
+        start({kept_.to[i], kept_.from[i], kept_.length[i]});
+}
+
+void CopyStream::Group::start(const Copy& copy) noexcept {
+    if (ticket_.failed) return;
     const CUresult result =
         stream_.context_->driver().memcpy_async(copy.to, copy.from, copy.length, stream_.stream_);
     if (result != CUDA_SUCCESS) stream_.fail(ticket_, "cuMemcpyAsync", result);
@@ -62,6 +109,7 @@ void CopyStream::Group::add(const Copy& copy) noexcept {
 
 CopyStream::Group::~Group() {
     if (!guard_.pushed()) return;
+    start_kept();
     const Driver& driver = stream_.context_->driver();
     const CUresult result = driver.event_record(ticket_.event, stream_.stream_);
     ticket_.recorded = result == CUDA_SUCCESS;

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/mutex.h"
 #include "common/status.h"
 #include "cuda/context_guard.h"
+#include "cuda/copy_batch.h"
 
 struct CUstream_st;
 struct CUevent_st;
@@ -23,6 +25,15 @@ struct Copy {
     std::uint64_t length = 0;
 };
 
+class CopyKernel;
+
+/// What threads of the GPU may touch of a group's copies, so that they may be done by a kernel, many at once.
+enum class Reach : std::uint8_t {
+    unknown,  ///< not all of it: host memory of the program, or another GPU without a way there
+    gpus,     ///< memory of GPUs on both sides
+    pinned,   ///< pinned memory of the context on one side, its GPU's on the other
+};
+
 /// `tickets` groups of copies may be under way at once; a ticket is the caller's, one group at a time. Any
 /// thread; calls of one ticket come one after the other. Groups end in the order in which they were started.
 class CopyStream {
@@ -33,28 +44,34 @@ class CopyStream {
     };
 
   public:
-    /// Throws Error{backend}.
-    CopyStream(ContextPtr context, unsigned tickets);
+    /// `kernel`: of the context; nullptr: each copy is one of the driver's. Throws Error{backend}.
+    CopyStream(ContextPtr context, unsigned tickets, std::shared_ptr<const CopyKernel> kernel = nullptr);
     /// Waits for the copies under way, which depend on nothing but the device.
     ~CopyStream();
     CopyStream(const CopyStream&) = delete;
     CopyStream& operator=(const CopyStream&) = delete;
 
-    /// The copies of a ticket, started one by one; under way as soon as they are added, complete when this
-    /// goes. Short-lived: holds the context current. Allocates nothing. What the driver refuses is told by
-    /// poll(), as others may be under way.
+    /// The copies of a ticket, in no order; under way when this goes. Short-lived: holds the context current.
+    /// Allocates nothing. What the driver refuses is told by poll(), as others may be under way.
     class Group {
       public:
-        Group(CopyStream& stream, unsigned ticket) noexcept;
+        Group(CopyStream& stream, unsigned ticket, Reach reach = Reach::unknown) noexcept;
         ~Group();
         Group(const Group&) = delete;
         Group& operator=(const Group&) = delete;
         void add(const Copy& copy) noexcept;
 
       private:
+        void start(const Copy& copy) noexcept;
+        void start_kept() noexcept;
+
         CopyStream& stream_;
         Ticket& ticket_;
         ContextGuard guard_;
+        const std::uint64_t kept_up_to_;  ///< bytes of a copy; 0: none is kept
+        CopyBatch kept_;                  ///< for the kernel
+        unsigned kept_count_ = 0;
+        std::uint32_t longest_kept_ = 0;
     };
     /// in_progress, ok, or backend with the reason in last_error() and in the log. not_posted: no group was
     /// started. After ok and backend nothing of the group is under way, and the ticket is free.
@@ -68,6 +85,7 @@ class CopyStream {
     void fail(Ticket& ticket, const char* call, unsigned result) noexcept;
 
     ContextPtr context_;
+    const std::shared_ptr<const CopyKernel> kernel_;
     CUstream_st* stream_ = nullptr;
     std::vector<Ticket> tickets_;
     mutable Mutex mutex_;

@@ -28,8 +28,9 @@ class StagingRing {
   public:
     static constexpr unsigned no_slot = ~0U;
 
-    /// Both > 0. Throws Error{backend}.
-    StagingRing(ContextPtr context, unsigned slots, std::size_t slot_bytes);
+    /// Both > 0; `kernel` as for CopyStream. Throws Error{backend}.
+    StagingRing(ContextPtr context, unsigned slots, std::size_t slot_bytes,
+                std::shared_ptr<const CopyKernel> kernel = nullptr);
 
     /// What rails register.
     [[nodiscard]] const PinnedMemory& memory() const noexcept { return memory_; }

@@ -112,7 +112,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// `serving`: for a peer that asked, with the staging buffers that are kept for that.
     void lay_out(Transfer& transfer, std::span<const Piece> pieces, bool serving);
     void add_lanes(const Layout& layout, std::span<const Piece> pieces, Way way);
-    void add_direct_lane(const Layout& layout, const LanePlan& plan, GpuPath* copies);
+    void add_direct_lane(const Layout& layout, const LanePlan& plan, Way way);
     std::vector<Route> direct_routes(const Layout& layout, const LanePlan& plan, Way way, std::size_t count);
     void note_undivided(Lane& lane, std::uint64_t bytes) const noexcept;
     std::optional<Route> host_route(const Transfer& transfer, std::uint64_t bytes);

@@ -65,9 +65,10 @@ void add_single_lane(Transfer& transfer, const Stripes& stripes, Route route,
 
 /// How some pieces of a transfer travel.
 struct Engine::Impl::Way {
-    GpuPath* gpu = nullptr;     ///< whose staging buffers, or, towards ourselves, whose copies
-    bool forwarded = false;     ///< the peer moves the bytes
-    GpuPath* copies = nullptr;  ///< whose copies get to the peer's GPU memory, as long as they do
+    GpuPath* gpu = nullptr;      ///< whose staging buffers, or, towards ourselves, whose copies
+    bool forwarded = false;      ///< the peer moves the bytes
+    GpuPath* copies = nullptr;   ///< whose copies get to the peer's GPU memory, as long as they do
+    bool threads_reach = false;  ///< of copies by a GPU: its threads may touch all of it
     bool operator==(const Way&) const = default;
 };
 
@@ -80,27 +81,34 @@ struct Engine::Impl::Layout {
     [[nodiscard]] Way way_of(const Piece& piece) const {
         const Registration& local = *transfer.locals[piece.local_region];
         const RemoteRegion& remote = *transfer.remotes[piece.remote_region];
-        if (!transfer.peer) return {local.gpu ? local.gpu : remote.self->gpu, false};
-        return {local.staged ? local.gpu : nullptr, remote.staged, copies_for(local, remote)};
+        if (!transfer.peer)
+            return {local.gpu ? local.gpu : remote.self->gpu, false, nullptr, local.gpu == remote.self->gpu};
+        GpuPath* const copies = copies_for(local, remote);
+        return {local.staged ? local.gpu : nullptr, remote.staged, copies,
+                copies && threads_reach(local, remote)};
     }
     /// From GPU to GPU on one host.
     [[nodiscard]] GpuPath* copies_for(const Registration& local, const RemoteRegion& remote) const {
         if (!local.gpu || !remote.share || local.length == 0) return nullptr;
-        PeerEndpoint* const there = transfer.peer->on_this_host();
-        return there && offset_of(remote, *local.gpu, *there) ? local.gpu : nullptr;
+        return transfer.peer->on_this_host() && offset_of(remote, *local.gpu) ? local.gpu : nullptr;
     }
-    [[nodiscard]] std::optional<std::uint64_t> offset_of(const RemoteRegion& region, GpuPath& gpu,
-                                                         const PeerEndpoint& there) const {
+    /// What another process shares is mapped for our GPU's threads, too.
+    [[nodiscard]] bool threads_reach(const Registration& local, const RemoteRegion& remote) const {
+        return !is_own_process() || remote.device_id == local.device_id;
+    }
+    [[nodiscard]] bool is_own_process() const {
+        return HostPeerRail::process_at(transfer.peer->on_this_host()->address).is_own();
+    }
+    [[nodiscard]] std::optional<std::uint64_t> offset_of(const RemoteRegion& region, GpuPath& gpu) const {
         if (!region.share) return std::nullopt;
-        return region.share->offset_for(gpu, HostPeerRail::process_at(there.address).is_own(),
-                                        transfer.peer->agent());
+        return region.share->offset_for(gpu, is_own_process(), transfer.peer->agent());
     }
-    [[nodiscard]] std::optional<Route> copy_route(GpuPath* gpu) const {
-        PeerEndpoint* const there = gpu ? transfer.peer->on_this_host() : nullptr;
-        if (!there) return std::nullopt;
-        Route route = to_host(gpu->copies(), *there);
+    [[nodiscard]] std::optional<Route> copy_route(Way way) const {
+        if (!way.copies) return std::nullopt;
+        Route route = to_host(way.copies->copies(), *transfer.peer->on_this_host());
+        route.threads_reach = way.threads_reach;
         for (const auto& region : transfer.remotes)
-            route.keys.push_back({region->token, 0 - offset_of(*region, *gpu, *there).value_or(0)});
+            route.keys.push_back({region->token, 0 - offset_of(*region, *way.copies).value_or(0)});
         return route;
     }
 
@@ -148,6 +156,7 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
     Route route;
     if (!transfer.peer) {
         route.rail = way.gpu ? static_cast<Rail*>(&way.gpu->copies()) : &rails_->local();
+        route.threads_reach = way.threads_reach;
         add_single_lane(transfer, stripe(pieces, {1, 0, 0, route.rail->max_chunk()}), std::move(route));
         return;
     }
@@ -160,8 +169,7 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
         } else {
             route.carriers.push_back(std::move(forward));
         }
-        add_single_lane(transfer, stripe(pieces, {1, 0, 0, most}), std::move(route),
-                        layout.copy_route(way.copies));
+        add_single_lane(transfer, stripe(pieces, {1, 0, 0, most}), std::move(route), layout.copy_route(way));
         return;
     }
     std::vector<const RailSet*> locals, remotes;
@@ -178,24 +186,24 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
     transfer.lanes.reserve(transfer.lanes.size() + plans.size());
     for (const LanePlan& plan : plans) {
         if (!way.gpu) {
-            add_direct_lane(layout, plan, way.copies);
+            add_direct_lane(layout, plan, way);
             continue;
         }
         Route staged;
         staged.rail = route.rail;
         staged.carriers = direct_routes(layout, plan, way, plan.rails.size());
-        add_single_lane(transfer, plan.stripes, std::move(staged), layout.copy_route(way.copies));
+        add_single_lane(transfer, plan.stripes, std::move(staged), layout.copy_route(way));
     }
 }
 
-void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan, GpuPath* copies) {
+void Engine::Impl::add_direct_lane(const Layout& layout, const LanePlan& plan, Way way) {
     Transfer& transfer = layout.transfer;
     const std::uint32_t first_route = append_chunks(transfer, plan.stripes);
     if (plan.stripes.striped) note_undivided(transfer.lanes.back(), plan.stripes.total_bytes);
     const std::size_t rails = plan.rails.size();
     const std::size_t count = plan.stripes.striped ? rails : std::min(rails, single_rail_candidates);
     std::optional<Route> by_host =
-        copies ? layout.copy_route(copies) : host_route(transfer, plan.stripes.total_bytes);
+        way.copies ? layout.copy_route(way) : host_route(transfer, plan.stripes.total_bytes);
     if (by_host) transfer.routes.push_back(std::move(*by_host));
     for (Route& route : direct_routes(layout, plan, {}, count))
         transfer.routes.push_back(std::move(route));

@@ -115,6 +115,7 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     region->nonce = info.nonce;
     region->address = info.address;
     region->length = info.length;
+    region->device_id = info.device_id;
     region->writable = info.writable;
     region->staged = info.staged;
     region->needs_flush = info.needs_flush;

@@ -116,17 +116,21 @@ void RailManager::publish(Rail& rail) {
     gpu_rails_open_.store(count + 1, std::memory_order_release);
 }
 
+std::shared_ptr<const cuda::CopyKernel> RailManager::copy_kernel(GpuPath& path) const {
+    return copy_kernel_ ? path.gpu().copy_kernel() : nullptr;
+}
+
 void RailManager::open_copies(GpuPath& path) {
     const MutexLock lock(staging_mutex_);
     if (path.copies().is_open()) return;
-    path.copies().open(path.gpu().context(), cuda_streams_);
+    path.copies().open(path.gpu().context(), cuda_streams_, copy_kernel(path));
     publish(path.copies());
 }
 
 void RailManager::open_staging(StagingPath& path, GpuPath& of) {
     if (path.memory()) return;
     const topology::NodeBinding near_the_gpu(of.gpu().node());
-    path.rail().open(of.gpu().context(), StagingPath::slots, StagingPath::slot_bytes);
+    path.rail().open(of.gpu().context(), StagingPath::slots, StagingPath::slot_bytes, copy_kernel(of));
     const cuda::PinnedMemory& pinned = path.rail().ring().memory();
     auto memory = std::make_shared<Registration>();
     memory->address = reinterpret_cast<std::uint64_t>(pinned.data());

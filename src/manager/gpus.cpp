@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/log.h"
 #include "cuda/driver.h"
@@ -41,6 +42,13 @@ cuda::ContextPtr Gpu::context() {
     if (!context_) context_ = std::make_shared<cuda::PrimaryContext>(driver_, device_.ordinal);
     if (!flusher_) flusher_ = std::make_unique<cuda::WriteFlusher>(context_, visibility_);
     return context_;
+}
+
+std::shared_ptr<const cuda::CopyKernel> Gpu::copy_kernel() {
+    const cuda::ContextPtr made = context();
+    const MutexLock lock(mutex_);
+    if (!std::exchange(looked_for_kernel_, true)) copy_kernel_ = cuda::CopyKernel::load(made);
+    return copy_kernel_;
 }
 
 Status Gpu::flush() noexcept {

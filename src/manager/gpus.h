@@ -11,6 +11,7 @@
 #include "common/mutex.h"
 #include "common/params.h"
 #include "cuda/context_guard.h"
+#include "cuda/copy_kernel.h"
 #include "cuda/device.h"
 #include "cuda/visibility.h"
 #include "topology/machine.h"
@@ -37,6 +38,8 @@ class Gpu {
     void set_node(int node) noexcept { node_ = node; }
     /// Its primary context, retained on first use and from then on as long as anybody has it. Throws Error.
     [[nodiscard]] cuda::ContextPtr context();
+    /// In that context, loaded on first use; nullptr: the driver does not take it. Throws Error.
+    [[nodiscard]] std::shared_ptr<const cuda::CopyKernel> copy_kernel();
     /// Makes what NICs wrote so far visible to work that starts later. Blocks for some microseconds. Only
     /// after context(). Status::backend where the driver refuses, which is logged.
     [[nodiscard]] Status flush() noexcept;
@@ -48,6 +51,8 @@ class Gpu {
     int node_ = topology::unknown_numa;
     Mutex mutex_;
     cuda::ContextPtr context_ ABSL_GUARDED_BY(mutex_);
+    bool looked_for_kernel_ ABSL_GUARDED_BY(mutex_) = false;
+    std::shared_ptr<const cuda::CopyKernel> copy_kernel_ ABSL_GUARDED_BY(mutex_);
     std::unique_ptr<cuda::WriteFlusher> flusher_ ABSL_GUARDED_BY(mutex_);
 };
 

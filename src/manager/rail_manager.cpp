@@ -14,7 +14,8 @@ namespace railyard {
 RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     : gpus_(params),
       vram_staging_(params.vram_staging),
-      cuda_streams_(static_cast<unsigned>(params.cuda_streams)) {
+      cuda_streams_(static_cast<unsigned>(params.cuda_streams)),
+      copy_kernel_(params.copy_kernel == "auto") {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
     find_devices(params);
     // The two fabrics of EFA do not understand each other.

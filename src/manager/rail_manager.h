@@ -100,6 +100,8 @@ class RailManager {
     /// Tells peers on this host how their GPUs reach it, where they may.
     void share(Registration& region, const cuda::PointerInfo& memory);
     void open_copies(GpuPath& path);
+    /// nullptr: there is none, or there is to be none.
+    [[nodiscard]] std::shared_ptr<const cuda::CopyKernel> copy_kernel(GpuPath& path) const;
     void open_staging(StagingPath& path, GpuPath& of) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
     void publish(Rail& rail) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
     [[nodiscard]] std::vector<Rail*> rails_of(const RailSet& set) const;
@@ -107,6 +109,7 @@ class RailManager {
     Gpus gpus_;
     const std::string vram_staging_;
     const unsigned cuda_streams_;
+    const bool copy_kernel_;
     std::vector<std::unique_ptr<GpuPath>> gpu_paths_;  // outlive the rails, which may write to their buffers
     std::vector<Rail*> gpu_rails_;                     ///< room for all; those that are open come first
     std::atomic<std::size_t> gpu_rails_open_{0};

@@ -58,6 +58,7 @@ class RemoteRegion {
     std::uint64_t nonce = 0;  ///< instance of the agent that published it
     std::uint64_t address = 0;
     std::uint64_t length = 0;
+    std::uint64_t device_id = 0;  ///< as its owner counts
     bool writable = true;
     bool staged = false;                 ///< no rail reaches it: the peer itself has to move its bytes
     bool needs_flush = false;            ///< the peer has to act after a WRITE, before its GPU sees the data

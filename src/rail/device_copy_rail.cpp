@@ -17,7 +17,8 @@ constexpr std::uint64_t bytes_per_group = std::uint64_t{64} << 20;
 }  // namespace
 
 struct DeviceCopyRail::Stream {
-    explicit Stream(const cuda::ContextPtr& context) : copies(context, groups_per_stream) {}
+    Stream(const cuda::ContextPtr& context, const std::shared_ptr<const cuda::CopyKernel>& kernel)
+        : copies(context, groups_per_stream, kernel) {}
     struct Group {
         Work* work = nullptr;
         const Route* route = nullptr;
@@ -57,12 +58,13 @@ DeviceCopyRail::~DeviceCopyRail() {
     }
 }
 
-void DeviceCopyRail::open(const cuda::ContextPtr& context, unsigned streams) {
+void DeviceCopyRail::open(const cuda::ContextPtr& context, unsigned streams,
+                          const std::shared_ptr<const cuda::CopyKernel>& kernel) {
     const MutexLock lock(open_mutex_);
     if (owner_) return;
     auto opened = std::make_unique<Opened>();
     for (unsigned i = 0; i < streams; ++i)
-        opened->streams.push_back(std::make_unique<Stream>(context));
+        opened->streams.push_back(std::make_unique<Stream>(context, kernel));
     owner_ = std::move(opened);
     opened_.store(owner_.get(), std::memory_order_release);
     RAILYARD_LOG(info, name().c_str(), "copies of GPU %d on %u streams", context->ordinal(), streams);
@@ -180,6 +182,10 @@ bool DeviceCopyRail::has_chunks(Submission& submission) noexcept {
         if (submission.run.empty()) submission.run = submission.lane->take_run(chunks_per_group);
         if (submission.run.empty()) return false;
         if (!route.path || is_vouched_for(route, work.chunks[submission.run.begin])) return true;
+        if (const int error = process_of(route).look()) {
+            lose(submission, error);
+            return false;
+        }
         ++submission.run.begin;
         refuse(work, process_of(route), 1);
     }
@@ -203,7 +209,8 @@ void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcep
     const bool read = work.kind == Work::Kind::read;
     const unsigned ticket = (stream.first + stream.count) % groups_per_stream;
     const std::uint32_t begin = submission.run.begin;
-    cuda::CopyStream::Group group(stream.copies, ticket);
+    cuda::CopyStream::Group group(stream.copies, ticket,
+                                  route.threads_reach ? cuda::Reach::gpus : cuda::Reach::unknown);
     cuda::Copy copy;
     Run& run = submission.run;
     for (std::uint64_t bytes = 0; !run.empty() && bytes < bytes_per_group; ++run.begin) {

@@ -27,7 +27,7 @@ namespace railyard {
 class DeviceCopyRail final : public HostPeerRail {
   public:
     static constexpr std::uint64_t longest_chunk = std::uint64_t{256} << 20;
-    static constexpr std::uint32_t chunks_per_group = 64;
+    static constexpr std::uint32_t chunks_per_group = cuda::pieces_per_launch;
     static constexpr unsigned groups_per_stream = 4;
 
     explicit DeviceCopyRail(std::string name);
@@ -37,7 +37,8 @@ class DeviceCopyRail final : public HostPeerRail {
 
     /// Makes the streams in `context`, once: further calls do nothing. Any thread; before the first
     /// submission. `streams` > 0. Throws Error{backend}, and may be called again then.
-    void open(const cuda::ContextPtr& context, unsigned streams);
+    void open(const cuda::ContextPtr& context, unsigned streams,
+              const std::shared_ptr<const cuda::CopyKernel>& kernel = nullptr);
     [[nodiscard]] bool is_open() const noexcept { return opened_.load(std::memory_order_acquire) != nullptr; }
 
     /// Nothing to register: the driver knows what an address is.

@@ -44,8 +44,9 @@ struct StagingRail::Slot {
 };
 
 struct StagingRail::Opened {
-    Opened(cuda::ContextPtr context, unsigned count, std::size_t slot_bytes)
-        : ring(std::move(context), count, slot_bytes), slots(count) {
+    Opened(cuda::ContextPtr context, unsigned count, std::size_t slot_bytes,
+           std::shared_ptr<const cuda::CopyKernel> kernel)
+        : ring(std::move(context), count, slot_bytes, std::move(kernel)), slots(count) {
         for (unsigned i = 0; i < count; ++i)
             slots[i].index = i;
     }
@@ -81,11 +82,12 @@ StagingRail::~StagingRail() {
     }
 }
 
-void StagingRail::open(cuda::ContextPtr context, unsigned slots, std::size_t slot_bytes) {
+void StagingRail::open(cuda::ContextPtr context, unsigned slots, std::size_t slot_bytes,
+                       std::shared_ptr<const cuda::CopyKernel> kernel) {
     const MutexLock lock(open_mutex_);
     if (owner_) return;
     const int gpu = context->ordinal();
-    owner_ = std::make_unique<Opened>(std::move(context), slots, slot_bytes);
+    owner_ = std::make_unique<Opened>(std::move(context), slots, slot_bytes, std::move(kernel));
     opened_.store(owner_.get(), std::memory_order_release);
     RAILYARD_LOG(info, name().c_str(), "staging of GPU %d through %u slots of %zu bytes", gpu, slots,
                  slot_bytes);

@@ -41,7 +41,8 @@ class StagingRail final : public Rail {
 
     /// Makes the ring, once: further calls do nothing. Any thread; before the first submission. Throws
     /// Error{backend}, and may be called again then. Slow: pins slots * slot_bytes.
-    void open(cuda::ContextPtr context, unsigned slots, std::size_t slot_bytes);
+    void open(cuda::ContextPtr context, unsigned slots, std::size_t slot_bytes,
+              std::shared_ptr<const cuda::CopyKernel> kernel = nullptr);
     [[nodiscard]] bool is_open() const noexcept { return opened_.load(std::memory_order_acquire) != nullptr; }
     /// What carriers register; after open() only.
     [[nodiscard]] const cuda::StagingRing& ring() const noexcept;

@@ -43,6 +43,8 @@ struct fakecuda_statistics {
     std::size_t imports;     ///< of other processes' memory, by cuIpcOpenMemHandle
     std::size_t host_allocations;  ///< of cuMemHostAlloc, and cuMemHostRegister's ranges
     std::size_t flushes;           ///< calls of cuFlushGPUDirectRDMAWrites and flushes by stream operations
+    std::size_t modules;           ///< loaded and not unloaded
+    std::size_t launches;          ///< of kernels
     std::size_t calls;             ///< driver calls since the start
 };
 void fakecuda_get_statistics(fakecuda_statistics* out);

@@ -14,6 +14,7 @@ inline void expect_nothing_left(const fakecuda_statistics& before, const fakecud
     EXPECT_EQ(after.streams, before.streams);
     EXPECT_EQ(after.events, before.events);
     EXPECT_EQ(after.device_allocations, before.device_allocations);
+    EXPECT_EQ(after.modules, before.modules);
     EXPECT_EQ(after.imports, before.imports);
     EXPECT_EQ(after.host_allocations, before.host_allocations);
 }

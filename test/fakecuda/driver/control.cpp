@@ -55,6 +55,8 @@ void fakecuda_get_statistics(fakecuda_statistics* out) {
     out->device_allocations = all.memory.count({Kind::device, Kind::pool, Kind::managed, Kind::vmm});
     out->imports = all.memory.count({Kind::imported});
     out->host_allocations = all.memory.count({Kind::host, Kind::registered});
+    out->modules = all.modules.size();
     out->flushes = all.flushes;
+    out->launches = all.launches;
     out->calls = all.calls;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +51,7 @@ struct State {
     Failures failures;
     Memory memory;
     std::atomic<unsigned> delay_us{0};
-    std::atomic<std::size_t> flushes{0}, calls{0};
+    std::atomic<std::size_t> flushes{0}, launches{0}, calls{0};
     std::atomic<std::uint64_t> next_handle{1}, next_buffer{1};
 
     std::mutex mutex;  ///< guards all below; taken before that of a stream or of the memory, never after
@@ -61,6 +62,7 @@ struct State {
     std::vector<std::shared_ptr<Stream>> closing;  ///< destroyed, not joined yet
     std::map<CUevent, std::shared_ptr<Event>> events;
     std::map<CUgraph, std::uint64_t> graphs;
+    std::set<CUmodule> modules;
     std::map<CUmemGenericAllocationHandle, Handle> handles;
     std::map<CUdeviceptr, std::size_t> reservations;
     std::map<std::pair<CUcontext, std::string>, Import> imports;  ///< by handle

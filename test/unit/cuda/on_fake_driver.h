@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -76,6 +77,22 @@ class DeviceBuffer {
     ContextPtr context_;
     CUdeviceptr address_ = 0;
 };
+
+inline std::vector<char> pattern(std::size_t bytes, int first) {
+    std::vector<char> out(bytes);
+    std::iota(out.begin(), out.end(), static_cast<char>(first));
+    return out;
+}
+
+inline void fill(const DeviceBuffer& memory, const std::vector<char>& bytes) {
+    ASSERT_EQ(fake().gpu_write(memory.address(), bytes.data(), bytes.size()), 0U);
+}
+
+inline std::vector<char> content(const DeviceBuffer& memory, std::size_t bytes) {
+    std::vector<char> out(bytes);
+    EXPECT_EQ(fake().gpu_read(memory.address(), out.data(), bytes), 0U);
+    return out;
+}
 
 /// The status and the message of the Error that `call` throws; ok and "" when it throws none.
 inline std::pair<Status, std::string> error_of(const std::function<void()>& call) {

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <numeric>
 
 #include "on_fake_driver.h"
 
@@ -10,22 +9,6 @@ namespace railyard::cuda {
 namespace {
 
 using CudaStaging = OnFakeDriver;
-
-std::vector<char> pattern(std::size_t bytes, int first) {
-    std::vector<char> out(bytes);
-    std::iota(out.begin(), out.end(), static_cast<char>(first));
-    return out;
-}
-
-void fill(const DeviceBuffer& memory, const std::vector<char>& bytes) {
-    ASSERT_EQ(fake().gpu_write(memory.address(), bytes.data(), bytes.size()), 0U);
-}
-
-std::vector<char> content(const DeviceBuffer& memory, std::size_t bytes) {
-    std::vector<char> out(bytes);
-    EXPECT_EQ(fake().gpu_read(memory.address(), out.data(), bytes), 0U);
-    return out;
-}
 
 TEST_F(CudaStaging, MovesPiecesBothWays) {
     fake().set_delay_us(100);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "cuda/copy_kernel.h"
 #include "rail/device_copy_rail.h"
 #include "staging_fixture.h"
 
@@ -45,6 +46,7 @@ class RailAllocations : public OnStagingRail {
         OnStagingRail::SetUp();
         wrapped_ = driver();
         Uncounted<&cuda::Driver::memcpy_async>::wrap(wrapped_);
+        Uncounted<&cuda::Driver::launch_kernel>::wrap(wrapped_);
         Uncounted<&cuda::Driver::event_record>::wrap(wrapped_);
         Uncounted<&cuda::Driver::event_query>::wrap(wrapped_);
         Uncounted<&cuda::Driver::ctx_push_current>::wrap(wrapped_);
@@ -101,17 +103,23 @@ TEST_F(RailAllocations, DeviceCopies) {
     const DeviceBuffer memory(held(), 64'000);
     Work work;
     for (std::uint64_t i = 0; i < 300; ++i)
-        work.chunks.push_back({memory.address() + 100 * i, memory.address() + 32'000 + 100 * i, 100, 0, 0});
+        work.chunks.push_back({memory.address() + 100 * i, memory.address() + 32'000 + 100 * i, 99, 0, 0});
+    Route route;
     Submission submission;
     submission.lane = &work.lanes.emplace_back(work, 0, 300);
+    submission.route = &route;
     DeviceCopyRail rail("copies");
-    rail.open(uncounted_context(), 2);
+    const cuda::ContextPtr context = uncounted_context();
+    rail.open(context, 2, cuda::CopyKernel::load(context));
     auto post = [&] {
         submission.rearm();
         work.arm(1, nullptr);
         rail.submit(submission);
     };
-    EXPECT_EQ(steady_allocations(work, post, [&] { rail.progress(); }), 0);
+    for (const bool by_kernel : {false, true}) {
+        route.threads_reach = by_kernel;
+        EXPECT_EQ(steady_allocations(work, post, [&] { rail.progress(); }), 0) << by_kernel;
+    }
 }
 
 }  // namespace

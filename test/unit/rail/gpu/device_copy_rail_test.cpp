@@ -39,15 +39,15 @@ class Place {
     std::vector<std::byte> host_;
 };
 
-/// `chunks` chunks of `length` bytes between two places.
+/// `chunks` chunks of `length` bytes between two places, from behind, so that each is a copy of its own.
 struct SelfTransfer {
     SelfTransfer(Work::Kind kind, const ContextPtr& local_gpu, const ContextPtr& remote_gpu,
                  std::size_t chunks, std::uint32_t length, unsigned seed = 1)
         : local(local_gpu, chunks * length), remote(remote_gpu, chunks * length) {
         work.kind = kind;
         for (std::size_t i = 0; i < chunks; ++i)
-            work.chunks.push_back(
-                {local.address() + i * length, remote.address() + i * length, length, 0, 0});
+            work.chunks.push_back({local.address() + (chunks - 1 - i) * length,
+                                   remote.address() + (chunks - 1 - i) * length, length, 0, 0});
         work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(chunks));
         fill(seed);
     }
@@ -142,7 +142,7 @@ TEST_F(DeviceCopies, SubmissionsTakeTurnsByGroup) {
 
 TEST_F(DeviceCopies, ACopyThatFailsIsABackendErrorAndTheNextTransferWorks) {
     rail->open(first, 2);
-    SelfTransfer moved(Work::Kind::write, first, second, 200, 100);
+    SelfTransfer moved(Work::Kind::write, first, second, 500, 100);
     for (const char* call : {"cuMemcpyAsync", "cuEventRecord", "cuEventQuery", "cuCtxPushCurrent"}) {
         for (const unsigned nth : {1U, 3U}) {
             fake().fail(call, nth, CUDA_ERROR_INVALID_VALUE);
@@ -165,7 +165,7 @@ TEST_F(DeviceCopies, AStoppedTransferStartsNoMore) {
     moved.work.stop(Status::canceled);
     EXPECT_EQ(moved.end(*rail), Status::canceled);
     const std::vector<std::byte> there = moved.target().get();
-    EXPECT_EQ(there.back(), std::byte{0});
+    EXPECT_EQ(there.front(), std::byte{0});
     SelfTransfer next(Work::Kind::write, first, first, 100, 16);
     next.post(*rail);
     EXPECT_EQ(next.end(*rail), Status::ok);
