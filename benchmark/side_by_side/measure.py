@@ -5,6 +5,7 @@
     benchmark/compare.py --only 'tcp.*4 KiB'   cells by name
     benchmark/compare.py --quick               2 rounds of a few cells, to see that it works
     benchmark/compare.py --json FILE --svg FILE --write
+    benchmark/compare.py --memory vram         memory of a GPU on both sides, on a machine with one
 
 A round has two processes of ours and two of theirs, new ones. In each cell they take turns, slice by slice, and who waits is stopped: what
 else the machine does meets both. Ratios are of the medians of a round's slices; shown is the median of the rounds, and between which they
@@ -37,6 +38,11 @@ TRANSPORTS = {
 }
 
 
+# With memory of GPUs theirs needs more for tcp.
+GPU_ENVIRONMENT = {"tcp": {"UCX_TLS": "tcp,cuda_copy", "UCX_NET_DEVICES": "lo"}, "same host": {}}
+KINDS = {"dram": ["DRAM", "DRAM"], "vram": ["VRAM", "VRAM"], "vram-dram": ["VRAM", "DRAM"], "dram-vram": ["DRAM", "VRAM"]}
+
+
 def cell(op, words, batch, notify, window=1):
     return {"op": op, "size": SIZES[words], "batch": batch, "notify": notify, "window": window,
             "name": f"{op}{', notification' if notify else ''}, {words} x {batch}" + (f", {window} outstanding" if window > 1 else "")}
@@ -60,9 +66,11 @@ def groups(options):
                 yield transport, thread, where, cells
 
 
-def make_pair(python, plugins, backend, transport, thread):
+def make_pair(python, plugins, backend, transport, thread, memory):
     params, environment = TRANSPORTS[transport]
-    plan = {"backend": backend, "params": params if backend == "RAILYARD" else {}, "progress_thread": thread}
+    if memory != "dram":
+        environment = GPU_ENVIRONMENT[transport]
+    plan = {"backend": backend, "params": params if backend == "RAILYARD" else {}, "progress_thread": thread, "memory": KINDS[memory]}
     return slices.Pair(python, plugins, plan, environment if backend == "UCX" else {})
 
 
@@ -84,12 +92,21 @@ def measure(options, python, plugins):
     for round_number in range(options.rounds):
         for transport, thread, where, cells in groups(options):
             found.announce(round_number, where)
-            makers = [(side, functools.partial(make_pair, python, plugins, backends[side], transport, thread))
+            makers = [(side, functools.partial(make_pair, python, plugins, backends[side], transport, thread,
+                                                options.memory))
                       for side in turns.in_order(backends, round_number)]
             by_key = {(transport, thread, one["name"]): one for one in cells}
             for side, (times, errors) in slices.measure(cells, makers, options.slices, options.seconds).items():
                 found.add(side, by_key, times, errors)
     return found.results
+
+
+def style_of(options):
+    """Memory of GPUs has tables of its own."""
+    if options.memory == "dram":
+        return None
+    name = "GPU memory" if options.memory == "vram" else f"{options.memory}"
+    return report.Style(options.against, f"stock {options.against}, {name}", name=f"compare-{options.memory}")
 
 
 def main():
@@ -100,6 +117,7 @@ def main():
     parser.add_argument("--only", default="", help="cells whose name matches this regular expression")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--against", default="UCX", choices=("UCX", "RAILYARD"), help="RAILYARD: ours against itself")
+    parser.add_argument("--memory", default="dram", choices=KINDS, help="the initiator's and the target's")
     parser.add_argument("--plugin", type=pathlib.Path, help="libplugin_RAILYARD.so; built where none is named")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
@@ -120,7 +138,7 @@ def main():
         print(f"skipped: {why}")
         return 77
     try:
-        found = report.Report(measure(options, python, plugins), options)
+        found = report.Report(measure(options, python, plugins), options, style_of(options))
     finally:
         shutil.rmtree(plugins)
     return found.deliver(options, ROOT / "docs")

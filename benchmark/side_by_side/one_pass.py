@@ -5,7 +5,8 @@
 PLAN is a JSON object: backend, params, progress_thread, seconds (a cell), cells; and, where wanted, target_environment (variables of the
 target alone), disturb (a command that is run once, when the first bytes have gone through) and corrupt (true: a byte is spoilt, to see
 that it is noticed). A line of JSON a cell: name, and us (a transfer) or error; the first names the processes. Every cell's bytes are
-compared before it is timed and after, and every notification is counted.
+compared before it is timed and after, and every notification is counted. memory: kinds of the initiator's and of the target's, DRAM or
+VRAM; both DRAM where it is not said.
 
 With driven (true) there are neither seconds nor cells: each line of standard input is a command, {"begin": cell}, {"slice": seconds} or
 {"finish": true}, and has a line in answer, a slice's with us.
@@ -22,29 +23,22 @@ import time
 import zlib
 
 import numpy
+import place
 from nixl_cu12 import nixl_agent, nixl_agent_config
 
 LIMIT_S = 30
 BUFFER = 64 << 20
-HUGE_PAGE = 2 << 20
 WARM_UP = 3
 FIRST = {"op": "WRITE", "size": 64 << 10, "batch": 64, "notify": False, "window": 1}  # before plan's `disturb`
 STRIDE = 64  # between blocks that are smaller
 
 
-def aligned_ones():
-    """BUFFER bytes at the start of a huge page: where small ones begin would else be an accident of what each backend has mapped."""
-    memory = numpy.ones(BUFFER + HUGE_PAGE, dtype=numpy.uint8)
-    begin = -memory.ctypes.data % HUGE_PAGE
-    return memory[begin:begin + BUFFER]
-
-
-def make_agent(name, plan):
+def make_agent(name, plan, kind):
+    memory = place.make(kind, BUFFER)
     agent = nixl_agent(name, nixl_agent_config(enable_prog_thread=plan["progress_thread"], backends=[]))
     agent.create_backend(plan["backend"], plan["params"])
-    buffer = aligned_ones()
-    agent.register_memory([(buffer.ctypes.data, BUFFER, 0, "")], "DRAM", backends=[plan["backend"]])
-    return agent, buffer
+    agent.register_memory([(memory.address, BUFFER, 0, "")], kind, backends=[plan["backend"]])
+    return agent, memory
 
 
 def blocks(size, batch):
@@ -60,36 +54,44 @@ def pattern():
     return numpy.frombuffer(numpy.random.default_rng(1).bytes(BUFFER), dtype=numpy.uint8)
 
 
-def checksum(buffer, size, batch):
-    return zlib.crc32(buffer[:max(blocks(size, batch)) + size])
+def kinds_of(plan):
+    return plan.get("memory", ["DRAM", "DRAM"])
+
+
+def checksum(memory, size, batch):
+    length = max(blocks(size, batch)) + size
+    memory.download(length)
+    return zlib.crc32(memory.array[:length])
 
 
 class Target:
     """The second process."""
 
     def __init__(self, plan):
-        self.agent, self.buffer = make_agent("target", plan)
+        self.agent, self.memory = make_agent("target", plan, kinds_of(plan)[1])
         self.notifications = 0
 
     def look(self):
         self.notifications += sum(len(messages) for messages in self.agent.get_new_notifs().values())
 
     def describe(self):
-        return self.agent.get_agent_metadata(), self.buffer.ctypes.data
+        return self.agent.get_agent_metadata(), self.memory.address
 
     def load(self, metadata):
         self.agent.add_remote_agent(metadata)
 
     def fill(self, is_source, size, batch):
         length = max(blocks(size, batch)) + size
-        self.buffer[:length] = pattern()[:length] if is_source else 0
-        return checksum(self.buffer, size, batch)
+        self.memory.array[:length] = pattern()[:length] if is_source else 0
+        self.memory.upload(length)
 
     def spoil(self):
-        self.buffer[0] ^= 1
+        self.memory.download(1)
+        self.memory.array[0] ^= 1
+        self.memory.upload(1)
 
     def checksum(self, size, batch):
-        return checksum(self.buffer, size, batch)
+        return checksum(self.memory, size, batch)
 
     def count(self):
         return self.notifications
@@ -128,7 +130,7 @@ class Initiator:
         os.environ.clear()
         os.environ.update(own)
         self.plan = plan
-        self.agent, self.buffer = make_agent("initiator", plan)
+        self.agent, self.memory = make_agent("initiator", plan, kinds_of(plan)[0])
         metadata, self.remote = self.ask("describe")
         self.agent.add_remote_agent(metadata)
         self.ask("load", self.agent.get_agent_metadata())
@@ -146,8 +148,8 @@ class Initiator:
     def prepare(self, cell):
         offsets, size = blocks(cell["size"], cell["batch"]), cell["size"]
         make = self.agent.get_xfer_descs
-        local = make([(self.buffer.ctypes.data + offset, size, 0) for offset in offsets], "DRAM")
-        remote = make([(self.remote + offset, size, 0) for offset in offsets], "DRAM")
+        local, remote = (make([(base + offset, size, 0) for offset in offsets], kind)
+                         for base, kind in zip((self.memory.address, self.remote), kinds_of(self.plan)))
         message = b"x" * 16 if cell["notify"] else b""
         return [self.agent.initialize_xfer(cell["op"], local, remote, "target", message, backends=[self.plan["backend"]])
                 for _ in range(cell["window"])]
@@ -171,27 +173,28 @@ class Initiator:
     def fill(self, cell):
         """New contents at the source, others at the destination."""
         size, batch = cell["size"], cell["batch"]
-        end = max(blocks(size, batch)) + size
+        end, buffer = max(blocks(size, batch)) + size, self.memory.array
         if cell["op"] == "WRITE":
             self.ask("fill", False, size, batch)
             for offset in blocks(size, batch):
-                self.buffer[offset:offset + size] = numpy.random.randint(0, 256, size, dtype=numpy.uint8)
+                buffer[offset:offset + size] = numpy.random.randint(0, 256, size, dtype=numpy.uint8)
             if size < STRIDE:  # what lies between the blocks stays as it was
                 mask = numpy.zeros(end, dtype=bool)
                 for offset in blocks(size, batch):
                     mask[offset:offset + size] = True
-                self.buffer[:end][~mask] = 0
+                buffer[:end][~mask] = 0
         else:
             self.ask("fill", True, size, batch)
-            self.buffer[:end] = pattern()[:end] if size < STRIDE else 0
+            buffer[:end] = pattern()[:end] if size < STRIDE else 0
             for offset in blocks(size, batch):
-                self.buffer[offset:offset + size] = 0
+                buffer[offset:offset + size] = 0
+        self.memory.upload(end)
 
     def compare(self, cell):
         size, batch = cell["size"], cell["batch"]
         if self.plan.get("corrupt"):
             self.ask("spoil")
-        if checksum(self.buffer, size, batch) != self.ask("checksum", size, batch):
+        if checksum(self.memory, size, batch) != self.ask("checksum", size, batch):
             raise RuntimeError("the wrong bytes have arrived")
 
     def move_once(self, cell):

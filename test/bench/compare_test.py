@@ -117,6 +117,21 @@ def case_itself(plugin):
         assert len(cells) == 8 and all(cell["ours_us"] > 0 and cell["theirs_us"] > 0 for cell in cells), cells
 
 
+def case_gpu(plugin):
+    """Memory of GPUs, of the fake driver here."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "cells.json"
+        done = subprocess.run([str(ROOT / "benchmark/compare.py"), "--plugin", plugin, "--against", "RAILYARD", "--rounds", "1", "--seconds",
+                               "0.02", "--memory", "vram", "--only", "on, (WRITE|READ), notification, 4 KiB x 64$", "--json", str(path)],
+                              capture_output=True, text=True, timeout=200, check=False)
+        if done.returncode == 77:
+            print(done.stdout)
+            sys.exit(77)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        assert len(cells) == 4 and all(cell["ours_us"] > 0 and cell["theirs_us"] > 0 for cell in cells), cells
+
+
 def case_parts():
     """Cells of an earlier part stay, those of this one replace theirs."""
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The kernels in kernels.h compile for every architecture from sm_70 on that this ptxas knows.  ptx_test.py KERNELS_H [PTXAS]"""
+"""The kernels in a header compile for every architecture from sm_70 on that this ptxas knows.  ptx_test.py HEADER [PTXAS]"""
 import os
 import re
 import shutil
