@@ -6,8 +6,8 @@ StagingRing::StagingRing(ContextPtr context, unsigned slots, std::size_t slot_by
                          std::shared_ptr<const CopyKernel> kernel)
     : slot_bytes_(slot_bytes),
       memory_(context, slots * slot_bytes),
-      streams_{{{{{context, slots, kernel}, {context, slots, kernel}}},
-                {{{context, slots, kernel}, {context, slots, kernel}}}}},
+      from_device_(context, slots, kernel),
+      to_device_(context, slots, std::move(kernel)),
       slots_(slots, Direction::from_device),
       free_(slots),
       free_count_(slots) {
@@ -39,7 +39,7 @@ Status StagingRing::copy(unsigned slot, Direction direction, const StagedPiece* 
     slots_[slot] = direction;
     const bool out = direction == Direction::from_device;
     const std::uint64_t base = memory_.device_address() + slot * slot_bytes_;
-    CopyStream::Group group(stream_of(slot), slot, Reach::pinned);
+    CopyStream::Group group(out ? from_device_ : to_device_, slot, Reach::pinned);
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint64_t here = base + pieces[i].offset, there = pieces[i].device_address;
         group.add(out ? Copy{here, there, pieces[i].length} : Copy{there, here, pieces[i].length});
@@ -56,16 +56,12 @@ Status StagingRing::copy_to_device(unsigned slot, const StagedPiece* pieces, std
 }
 
 Status StagingRing::poll(unsigned slot) noexcept {
-    return stream_of(slot).poll(slot);
+    return (slots_[slot] == Direction::from_device ? from_device_ : to_device_).poll(slot);
 }
 
 std::string StagingRing::last_error() const {
-    for (const auto& direction : streams_) {
-        for (const CopyStream& stream : direction) {
-            if (std::string error = stream.last_error(); !error.empty()) return error;
-        }
-    }
-    return {};
+    const std::string error = from_device_.last_error();
+    return error.empty() ? to_device_.last_error() : error;
 }
 
 }  // namespace railyard::cuda

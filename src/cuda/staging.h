@@ -1,7 +1,6 @@
 // A ring of pinned buffers between GPU memory and rails that cannot reach it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,8 +22,8 @@ struct StagedPiece {
 
 /// `slots` buffers of `slot_bytes` each, in one allocation that rails register once. A slot goes: take, then
 /// fill from the GPU or be filled by a rail, copy, poll, give_back. Any thread; a slot belongs to whoever
-/// took it. Nothing blocks, and nothing is allocated after construction. Each direction has two streams of its
-/// own, by turns, so that one copy begins while another ends.
+/// took it. Nothing blocks, and nothing is allocated after construction. Each direction has a stream of its
+/// own.
 class StagingRing {
   public:
     static constexpr unsigned no_slot = ~0U;
@@ -58,14 +57,11 @@ class StagingRing {
 
   private:
     enum class Direction : std::uint8_t { from_device, to_device };
-    [[nodiscard]] CopyStream& stream_of(unsigned slot) noexcept {
-        return streams_[static_cast<std::size_t>(slots_[slot])][slot % 2];
-    }
     Status copy(unsigned slot, Direction direction, const StagedPiece* pieces, std::size_t count) noexcept;
 
     std::size_t slot_bytes_;
     PinnedMemory memory_;  // freed after the streams have ended
-    std::array<std::array<CopyStream, 2>, 2> streams_;  ///< by direction
+    CopyStream from_device_, to_device_;
     std::vector<Direction> slots_;  ///< the direction of a slot's last copies
     Mutex mutex_;
     std::vector<unsigned> free_ ABSL_GUARDED_BY(mutex_);  ///< a ring

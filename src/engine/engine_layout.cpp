@@ -227,7 +227,7 @@ std::optional<Route> Engine::Impl::host_route(const Transfer& transfer, std::uin
         std::any_of(transfer.remotes.begin(), transfer.remotes.end(), unknown))
         return std::nullopt;
     PeerEndpoint* const there = transfer.peer->on_this_host();
-    if (!there) return std::nullopt;
+    if (!there || !HostPeerRail::process_at(there->address).may_copy()) return std::nullopt;
     Route route = to_host(*there->rail, *there);
     for (const auto& region : transfer.remotes)
         route.keys.push_back({region->host_key(), 0});

@@ -60,7 +60,14 @@ PeerEndpoint* Peer::on_this_host() {
         return nullptr;
     }
     on_host_ = std::move(endpoint);
-    RAILYARD_LOG(info, agent().c_str(), "on this host: its memory is written and read by the kernel");
+    if (HostPeerRail::process_at(on_host_->address).may_copy()) {
+        RAILYARD_LOG(info, agent().c_str(), "on this host: its memory is written and read by the kernel");
+    } else {
+        RAILYARD_LOG(
+            info, agent().c_str(),
+            "on this host: only GPU memory goes past the fabric, as the kernel forbids process_vm_readv "
+            "(kernel.yama.ptrace_scope or a seccomp filter); `railyard-info doctor` looks at both");
+    }
     return on_host_.get();
 }
 

@@ -19,7 +19,9 @@ PeerReport Peer::report() const {
         ++report.paths;
         report.failed += endpoint->path.failed() ? 1 : 0;
     }
-    report.on_host = on_host_ && !on_host_->path.failed() ? 1 : 0;
+    report.on_host =
+        on_host_ && !on_host_->path.failed() && HostPeerRail::process_at(on_host_->address).may_copy() ? 1
+                                                                                                       : 0;
     return report;
 }
 

@@ -1,8 +1,11 @@
 #include "rail/host_card.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -130,12 +133,12 @@ HostProcess::HostProcess(std::string_view card_address) {
     pid_ = address.pid;
     card_ = address.card;
     face_.secret = address.secret;
+    file_ = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(address.descriptor);
     if (!same_boot(address.boot, boot_id())) throw Error(Status::not_supported, "it is on another host");
     const std::string process = "process " + std::to_string(pid_);
-    switch (const int error = look()) {
+    switch (const int error = look_by_memory()) {
         case 0:
-            map(address.descriptor);
-            return;
+            break;
         case ESRCH:
         case EFAULT:
         case ESTALE:
@@ -143,30 +146,48 @@ HostProcess::HostProcess(std::string_view card_address) {
                         process + " is another one here: its PID namespace is not ours, or it has ended");
         case EPERM:
         case ENOSYS:
-            throw Error(
-                Status::not_supported,
-                process + " may not be reached (" + std::strerror(error) +
-                    "): it is another user's, or kernel.yama.ptrace_scope or a seccomp filter forbids "
-                    "it; `railyard-info doctor` looks at both");
+            may_copy_ = false;
+            break;
         default:
             throw Error(Status::not_supported, process + " could not be read: " + std::strerror(error));
     }
+    handle_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+    try {
+        map();
+        if (look_by_card() != 0)
+            throw Error(Status::not_supported,
+                        process + " is another one here: its PID namespace is not ours, or it has ended");
+    } catch (...) {
+        give_back();
+        throw;
+    }
 }
 
-void HostProcess::map(int its_descriptor) {
-    const std::string file = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(its_descriptor);
-    const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+void HostProcess::map() {
+    const int fd = open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int error = fd < 0 ? errno : 0;
     struct stat status {};
     const bool ours = fd >= 0 && (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) && fstat(fd, &status) == 0 &&
                       status.st_size >= static_cast<off_t>(card_size);
     void* const memory = ours ? mmap(nullptr, card_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (fd >= 0) close(fd);
-    if (memory == MAP_FAILED) throw Error(Status::not_supported, file + " is no card that could be mapped");
+    if (memory == MAP_FAILED && !may_copy_ && error != ENOENT)
+        throw Error(Status::not_supported,
+                    "process " + std::to_string(pid_) +
+                        " may not be reached: it is another user's, or may not be traced; "
+                        "`railyard-info doctor` looks at that");
+    if (memory == MAP_FAILED) throw Error(Status::not_supported, file_ + " is no card that could be mapped");
     memory_ = memory;
+    inode_ = status.st_ino;
+}
+
+void HostProcess::give_back() noexcept {
+    if (memory_) munmap(const_cast<void*>(memory_), card_size);
+    if (handle_ >= 0) close(handle_);
 }
 
 HostProcess::~HostProcess() {
-    munmap(const_cast<void*>(memory_), card_size);
+    give_back();
 }
 
 bool HostProcess::is_own() const noexcept {
@@ -182,12 +203,27 @@ bool HostProcess::vouches_for(std::uint64_t word) const noexcept {
 }
 
 int HostProcess::look() const noexcept {
+    return may_copy_ ? look_by_memory() : look_by_card();
+}
+
+int HostProcess::look_by_memory() const noexcept {
     CardFace seen{};
     const iovec here{&seen, sizeof(seen)};
     const iovec there{reinterpret_cast<void*>(card_), sizeof(seen)};
     const ssize_t got = process_vm_readv(pid_, &here, 1, &there, 1, 0);
     if (got < 0) return errno;
     return got == static_cast<ssize_t>(sizeof(seen)) && seen == face_ ? 0 : ESTALE;
+}
+
+/// Its engine has wiped the card when it was closed; a process that calls exec has closed it without that.
+int HostProcess::look_by_card() const noexcept {
+    pollfd ended{handle_, POLLIN, 0};
+    if (handle_ >= 0 ? poll(&ended, 1, 0) > 0 : kill(pid_, 0) != 0 && errno == ESRCH) return ESRCH;
+    struct stat status {};
+    if (stat(file_.c_str(), &status) != 0 || status.st_ino != inode_) return ESTALE;
+    CardFace seen{};
+    std::memcpy(&seen, memory_, sizeof(seen));
+    return seen == face_ ? 0 : ESTALE;
 }
 
 int HostProcess::look_now_and_then() noexcept {

@@ -75,7 +75,7 @@ class HostCard {
 class HostProcess {
   public:
     /// Throws Error{mismatch} for what is no address, Error{not_supported} saying why where the process is
-    /// of another host, cannot be reached, or is another one.
+    /// of another host, is another one, or another user's.
     explicit HostProcess(std::string_view card_address);
     ~HostProcess();
     HostProcess(const HostProcess&) = delete;
@@ -84,6 +84,9 @@ class HostProcess {
     [[nodiscard]] pid_t pid() const noexcept { return pid_; }
     /// It is our own: another engine's card.
     [[nodiscard]] bool is_own() const noexcept;
+    /// process_vm_readv and process_vm_writev are allowed. Where they are not, as with
+    /// kernel.yama.ptrace_scope or a seccomp filter, its card is mapped all the same.
+    [[nodiscard]] bool may_copy() const noexcept { return may_copy_; }
     /// The memory that it gave the word out for may be touched.
     [[nodiscard]] bool vouches_for(std::uint64_t word) const noexcept;
     /// 0: the process of that number is still the one that was met; else why not, ESTALE for another one.
@@ -93,9 +96,16 @@ class HostProcess {
 
   private:
     /// Throws Error{not_supported}.
-    void map(int its_descriptor);
+    void map();
+    void give_back() noexcept;
+    [[nodiscard]] int look_by_memory() const noexcept;
+    [[nodiscard]] int look_by_card() const noexcept;
 
     pid_t pid_ = 0;
+    bool may_copy_ = true;
+    int handle_ = -1;   ///< of the process (pidfd); -1: the kernel has none
+    std::string file_;  ///< the card's, in /proc
+    std::uint64_t inode_ = 0;
     std::uint64_t card_ = 0;  ///< address there
     CardFace face_;
     const void* memory_ = nullptr;             ///< the card

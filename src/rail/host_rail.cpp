@@ -130,11 +130,11 @@ void HostRail::do_remove_peer(PeerAddress peer) noexcept {
 }
 
 bool HostRail::reaches(PeerAddress peer) const noexcept {
-    return reinterpret_cast<const HostProcess*>(peer)->look() == 0;
+    return process_at(peer).may_copy() && process_at(peer).look() == 0;
 }
 
 bool HostRail::has_ended(PeerAddress peer) const noexcept {
-    return reinterpret_cast<const HostProcess*>(peer)->look() == ESRCH;
+    return process_at(peer).look() == ESRCH;
 }
 
 bool HostRail::serve(bool) noexcept {

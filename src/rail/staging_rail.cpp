@@ -52,7 +52,7 @@ struct StagingRail::Opened {
     }
     cuda::StagingRing ring;
     std::vector<Slot> slots;
-    // In the order in which the copies were started, which is about the order in which they end.
+    // In the order in which the copies were started, which is the order in which they end.
     PendingList<Slot> copying_out, copying_in;
     PendingList<Slot> with_carriers;
     PendingList<Slot> lost;
@@ -133,7 +133,7 @@ bool StagingRail::advance_copies(Opened& opened, PendingList<Slot>& copying) noe
             PendingList<Slot> head;
             head.push_back(slot);
             copying.prepend(head);
-            break;  // what comes behind it has hardly ended
+            break;  // what comes behind it has not ended either
         }
         worked = true;
         const Work& outer = *slot.outer->lane->work;

@@ -5,6 +5,7 @@
 #include "conformance/gpu_side.h"
 #include "engine/metadata.h"
 #include "engine/transfer.h"
+#include "forbid_process_vm.h"
 #include "peers.h"
 #include "simulated_machine.h"
 
@@ -26,6 +27,9 @@ class GpuCopies : public testing::TestWithParam<Fabric>, protected Initiator {
     }
 
     void start() {
+        if (std::getenv("RAILYARD_TEST_NO_PROCESS_VM")) {
+            ASSERT_TRUE(forbid_process_vm());
+        }
         has_thread_ = GetParam().progress_thread;
         engine_ = make_engine("alpha", GetParam());
         peer_ = std::make_unique<FarSide>(*engine_, GetParam(), "beta", 100);

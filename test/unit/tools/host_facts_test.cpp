@@ -2,19 +2,15 @@
 #include "tools/doctor/host_facts.h"
 
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "forbid_process_vm.h"
 
 namespace railyard::tools {
 namespace {
@@ -130,19 +126,9 @@ TEST_F(HostFactsTest, Devices) {
     EXPECT_FALSE(facts.devices[1].present || facts.devices[1].usable);
 }
 
-bool forbid_reading_memory() {
-    sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const sock_fprog program{std::size(filter), filter};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 /// As a container's seccomp profile does it.
 TEST_F(HostFactsTest, AFilterOfSystemCallsIsNoticed) {
-    EXPECT_FALSE(in_child(forbid_reading_memory, [&] { return gather().reads_memory; }));
+    EXPECT_FALSE(in_child(test::forbid_process_vm, [&] { return gather().reads_memory; }));
 }
 
 TEST_F(HostFactsTest, AnotherUsersDeviceIsThereAndNotToBeUsed) {
