@@ -39,7 +39,8 @@ struct StagingRail::Slot {
     Submission inner;
     Work work;
     std::vector<cuda::StagedPiece> pieces;
-    std::uint64_t used = 0;  ///< bytes
+    std::uint64_t used = 0;     ///< bytes
+    std::uint32_t covered = 0;  ///< chunks of the outer work
     std::atomic<std::uint32_t> late{0};
 };
 
@@ -219,7 +220,8 @@ bool StagingRail::may_take_slot(const Opened& opened, const Submission& submissi
     return std::any_of(carriers.begin(), carriers.end(), may_post);
 }
 
-/// Takes as many of the chunks as fit; false when none are left. What adjoins in GPU memory is one piece.
+/// Takes as many of the chunks as fit; false when none are left. What adjoins in GPU memory is one piece, what
+/// adjoins in the slot and at the peer one operation.
 bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexcept {
     const std::uint64_t room = opened.ring.slot_bytes();
     const auto base = reinterpret_cast<std::uint64_t>(opened.ring.data(slot.index));
@@ -228,9 +230,10 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
     std::vector<Chunk>& chunks = slot.work.chunks;
     slot.outer = &submission;
     slot.used = 0;
+    slot.covered = 0;
     slot.pieces.clear();
     chunks.clear();
-    while (chunks.size() < pieces_per_slot) {
+    while (std::max(chunks.size(), slot.pieces.size()) < pieces_per_slot) {
         if (submission.run.empty()) submission.run = lane.take_run(lane.run_length);
         if (submission.run.empty()) break;
         const Chunk& chunk = outer.chunks[submission.run.begin];
@@ -249,7 +252,15 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
         } else {
             slot.pieces.push_back({chunk.local, offset, chunk.length});
         }
-        chunks.push_back({base + offset, chunk.remote, chunk.length, 0, chunk.remote_region});
+        Chunk* const before = chunks.empty() ? nullptr : &chunks.back();
+        if (before && before->remote_region == chunk.remote_region &&
+            before->local + before->length == base + offset &&
+            before->remote + before->length == chunk.remote) {
+            before->length += chunk.length;
+        } else {
+            chunks.push_back({base + offset, chunk.remote, chunk.length, 0, chunk.remote_region});
+        }
+        ++slot.covered;
         slot.used = offset + chunk.length;
         ++submission.run.begin;
     }
@@ -307,9 +318,7 @@ void StagingRail::finish(Opened& opened, Slot& slot, Status status) noexcept {
         --busy_;
         opened.ring.give_back(slot.index);
     }
-    // The last of these is the last touch of the outer work; the slot is nobody's until then.
-    for (std::size_t left = slot.work.chunks.size(); left > 0; --left)
-        outer.part_done(status);
+    outer.part_done(status, slot.covered);  // the last touch of the outer work
 }
 
 void StagingRail::take_back(Opened& opened) noexcept {

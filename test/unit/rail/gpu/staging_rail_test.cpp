@@ -63,6 +63,20 @@ TEST_F(StagingRailData, AdjoiningChunksAreOneCopy) {
     }
 }
 
+/// A page of a cache here, wherever it lies, and its place in a row of pages there: what the peer's rail moves
+/// is a slot, not a page. Descriptors by turns have another remote memory, which is another operation.
+TEST_F(StagingRailData, WhatAdjoinsInTheSlotAndAtThePeerIsOneOperation) {
+    open(2, 8192);
+    for (const Work::Kind kind : both_kinds) {
+        const auto moved = transfer(kind, {{8192, 4096, 4096}, 512, 64});
+        const std::uint64_t posted = rails[0]->posted;
+        moved->post(*staging);
+        EXPECT_EQ(end(*moved), Status::ok);
+        EXPECT_TRUE(moved->arrived());
+        EXPECT_EQ(rails[0]->posted - posted, 3U);
+    }
+}
+
 TEST_F(StagingRailData, MixedSizesOverManyRoundsAndSlots) {
     open(5, 8192, 2);
     std::mt19937 random(7);
