@@ -73,8 +73,10 @@ LiveReport Engine::Impl::live_report() {
         report.rails.push_back({rail.name(), rail.load(), pace_.crawls(i) ? 1u : 0u,
                                 rail.sender_generation() - 1, report_of(rail.counters(), registered[i])});
     }
-    if (Rail* const host = rails_->host())
-        report.rails.push_back({host->name(), host->load(), 0, 0, report_of(host->counters(), 0)});
+    std::vector<Rail*> others = rails_->copies();
+    if (rails_->host()) others.insert(others.begin(), rails_->host());
+    for (Rail* const rail : others)
+        report.rails.push_back({rail->name(), rail->load(), 0, 0, report_of(rail->counters(), 0)});
     transfers_.add_up(watched_peers_);
     for (const std::shared_ptr<Peer>& peer : watched_peers_) {
         PeerReport& told = report.peers.emplace_back(peer->report());

@@ -120,6 +120,14 @@ std::shared_ptr<const cuda::CopyKernel> RailManager::copy_kernel(GpuPath& path) 
     return copy_kernel_ ? path.gpu().copy_kernel() : nullptr;
 }
 
+std::vector<Rail*> RailManager::copies() const {
+    std::vector<Rail*> open;
+    for (const auto& path : gpu_paths_) {
+        if (path->copies().is_open()) open.push_back(&path->copies());
+    }
+    return open;
+}
+
 void RailManager::open_copies(GpuPath& path) {
     const MutexLock lock(staging_mutex_);
     if (path.copies().is_open()) return;

@@ -76,6 +76,9 @@ class RailManager {
         return {gpu_rails_.data(), gpu_rails_open_.load(std::memory_order_acquire)};
     }
 
+    /// Of GPUs that are in use, what copies within the process and to peers on this host.
+    [[nodiscard]] std::vector<Rail*> copies() const;
+
     /// Every rail, shared out among threads (topology::group_rails).
     [[nodiscard]] std::vector<topology::RailGroup> groups(std::size_t threads) const {
         return placement_->groups(threads);

@@ -220,8 +220,8 @@ bool StagingRail::may_take_slot(const Opened& opened, const Submission& submissi
     return std::any_of(carriers.begin(), carriers.end(), may_post);
 }
 
-/// Takes as many of the chunks as fit; false when none are left. What adjoins in GPU memory is one piece, what
-/// adjoins in the slot and at the peer one operation.
+/// Takes as many of the chunks as fit; false when none are left. What adjoins in GPU memory is one piece,
+/// what adjoins in the slot and at the peer one operation.
 bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexcept {
     const std::uint64_t room = opened.ring.slot_bytes();
     const auto base = reinterpret_cast<std::uint64_t>(opened.ring.data(slot.index));

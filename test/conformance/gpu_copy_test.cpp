@@ -3,6 +3,7 @@
 #include "engine/transfer.h"
 #include "fakecuda/nothing_left.h"
 #include "gpu_side.h"
+#include "stats_directory.h"
 
 namespace railyard::test {
 namespace {
@@ -69,6 +70,18 @@ TEST_F(GpuCopies, NobodyHelpsAndTheBytesAreThere) {
         EXPECT_TRUE(copied.local.content() == copied.remote.content());
         EXPECT_EQ(copied.pair.a->poll(*copied.transfer), Status::ok);
     }
+}
+
+TEST_F(GpuCopies, StatisticsTellOfThem) {
+    const StatsDirectory directory;
+    Copied copied(Operation::write, past_fabric, past_fabric, 0,
+                  {{"stats_file", directory.pattern()}, {"keepalive_ms", "100"}});
+    ASSERT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
+    const LiveReport report = directory.read_anew("alpha", [&] { copied.pair.a->progress(); });
+    const auto rail = std::find_if(report.rails.begin(), report.rails.end(),
+                                   [](const RailReport& one) { return one.name == "gpu0:copies"; });
+    ASSERT_NE(rail, report.rails.end());
+    EXPECT_EQ(rail->traffic->bytes_written, size);
 }
 
 /// Each call of the driver costs as much as a copy of megabytes.

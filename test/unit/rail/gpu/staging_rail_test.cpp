@@ -63,8 +63,8 @@ TEST_F(StagingRailData, AdjoiningChunksAreOneCopy) {
     }
 }
 
-/// A page of a cache here, wherever it lies, and its place in a row of pages there: what the peer's rail moves
-/// is a slot, not a page. Descriptors by turns have another remote memory, which is another operation.
+/// A page of a cache here, wherever it lies, and its place in a row of pages there: what the peer's rail
+/// moves is a slot, not a page. Descriptors by turns have another remote memory, which is another operation.
 TEST_F(StagingRailData, WhatAdjoinsInTheSlotAndAtThePeerIsOneOperation) {
     open(2, 8192);
     for (const Work::Kind kind : both_kinds) {
