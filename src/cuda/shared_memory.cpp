@@ -3,12 +3,28 @@
 #include <cstring>
 
 #include "common/log.h"
+#include "common/status.h"
 #include "cuda/driver.h"
 #include "cuda/pointer_info.h"
 
 namespace railyard::cuda {
 
 static_assert(sizeof(CUipcMemHandle) == sizeof(SharedAllocation::handle));
+
+namespace {
+
+/// A kernel that leaves an allocation poisons the context. Empty: it has `length` bytes from `address` on.
+std::string shorter_than(const Driver& driver, std::uint64_t address, std::uint64_t length) {
+    try {
+        const PointerInfo info = describe_range(driver, address, 1);
+        if (info.start <= address && length <= info.length - (address - info.start)) return {};
+        return "the allocation has " + std::to_string(info.length) + " bytes, not " + std::to_string(length);
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+}  // namespace
 
 ShareResult share(const PrimaryContext& context, const PointerInfo& info) {
     const Driver& driver = context.driver();
@@ -36,8 +52,13 @@ std::string open_shared(const PrimaryContext& context, const SharedAllocation& a
     CUdeviceptr opened = 0;
     const CUresult result = driver.ipc_open_mem_handle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     if (result != CUDA_SUCCESS) return "cuIpcOpenMemHandle: " + describe(driver, result);
-    address = opened;
-    return {};
+    std::string why = shorter_than(driver, opened, allocation.length);
+    if (why.empty()) {
+        address = opened;
+    } else {
+        driver.ipc_close_mem_handle(opened);
+    }
+    return why;
 }
 
 void close_shared(const PrimaryContext& context, std::uint64_t address) noexcept {

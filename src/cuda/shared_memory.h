@@ -34,8 +34,9 @@ struct ShareResult {
 [[nodiscard]] ShareResult share(const PrimaryContext& context, const PointerInfo& info);
 
 /// Maps an allocation of another process, for the context's GPU; again gives the same place. `address`: where
-/// it starts here. Empty, or the driver's reason: the GPU that has it is not visible in this process, there
-/// is no way from one GPU to the other, or the allocation is gone. Takes the driver some 100 us.
+/// it starts here. Empty, or the reason: the GPU that has it is not visible in this process, there is no way
+/// from one GPU to the other, the allocation is gone, or is shorter than it is said to be. Takes the driver
+/// some 100 us.
 [[nodiscard]] std::string open_shared(const PrimaryContext& context, const SharedAllocation& allocation,
                                       std::uint64_t& address);
 /// Once for each open_shared() that gave the address.

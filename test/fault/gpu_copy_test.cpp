@@ -140,6 +140,16 @@ TEST_P(GpuCopies, WhereTheDriverSaysNoItGoesTheUsualWay) {
     EXPECT_FALSE(is_copied(*prepare(Operation::write))) << "it is asked once";
 }
 
+/// A copy past its end would be refused, a kernel would end our context.
+TEST_P(GpuCopies, AnAllocationThatIsShorterThanItSaysIsNotMapped) {
+    start();
+    MemoryInfo info = decode_memory(peer_->far.metadata);
+    info.shared->length += 4096;
+    peer_->remote = engine_->load_remote_memory("beta", encode(info), peer_->far.address, size);
+    EXPECT_FALSE(is_copied(*prepare(Operation::write)));
+    EXPECT_EQ(fake().statistics().imports, 0u);
+}
+
 TEST_P(GpuCopies, WithoutRightsForTheProcessItGoesTheUsualWay) {
     start();
     ConnectionInfo info = decode_connection(peer_->info);
