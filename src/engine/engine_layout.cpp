@@ -128,15 +128,21 @@ void Engine::Impl::lay_out(Transfer& transfer, std::span<const Piece> pieces, bo
         add_lanes(layout, pieces, {});
     } else {
         std::vector<std::pair<Way, std::vector<Piece>>> groups;
+        const Piece* last = nullptr;
+        Way way;
         for (const Piece& piece : pieces) {
-            const Way way = layout.way_of(piece);
+            // Neighbours mostly share their regions.
+            if (!last || last->local_region != piece.local_region ||
+                last->remote_region != piece.remote_region)
+                way = layout.way_of(piece);
+            last = &piece;
             auto group = std::find_if(groups.begin(), groups.end(),
                                       [&](const auto& known) { return known.first == way; });
             if (group == groups.end()) group = groups.insert(groups.end(), {way, {}});
             group->second.push_back(piece);
         }
-        for (const auto& [way, some] : groups)
-            add_lanes(layout, some, way);
+        for (const auto& [common, some] : groups)
+            add_lanes(layout, some, common);
         note_gpus(transfer);
     }
     transfer.submissions.resize(transfer.routes.size());

@@ -47,10 +47,10 @@ std::shared_ptr<Registration> RailManager::register_device_memory(std::uint64_t 
     cuda::require_device_range(memory, address, length, path.gpu().ordinal());
     // Transfers within the process need it in any case.
     open_copies(path);
-    const std::string obstacle = register_directly(*region, memory);
-    if (!obstacle.empty()) stage(*region, obstacle);
     share(*region, memory);
     region->token = region->shared ? region->on_host.key : random_u64();
+    const std::string obstacle = register_directly(*region, memory);
+    if (!obstacle.empty()) stage(*region, obstacle);
     return region;
 }
 

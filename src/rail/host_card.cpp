@@ -131,6 +131,7 @@ void HostCard::revoke(std::uint64_t word) noexcept {
 HostProcess::HostProcess(std::string_view card_address) {
     const CardAddress address = decode_card_address(card_address);
     pid_ = address.pid;
+    own_ = pid_ == getpid();
     card_ = address.card;
     face_.secret = address.secret;
     file_ = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(address.descriptor);
@@ -188,10 +189,6 @@ void HostProcess::give_back() noexcept {
 
 HostProcess::~HostProcess() {
     give_back();
-}
-
-bool HostProcess::is_own() const noexcept {
-    return pid_ == getpid();
 }
 
 bool HostProcess::vouches_for(std::uint64_t word) const noexcept {

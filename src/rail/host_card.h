@@ -83,7 +83,7 @@ class HostProcess {
 
     [[nodiscard]] pid_t pid() const noexcept { return pid_; }
     /// It is our own: another engine's card.
-    [[nodiscard]] bool is_own() const noexcept;
+    [[nodiscard]] bool is_own() const noexcept { return own_; }
     /// process_vm_readv and process_vm_writev are allowed. Where they are not, as with
     /// kernel.yama.ptrace_scope or a seccomp filter, its card is mapped all the same.
     [[nodiscard]] bool may_copy() const noexcept { return may_copy_; }
@@ -102,6 +102,7 @@ class HostProcess {
     [[nodiscard]] int look_by_card() const noexcept;
 
     pid_t pid_ = 0;
+    bool own_ = false;
     bool may_copy_ = true;
     int handle_ = -1;   ///< of the process (pidfd); -1: the kernel has none
     std::string file_;  ///< the card's, in /proc
