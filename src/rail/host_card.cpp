@@ -212,15 +212,17 @@ int HostProcess::look_by_memory() const noexcept {
     return got == static_cast<ssize_t>(sizeof(seen)) && seen == face_ ? 0 : ESTALE;
 }
 
-/// Its engine has wiped the card when it was closed; a process that calls exec has closed it without that.
+/// Its engine has wiped the card when it was closed. A process that ends, or calls exec, closes it without
+/// that, and before anybody is told of its end.
 int HostProcess::look_by_card() const noexcept {
     pollfd ended{handle_, POLLIN, 0};
     if (handle_ >= 0 ? poll(&ended, 1, 0) > 0 : kill(pid_, 0) != 0 && errno == ESRCH) return ESRCH;
-    struct stat status {};
-    if (stat(file_.c_str(), &status) != 0 || status.st_ino != inode_) return ESTALE;
     CardFace seen{};
     std::memcpy(&seen, memory_, sizeof(seen));
-    return seen == face_ ? 0 : ESTALE;
+    if (seen != face_) return ESTALE;
+    struct stat status {};
+    if (stat(file_.c_str(), &status) != 0) return errno == ENOENT ? ESRCH : ESTALE;
+    return status.st_ino == inode_ ? 0 : ESTALE;
 }
 
 int HostProcess::look_now_and_then() noexcept {
