@@ -38,8 +38,6 @@ TRANSPORTS = {
 }
 
 
-# With memory of GPUs theirs needs more for tcp.
-GPU_ENVIRONMENT = {"tcp": {"UCX_TLS": "tcp,cuda_copy", "UCX_NET_DEVICES": "lo"}, "same host": {}}
 KINDS = {"dram": ["DRAM", "DRAM"], "vram": ["VRAM", "VRAM"], "vram-dram": ["VRAM", "DRAM"], "dram-vram": ["DRAM", "VRAM"]}
 
 
@@ -68,8 +66,8 @@ def groups(options):
 
 def make_pair(python, plugins, backend, transport, thread, memory):
     params, environment = TRANSPORTS[transport]
-    if memory != "dram":
-        environment = GPU_ENVIRONMENT[transport]
+    if memory != "dram" and "UCX_TLS" in environment:
+        environment = environment | {"UCX_TLS": f"{environment['UCX_TLS']},cuda_copy"}
     plan = {"backend": backend, "params": params if backend == "RAILYARD" else {}, "progress_thread": thread, "memory": KINDS[memory]}
     return slices.Pair(python, plugins, plan, environment if backend == "UCX" else {})
 
@@ -105,7 +103,7 @@ def style_of(options):
     """Memory of GPUs has tables of its own."""
     if options.memory == "dram":
         return None
-    name = "GPU memory" if options.memory == "vram" else f"{options.memory}"
+    name = "GPU memory" if options.memory == "vram" else options.memory
     return report.Style(options.against, f"stock {options.against}, {name}", name=f"compare-{options.memory}")
 
 

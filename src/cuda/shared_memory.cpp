@@ -13,6 +13,12 @@ static_assert(sizeof(CUipcMemHandle) == sizeof(SharedAllocation::handle));
 
 namespace {
 
+constexpr char no_ipc[] = "the driver has no CUDA IPC";
+
+bool has_ipc(const Driver& driver) noexcept {
+    return driver.ipc_get_mem_handle && driver.ipc_open_mem_handle && driver.ipc_close_mem_handle;
+}
+
 /// A kernel that leaves an allocation poisons the context. Empty: it has `length` bytes from `address` on.
 std::string shorter_than(const Driver& driver, std::uint64_t address, std::uint64_t length) {
     try {
@@ -29,8 +35,7 @@ std::string shorter_than(const Driver& driver, std::uint64_t address, std::uint6
 ShareResult share(const PrimaryContext& context, const PointerInfo& info) {
     const Driver& driver = context.driver();
     if (info.kind != MemoryKind::plain) return {std::nullopt, std::string("it is ") + to_string(info.kind)};
-    if (!driver.ipc_get_mem_handle || !driver.ipc_open_mem_handle || !driver.ipc_close_mem_handle)
-        return {std::nullopt, "the driver has no CUDA IPC"};
+    if (!has_ipc(driver)) return {std::nullopt, no_ipc};
     const ContextGuard guard(context);
     if (!guard.pushed()) return {std::nullopt, "the context is gone"};
     CUipcMemHandle handle{};
@@ -44,7 +49,7 @@ ShareResult share(const PrimaryContext& context, const PointerInfo& info) {
 std::string open_shared(const PrimaryContext& context, const SharedAllocation& allocation,
                         std::uint64_t& address) {
     const Driver& driver = context.driver();
-    if (!driver.ipc_open_mem_handle || !driver.ipc_close_mem_handle) return "the driver has no CUDA IPC";
+    if (!has_ipc(driver)) return no_ipc;
     const ContextGuard guard(context);
     if (!guard.pushed()) return "the context is gone";
     CUipcMemHandle handle;
@@ -56,7 +61,7 @@ std::string open_shared(const PrimaryContext& context, const SharedAllocation& a
     if (why.empty()) {
         address = opened;
     } else {
-        driver.ipc_close_mem_handle(opened);
+        close_shared(context, opened);
     }
     return why;
 }

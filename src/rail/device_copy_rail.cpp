@@ -16,14 +16,16 @@ constexpr std::uint64_t bytes_per_group = std::uint64_t{64} << 20;
 
 }  // namespace
 
+struct DeviceCopyRail::Group {
+    Work* work = nullptr;
+    const Route* route = nullptr;
+    Run run;
+    std::uint64_t bytes = 0;
+};
+
 struct DeviceCopyRail::Stream {
     Stream(const cuda::ContextPtr& context, const std::shared_ptr<const cuda::CopyKernel>& kernel)
         : copies(context, groups_per_stream, kernel) {}
-    struct Group {
-        Work* work = nullptr;
-        const Route* route = nullptr;
-        Run run;
-    };
     [[nodiscard]] bool full() const noexcept { return count == groups_per_stream; }
 
     cuda::CopyStream copies;
@@ -91,29 +93,29 @@ bool DeviceCopyRail::drain(Opened& opened) noexcept {
         while (stream->count > 0) {
             const Status status = stream->copies.poll(stream->first);
             if (status == Status::in_progress) break;
-            const Stream::Group group = stream->groups[stream->first];
+            const Group group = stream->groups[stream->first];
             stream->first = (stream->first + 1) % groups_per_stream;
             --stream->count;
             --under_way_;
             worked = true;
-            end_group(group.work, group.route, group.run, status);
+            end_group(group, status);
         }
     }
     return worked;
 }
 
 /// A copy says nothing of whose memory it has reached: that is looked up once more.
-void DeviceCopyRail::end_group(Work* work, const Route* route, Run run, Status status) noexcept {
-    if (status == Status::ok && route->path) status = look_again(*work, *route, run);
+void DeviceCopyRail::end_group(const Group& group, Status status) noexcept {
+    Work& work = *group.work;
+    if (status == Status::ok && group.route->path) status = look_again(work, *group.route, group.run);
     if (status == Status::ok) {
-        const auto kind = static_cast<std::size_t>(work->kind);
-        counters_.operations[kind] += run.size();
-        for (std::uint32_t i = run.begin; i < run.end; ++i)
-            counters_.bytes[kind] += work->chunks[i].length;
+        const auto kind = static_cast<std::size_t>(work.kind);
+        counters_.operations[kind] += group.run.size();
+        counters_.bytes[kind] += group.bytes;
     } else {
         counters_.count_error(status);
     }
-    work->part_done(status, run.size());
+    work.part_done(status, group.run.size());
 }
 
 Status DeviceCopyRail::look_again(const Work& work, const Route& route, Run run) noexcept {
@@ -186,8 +188,7 @@ bool DeviceCopyRail::has_chunks(Submission& submission) noexcept {
             lose(submission, error);
             return false;
         }
-        ++submission.run.begin;
-        refuse(work, process_of(route), 1);
+        refuse(submission);
     }
 }
 
@@ -213,7 +214,8 @@ void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcep
                                   route.threads_reach ? cuda::Reach::gpus : cuda::Reach::unknown);
     cuda::Copy copy;
     Run& run = submission.run;
-    for (std::uint64_t bytes = 0; !run.empty() && bytes < bytes_per_group; ++run.begin) {
+    std::uint64_t bytes = 0;
+    for (; !run.empty() && bytes < bytes_per_group; ++run.begin) {
         const Chunk& chunk = work.chunks[run.begin];
         if (route.path && !is_vouched_for(route, chunk)) break;
         const std::uint64_t there =
@@ -229,7 +231,7 @@ void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcep
         copy = next;
     }
     group.add(copy);
-    stream.groups[ticket] = {&work, &route, {begin, run.begin}};
+    stream.groups[ticket] = {&work, &route, {begin, run.begin}, bytes};
     ++stream.count;
     ++under_way_;
 }

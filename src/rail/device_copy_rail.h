@@ -50,6 +50,7 @@ class DeviceCopyRail final : public HostPeerRail {
     [[nodiscard]] bool needs_polling() const noexcept override { return false; }
 
   private:
+    struct Group;
     struct Stream;
     struct Opened;
 
@@ -64,8 +65,7 @@ class DeviceCopyRail final : public HostPeerRail {
     bool has_chunks(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool is_there(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static bool is_vouched_for(const Route& route, const Chunk& chunk) noexcept;
-    void end_group(Work* work, const Route* route, Run run, Status status) noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void end_group(const Group& group, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Status look_again(const Work& work, const Route& route, Run run) noexcept;
     void start_group(Stream& stream, Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 

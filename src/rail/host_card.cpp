@@ -136,15 +136,16 @@ HostProcess::HostProcess(std::string_view card_address) {
     face_.secret = address.secret;
     file_ = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(address.descriptor);
     if (!same_boot(address.boot, boot_id())) throw Error(Status::not_supported, "it is on another host");
-    const std::string process = "process " + std::to_string(pid_);
+    const std::string process = "process " + std::to_string(pid_),
+                      other =
+                          process + " is another one here: its PID namespace is not ours, or it has ended";
     switch (const int error = look_by_memory()) {
         case 0:
             break;
         case ESRCH:
         case EFAULT:
         case ESTALE:
-            throw Error(Status::not_supported,
-                        process + " is another one here: its PID namespace is not ours, or it has ended");
+            throw Error(Status::not_supported, other);
         case EPERM:
         case ENOSYS:
             may_copy_ = false;
@@ -155,9 +156,7 @@ HostProcess::HostProcess(std::string_view card_address) {
     handle_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
     try {
         map();
-        if (look_by_card() != 0)
-            throw Error(Status::not_supported,
-                        process + " is another one here: its PID namespace is not ours, or it has ended");
+        if (look_by_card() != 0) throw Error(Status::not_supported, other);
     } catch (...) {
         give_back();
         throw;

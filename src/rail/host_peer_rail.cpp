@@ -2,16 +2,19 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "common/log.h"
 
 namespace railyard {
 
-void HostPeerRail::refuse(Work& work, const HostProcess& process, std::uint32_t chunks) noexcept {
+void HostPeerRail::refuse(Submission& submission) noexcept {
     counters_.count_error(Status::backend);
     RAILYARD_LOG(debug, name().c_str(), "memory of process %d is not registered, or not there",
-                 process.pid());
-    work.part_done(Status::backend, chunks);
+                 process_of(*submission.route).pid());
+    submission.moved = 0;
+    ++submission.run.begin;
+    submission.lane->work->part_done(Status::backend);
 }
 
 void HostPeerRail::fail_path(const Route& route, int error) noexcept {

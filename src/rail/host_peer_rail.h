@@ -1,9 +1,6 @@
 // What rails to other processes of this host have in common: what becomes of chunks that one cannot carry.
 #pragma once
 
-#include <string>
-#include <utility>
-
 #include "rail/host_card.h"
 #include "rail/rail.h"
 
@@ -27,9 +24,8 @@ class HostPeerRail : public Rail {
     [[nodiscard]] static HostProcess& process_of(const Route& route) noexcept {
         return process_at(route.destination);
     }
-    /// Of a lane that is refused or done with, some chunks for what the peer does not vouch for (any more).
-    void refuse(Work& work, const HostProcess& process, std::uint32_t chunks) noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    /// The next chunk of its run: the peer does not vouch for it (any more), or it is not there.
+    void refuse(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     /// The process is not reached any more, for `error` of HostProcess::look(). Where it has ended, so does
     /// what is left of the submission; else that leaves.
     void lose(Submission& submission, int error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

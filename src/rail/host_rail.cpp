@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace railyard {
@@ -207,14 +206,11 @@ void HostRail::count_moved(Submission& submission, std::uint64_t bytes) noexcept
 }
 
 bool HostRail::fail(Submission& submission, int error) noexcept {
-    const HostProcess& process = process_of(*submission.route);
     // Memory of ours or of the peer's that is not there, or is not registered any more.
     if (error == EFAULT || error == ESTALE) {
-        error = process.look();
+        error = process_of(*submission.route).look();
         if (error == 0) {
-            submission.moved = 0;
-            ++submission.run.begin;
-            refuse(*submission.lane->work, process, 1);
+            refuse(submission);
             return true;
         }
     }

@@ -3,13 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <functional>
 #include <numeric>
 #include <random>
 
 #include "common/status.h"
-#include "forbid_process_vm.h"
 #include "host_process.h"
 #include "taking_rail.h"
 
@@ -296,130 +293,6 @@ TEST_F(HostRailTest, NobodyElseIsTakenForThePeer) {
     EXPECT_NE(refusal(rail_, "").find("not understood"), std::string::npos);
     other_.end(SIGKILL);
     EXPECT_NE(refusal(rail_, other_.card).find("has ended"), std::string::npos);
-}
-
-/// What a forked child finds; it ends with that as its status.
-int in_child(const std::function<int()>& find) {
-    const pid_t child = fork();
-    if (child == 0) {
-        int found = 99;
-        try {
-            found = find();
-        } catch (const std::exception& error) {
-            std::fprintf(stderr, "%s\n", error.what());
-        }
-        _exit(found);
-    }
-    int status = 0;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
-}
-
-/// With the card alone it is known who is there, and whether it still is.
-TEST_F(HostRailTest, WithoutRightsToCopyItsCardIsReadAllTheSame) {
-    const auto forbidden = [&](const std::function<int(HostProcess&)>& find) {
-        return in_child([&] {
-            if (!test::forbid_process_vm()) return 98;
-            HostProcess process(other_.card);
-            if (process.may_copy()) return 97;
-            return find(process);
-        });
-    };
-    EXPECT_TRUE(HostProcess(other_.card).may_copy());
-    EXPECT_EQ(forbidden([&](HostProcess& process) {
-                  return process.look() == 0 && process.vouches_for(other_.key) &&
-                                 !process.vouches_for(other_.key + 1)
-                             ? 0
-                             : 1;
-              }),
-              0);
-    EXPECT_EQ(forbidden([&](HostProcess& process) {
-                  other_.change(OtherProcess::deregister);
-                  return !process.vouches_for(other_.key) && process.look() == 0 ? 0 : 1;
-              }),
-              0);
-    EXPECT_EQ(forbidden([&](HostProcess& process) {
-                  other_.change(OtherProcess::close_rail);
-                  return process.look();
-              }),
-              ESTALE);
-}
-
-TEST_F(HostRailTest, WithoutRightsToCopyItsEndIsSeenAllTheSame) {
-    EXPECT_EQ(in_child([&] {
-                  if (!test::forbid_process_vm()) return 98;
-                  HostProcess process(other_.card);
-                  kill(other_.pid(), SIGKILL);  // nobody waits for it: it stays a zombie
-                  for (int i = 0; i < 1000 && process.look() == 0; ++i)
-                      usleep(1000);
-                  return process.look();
-              }),
-              ESRCH);
-}
-
-TEST_F(HostRailTest, WithoutRightsToCopyNobodyElseIsTakenForThePeer) {
-    constexpr std::size_t pid_at = 17, secret_at = 33;
-    std::string other_secret = other_.card, other_pid = other_.card;
-    other_secret[secret_at] = static_cast<char>(~other_secret[secret_at]);
-    const auto own = static_cast<std::uint32_t>(getpid());  // the test's, which has no card there
-    other_pid.replace(pid_at, sizeof(own), reinterpret_cast<const char*>(&own), sizeof(own));
-    for (const std::string& card : {other_secret, other_pid}) {
-        EXPECT_EQ(in_child([&] {
-                      if (!test::forbid_process_vm()) return 98;
-                      try {
-                          const HostProcess process(card);
-                      } catch (const Error& error) {
-                          return error.status() == Status::not_supported ? 0 : 1;
-                      }
-                      return 2;
-                  }),
-                  0);
-    }
-}
-
-/// As an address comes: bytes of a peer.
-TEST(HostCard, AnAddressIsWholeOrNone) {
-    const CardAddress address{{1, 2, 3}, 4711, 5, 0x7f0000001000, {9, 8}};
-    const std::string bytes = encode(address);
-    const CardAddress read = decode_card_address(bytes);
-    EXPECT_EQ(read.boot, address.boot);
-    EXPECT_EQ(read.pid, address.pid);
-    EXPECT_EQ(read.descriptor, address.descriptor);
-    EXPECT_EQ(read.card, address.card);
-    EXPECT_EQ(read.secret, address.secret);
-    const auto refused = [](const CardAddress& other) {
-        EXPECT_THROW(static_cast<void>(decode_card_address(encode(other))), Error) << other.pid;
-    };
-    for (std::size_t size = 0; size < bytes.size(); ++size)
-        EXPECT_THROW(static_cast<void>(decode_card_address(bytes.substr(0, size))), Error) << size;
-    EXPECT_THROW(static_cast<void>(decode_card_address(bytes + '\0')), Error);
-    EXPECT_THROW(static_cast<void>(decode_card_address('\2' + bytes.substr(1))), Error);
-    CardAddress other = address;
-    for (const std::int32_t nobody : {0, -1, INT32_MIN}) {
-        other.pid = nobody;
-        refused(other);
-    }
-}
-
-TEST(HostCard, WordsComeOnceAndPlacesAgain) {
-    HostCard card;
-    const HostProcess ourselves(card.address());
-    const std::uint64_t first = card.issue(), second = card.issue();
-    EXPECT_NE(first, second);
-    EXPECT_TRUE(ourselves.vouches_for(first));
-    card.revoke(first);
-    EXPECT_FALSE(ourselves.vouches_for(first));
-    EXPECT_FALSE(ourselves.vouches_for(0));
-    EXPECT_TRUE(ourselves.vouches_for(second));
-    const std::uint64_t third = card.issue();
-    EXPECT_EQ(third & (card_words - 1), first & (card_words - 1));
-    EXPECT_NE(third, first);
-    std::vector<std::uint64_t> all{second, third};
-    while (const std::uint64_t word = card.issue())
-        all.push_back(word);
-    EXPECT_EQ(all.size(), card_words);
-    card.revoke(all.back());
-    EXPECT_NE(card.issue(), 0u);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace railyard {
 namespace {
 
-constexpr std::uint64_t kibi = 1 << 10, mebi = 1 << 20;
+constexpr std::uint64_t kibi = 1 << 10, mebibyte = 1 << 20;
 
 /// A rail whose operations end one after another, each looked at when it has ended.
 class RateMeterTest : public testing::Test {
@@ -68,7 +68,7 @@ TEST_F(RateMeterTest, OperationsThatWaitForEachOtherTellNothing) {
 }
 
 TEST_F(RateMeterTest, AStreamWithMuchUnderWayTellsTheRate) {
-    under_way_ = 2 * mebi;
+    under_way_ = 2 * mebibyte;
     stream(20, 256 * kibi, 256 * 1'024);
     expect_rate(1e9);
 }
@@ -83,7 +83,7 @@ TEST_F(RateMeterTest, TimeWithoutWorkDoesNotCount) {
 
 TEST_F(RateMeterTest, NorDoesThatAfterAStreamWhoseEndsCameAtOnce) {
     for (int i = 0; i < 10; ++i) {
-        under_way_ = 2 * mebi;
+        under_way_ = 2 * mebibyte;
         stream(8, 256 * kibi, 256 * 1'024);
         carried_ += under_way_;
         meter_.pause();
@@ -93,7 +93,7 @@ TEST_F(RateMeterTest, NorDoesThatAfterAStreamWhoseEndsCameAtOnce) {
 }
 
 TEST_F(RateMeterTest, OneSampleThatTookLongDoesNotMakeARailSlow) {
-    under_way_ = 2 * mebi;
+    under_way_ = 2 * mebibyte;
     stream(8 * RateMeter::samples_in_window + 1, 256 * kibi, 256 * 1'024);
     const std::uint64_t rate = meter_.rate();
     now_ += 50'000'000;  // nobody looked
@@ -103,7 +103,7 @@ TEST_F(RateMeterTest, OneSampleThatTookLongDoesNotMakeARailSlow) {
 }
 
 TEST_F(RateMeterTest, ARailThatBecameSlowIsFoundOutAndOneThatBecameFastMuchSooner) {
-    under_way_ = 2 * mebi;
+    under_way_ = 2 * mebibyte;
     const auto samples = [this](std::uint32_t count, std::uint64_t ns_each) {
         stream(count * RateMeter::stretches_in_sample + 1, 256 * kibi, ns_each);
     };
