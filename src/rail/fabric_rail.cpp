@@ -161,6 +161,10 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
             if (ended) lane.work->resume_hand_over();
             return false;
         }
+        if (prompt_looks_.due()) {
+            drain();
+            prompt_looks_.looked(outstanding() == 0);
+        }
         publish_load();
         if (ended) return true;
     }

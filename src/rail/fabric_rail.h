@@ -18,6 +18,7 @@
 #include "fabric/wait_set.h"
 #include "rail/control_channel.h"
 #include "rail/pending_list.h"
+#include "rail/prompt_looks.h"
 #include "rail/rail.h"
 #include "rail/rate_meter.h"
 
@@ -218,6 +219,7 @@ class FabricRail final : public Rail {
     std::uint64_t posted_bytes_ ABSL_GUARDED_BY(role_) = 0;
     RailCounters counters_ ABSL_GUARDED_BY(role_);  ///< without those of control messages
     RateMeter meter_ ABSL_GUARDED_BY(role_);
+    PromptLooks prompt_looks_ ABSL_GUARDED_BY(role_);
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     bool wants_room_ ABSL_GUARDED_BY(role_) = false;         ///< some submission, in the last pass
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass
