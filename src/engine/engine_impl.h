@@ -135,6 +135,15 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void on_eager(const Letter& letter);
     void introduce_soon() noexcept override;
 
+    // engine_early.cpp
+    [[nodiscard]] bool may_be_early(const Transfer& transfer) const noexcept;
+    /// This round's notification leaves together with its data, whose immediate data is set.
+    bool goes_early(Transfer& transfer) noexcept;
+    void ask_for_number(const std::shared_ptr<Peer>& peer) noexcept;
+    void on_number_wanted(const Letter& letter);
+    std::uint32_t number_for(std::uint64_t nonce);
+    void on_number(const Letter& letter);
+
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
     Status finished(Transfer& transfer) noexcept;

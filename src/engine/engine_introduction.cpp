@@ -45,7 +45,12 @@ void Engine::Impl::handle(const Letter& letter) {
         case MessageKind::eager:
         case MessageKind::eager_read:
             return on_eager(letter);
+        case MessageKind::number_wanted:
+            return on_number_wanted(letter);
+        case MessageKind::number:
+            return on_number(letter);
         case MessageKind::notify:
+        case MessageKind::notify_early:
         case MessageKind::ping:
         case MessageKind::eager_answer:
         case MessageKind::eager_data:

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <unordered_map>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -124,6 +125,7 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
     ready_notification(*transfer);
     transfer->may_be_eager = may_be_eager(*transfer);
+    transfer->may_be_early = may_be_early(*transfer);
     if (notification) {
         if (notification->size() > max_notification) {
             throw Error(Status::invalid_param,
@@ -202,11 +204,15 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
         // A transfer without data is one part that is over at once.
         // Whoever starts a held transfer has a part of its own, so that the round outlasts the hand-overs.
         const std::uint32_t starter = transfer.start_control ? 1 : 0;
-        transfer.arm(std::max(count, 1u) + starter, transfer.has_tail() ? Transfer::finish_round : nullptr);
+        transfer.early = transfer.may_be_early && goes_early(transfer);
+        const std::uint32_t announcement = transfer.early ? 1 : 0;
+        transfer.arm(std::max(count, 1u) + starter + announcement,
+                     transfer.has_tail() ? Transfer::finish_round : nullptr);
     }
     const std::uint64_t epoch = epoch_of_post();
     if (epoch != transfer.checked_epoch && transfer.revoked()) {
         transfer.abandon(Status::invalid_param);
+        transfer.end_early_round();
         return finished(transfer);
     }
     if (transfer.start_control) {
@@ -241,6 +247,7 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     } else {
         offer_lanes(transfer, {by_weight(), callers_.mine().makes_passes(), &callers_});
     }
+    if (transfer.early) transfer.send_notification();
     if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
 }
 
@@ -307,6 +314,7 @@ Status Engine::Impl::look(Transfer& transfer) noexcept {
 
 bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
                                     std::uint32_t first) noexcept {
+    if (std::exchange(transfer.may_be_early, false)) transfer.immediate.reset();
     if (!transfer.immediate) {
         const auto carries = [](const Route& route) {
             return route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding;

@@ -1,4 +1,4 @@
-// The numbers of an engine's control messages, and of its eager WRITEs and READs.
+// The numbers of an engine's control messages, of its eager WRITEs and READs, and of its early notifications.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "engine/early_window.h"
 #include "engine/recent_table.h"
 
 namespace railyard {
@@ -27,6 +28,9 @@ class MessageIds {
     std::uint64_t next() noexcept { return count(next_); }
     /// Of an eager WRITE or READ, likewise.
     std::uint64_t next_eager() noexcept { return count(next_eager_); }
+
+    /// Counts on in the same way.
+    EarlyWindow early;
 
   private:
     std::uint64_t count(std::atomic<std::uint64_t>& next) noexcept {

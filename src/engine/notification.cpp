@@ -20,18 +20,12 @@ constexpr std::size_t fixed_header = 2 + 1 + 1 + 1 + 8 + 8 + 8 + 4 + 4 + 2;
 constexpr std::uint8_t no_signature = 0, hmac_sha256 = 1;
 /// At least so much is between two lines in the log about refusals for one reason.
 constexpr std::uint64_t complaint_pause_ns = 1'000'000'000;
-/// What a message costs besides its bytes, unfinished or waiting to be taken.
-constexpr std::size_t message_overhead = 256;
 constexpr std::size_t max_letter = std::size_t{2} << 20;
 constexpr std::size_t max_letters = 4096;
 /// Unfinished messages of which nothing comes for so long are dropped where room is needed. Looking for them
 /// takes a while when there are many, and is done so often at most.
 constexpr std::uint64_t partial_limit_ns = 120'000'000'000;
 constexpr std::uint64_t sweep_pause_ns = 1'000'000'000;
-
-std::size_t cost(const std::string& agent, const std::string& message) noexcept {
-    return message_overhead + agent.size() + message.size();
-}
 
 std::string_view as_text(std::span<const std::byte> bytes) noexcept {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -70,7 +64,7 @@ void OutNotification::start(const std::string& agent, std::uint64_t nonce, std::
 }
 
 std::size_t OutNotification::header_size() const noexcept {
-    return fixed_header + agent_->size();
+    return fixed_header + agent_->size() + (kind == MessageKind::notify_early ? sizeof(mark) : 0);
 }
 
 std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buffer) noexcept {
@@ -90,7 +84,9 @@ std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buf
     at = put_number(at, self.offset_);
     at = put_number(at, static_cast<std::uint16_t>(self.agent_->size()));
     std::memcpy(at, self.agent_->data(), self.agent_->size());
-    std::memcpy(at + self.agent_->size(), self.message.data() + self.offset_, length);
+    at += self.agent_->size();
+    if (self.kind == MessageKind::notify_early) at = put_number(at, self.mark);
+    std::memcpy(at, self.message.data() + self.offset_, length);
     self.filled_ = static_cast<std::uint32_t>(length);
     const std::size_t size = self.header_size() + length;
     if (!self.is_signed()) return size;
@@ -112,6 +108,7 @@ struct NotificationInbox::Fragment {
     std::uint64_t receiver = 0;
     std::uint32_t total = 0;
     std::uint32_t offset = 0;
+    std::uint32_t mark = 0;
     std::string_view agent;
     std::string_view payload;
 
@@ -122,7 +119,7 @@ struct NotificationInbox::Fragment {
                           reader.number<std::uint8_t>() == control_version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
-            type > static_cast<std::uint8_t>(MessageKind::eager_data))
+            type > static_cast<std::uint8_t>(MessageKind::notify_early))
             return false;
         kind = static_cast<MessageKind>(type);
         signature = reader.number<std::uint8_t>();
@@ -134,11 +131,13 @@ struct NotificationInbox::Fragment {
         const auto name_length = reader.number<std::uint16_t>();
         if (!ours || !reader.ok() || name_length == 0 || name_length > max_agent_name) return false;
         agent = reader.raw(name_length);
+        if (kind == MessageKind::notify_early) mark = reader.number<std::uint32_t>();
         payload = reader.rest();
         if (!reader.ok() || signature > hmac_sha256) return false;
         if (signature == hmac_sha256 && payload.size() >= MessageAuth::tag_size)
             payload.remove_suffix(MessageAuth::tag_size);
-        const std::size_t limit = kind == MessageKind::notify ? max_notification : max_letter;
+        const bool notifies = kind == MessageKind::notify || kind == MessageKind::notify_early;
+        const std::size_t limit = notifies ? max_notification : max_letter;
         if (total > limit || offset > total || payload.size() > total - offset) return false;
         return !payload.empty() || total == 0;
     }
@@ -204,6 +203,8 @@ bool NotificationInbox::accept(const Fragment& fragment) {
         return true;
     }
     const MutexLock lock(mutex_);
+    if (fragment.kind == MessageKind::notify_early && early_.instance_of(fragment.mark) != fragment.key.first)
+        return false;
     if (delivered_.contains(fragment.key.first, fragment.key.second)) return true;
     if (fragment.payload.size() == fragment.total)
         return deliver(fragment, std::string(fragment.agent), std::string(fragment.payload));
@@ -241,7 +242,8 @@ bool NotificationInbox::add_piece(const Fragment& fragment) {
     auto found = partial_.find(fragment.key);
     if (found != partial_.end()) {
         const Partial& known = found->second;
-        if (known.total != fragment.total || known.kind != fragment.kind || known.agent != fragment.agent)
+        if (known.total != fragment.total || known.kind != fragment.kind || known.mark != fragment.mark ||
+            known.agent != fragment.agent)
             return false;
     }
     const std::size_t most =
@@ -251,7 +253,7 @@ bool NotificationInbox::add_piece(const Fragment& fragment) {
         found = partial_.find(fragment.key);  // it may have been the one that had to go
     }
     if (found == partial_.end()) {
-        Partial fresh{fragment.kind, std::string(fragment.agent), fragment.total, {}, 0};
+        Partial fresh{fragment.kind, std::string(fragment.agent), fragment.total, fragment.mark, {}, 0};
         found = partial_.emplace(fragment.key, std::move(fresh)).first;
         held_.unfinished += found->second.held();
     }
@@ -283,6 +285,8 @@ bool NotificationInbox::deliver(const Fragment& fragment, std::string agent, std
         push(std::move(agent), std::move(message));
         return true;
     }
+    if (fragment.kind == MessageKind::notify_early)
+        return deliver_early(fragment.mark, fragment.key, std::move(agent), std::move(message));
     if (letters_.size() >= max_letters || held_.letters + bytes > limits_.letters) return false;
     delivered_.add(fragment.key.first, fragment.key.second);
     letters_.push_back({fragment.kind, std::move(agent), fragment.key.first, std::move(message)});

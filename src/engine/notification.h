@@ -14,6 +14,7 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "engine/early_notices.h"
 #include "engine/engine.h"
 #include "engine/fragment_pieces.h"
 #include "engine/message_auth.h"
@@ -39,7 +40,10 @@ enum class MessageKind : std::uint8_t {
     eager = 7,
     eager_answer = 8,
     eager_read = 9,
-    eager_data = 10
+    eager_data = 10,
+    number_wanted = 11,
+    number = 12,
+    notify_early = 13
 };
 
 /// Not looked for among what has come, where it would leave gaps: it has no number of its own.
@@ -85,6 +89,7 @@ struct OutNotification : OutMessage {
 
     std::string message;
     MessageKind kind = MessageKind::notify;
+    std::uint32_t mark = 0;  ///< of notify_early: what says that its data is in place
     /// Where it is sent another way when its path fails, and to whom; it outlives the message.
     MessageRetry* retry = nullptr;
     Peer* peer = nullptr;
@@ -135,15 +140,20 @@ class NotificationInbox final : public ControlSink {
         : limits_(limits), instance_(instance), auth_(auth) {}
     [[nodiscard]] const MessageAuth* auth() const noexcept { return auth_; }
     void on_control(std::span<const std::byte> fragment) noexcept override;
-    void on_immediate(std::uint32_t data) noexcept override {
-        if (auto* const sink = immediates_.load(std::memory_order_acquire)) sink->on_immediate(data);
-    }
+    void on_immediate(std::uint32_t data) noexcept override;
     /// Who hears of immediate data, for good; it outlives the rails.
     void pass_immediates_to(fabric::ImmediateSink* sink) noexcept {
         immediates_.store(sink, std::memory_order_release);
     }
     /// Likewise, of answers to eager WRITEs and READs.
     void pass_answers_to(AnswerSink* sink) noexcept { answers_.store(sink, std::memory_order_release); }
+    /// For the marks of an instance's early notifications; 0: there is none left, or others hear of immediate
+    /// data.
+    std::uint32_t number(std::uint64_t instance);
+    /// Instances that have one, or had one and have been retired: 0.
+    [[nodiscard]] std::vector<std::uint64_t> numbered() const;
+    /// Gives the numbers of those to others. Nothing comes of their early notifications any more.
+    void retire(std::span<const std::uint64_t> instances);
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
     /// What came with a letter of that instance. False: no more is kept.
@@ -162,10 +172,15 @@ class NotificationInbox final : public ControlSink {
 
   private:
     using Key = std::pair<std::uint64_t, std::uint64_t>;  // sender's instance, message id
+    /// What a message costs besides its bytes, unfinished or waiting to be taken.
+    static constexpr std::size_t message_overhead = 256;
+    static std::size_t cost(const std::string& agent, const std::string& message) noexcept {
+        return message_overhead + agent.size() + message.size();
+    }
     struct Partial {
         MessageKind kind = MessageKind::notify;
         std::string agent;
-        std::uint32_t total = 0;
+        std::uint32_t total = 0, mark = 0;
         FragmentPieces pieces;
         std::uint64_t last_seen = 0;  // ns
         [[nodiscard]] std::size_t held() const noexcept;
@@ -188,6 +203,9 @@ class NotificationInbox final : public ControlSink {
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool deliver(const Fragment& fragment, std::string agent, std::string message)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    // notification_early.cpp
+    bool deliver_early(std::uint32_t mark, const Key& key, std::string agent, std::string message)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     const InboxLimits limits_;
     const std::uint64_t instance_;
@@ -199,6 +217,7 @@ class NotificationInbox final : public ControlSink {
     InboxLimits held_ ABSL_GUARDED_BY(mutex_){0, 0, 0};
     std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
     RecentMessages delivered_ ABSL_GUARDED_BY(mutex_);
+    EarlyNotices early_ ABSL_GUARDED_BY(mutex_);          ///< what waits there counts as unfinished
     std::uint64_t swept_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> ready_count_{0};

@@ -87,6 +87,9 @@ class Peer {
     /// For an eager WRITE or READ to it that was not sent before.
     std::uint64_t next_eager_id() noexcept { return ids_->next_eager(); }
 
+    /// Its notifications that leave together with their data.
+    [[nodiscard]] EarlyWindow& early() noexcept { return ids_->early; }
+
     /// The same instance, of which nothing has been learned yet.
     [[nodiscard]] std::shared_ptr<Peer> anew() const;
 

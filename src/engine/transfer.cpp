@@ -38,7 +38,8 @@ void Transfer::finish_round(Work& work) noexcept {
 
 void Transfer::finish_data() noexcept {
     if (start_control) start_control->data_ended(*this, status());
-    if (status() != Status::ok || !has_notification) {
+    if (early || status() != Status::ok || !has_notification) {
+        end_early_round();
         part_done(status());
         return;
     }
@@ -52,7 +53,13 @@ void Transfer::finish_data() noexcept {
         part_done(put);
         return;
     }
+    send_notification();
+}
+
+void Transfer::send_notification() noexcept {
     const ControlRoute route = peer->control_route();
+    notification.kind = early ? MessageKind::notify_early : MessageKind::notify;
+    notification.mark = immediate.value_or(0);
     notification.path = route.path;
     notification.attempts = 0;
     notification.start(*own_agent, own_nonce, peer->next_message_id(), route.address, peer->nonce(),

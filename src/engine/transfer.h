@@ -57,6 +57,9 @@ class Transfer : public Work {
     bool eagerly = false;               ///< this round is
     std::unique_ptr<EagerRound> eager;  ///< made before the first of them
 
+    bool may_be_early = false;  ///< its notification may leave together with the data
+    bool early = false;         ///< this round's does, as one more of its parts
+
     bool has_notification = false;
     OutNotification notification;
     NotificationInbox* own_inbox = nullptr;  ///< for transfers to ourselves
@@ -129,6 +132,14 @@ class Transfer : public Work {
     static void finish_round(Work& work) noexcept;
     /// Sends the notification, or ends the tail part at once after an error.
     void finish_data() noexcept;
+    /// Where this round's notification is early: it is that no more. One that has failed may have left half
+    /// of what it was at the peer.
+    void end_early_round() noexcept {
+        if (!std::exchange(early, false)) return;
+        if (status() != Status::ok) doubt_immediates();
+        peer->early().end();
+    }
+    void send_notification() noexcept;
     static void on_notified(OutMessage& message, Status status) noexcept;
     [[nodiscard]] bool uses(const Registration& region) const noexcept;
     [[nodiscard]] bool revoked() const noexcept;

@@ -36,7 +36,9 @@ int nested_epoll(int outer) {
 
 CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool blocking) : domain_(domain) {
     is_efa_ = std::string_view(domain.info().fabric_attr->prov_name) == "efa";
-    immediates_take_receives_ = (domain.info().mode & FI_RX_CQ_DATA) != 0;
+    // efa may have been told to spend receive buffers (FI_EFA_USE_UNSOLICITED_WRITE_RECV): a context then
+    // says so.
+    immediates_take_receives_ = is_efa_ || (domain.info().mode & FI_RX_CQ_DATA) != 0;
     fi_cq_attr attr{};
     attr.size = depth;
     attr.format = FI_CQ_FORMAT_DATA;

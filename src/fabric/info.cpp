@@ -21,16 +21,23 @@ bool may_reach_gpus(std::string_view family) {
     return family == "efa-direct" || family == "efa" || family == "cxi" || family == "verbs";
 }
 
+/// What fi_getinfo is asked for besides.
+struct Wish {
+    bool gpu_memory = false;
+    bool spends_receives = true;  ///< immediate data may take a receive buffer
+};
+
 /// The kinds of rail that a data path of ours can be built on.
-InfoPtr make_hints(fi_ep_type kind, bool gpu_memory) {
+InfoPtr make_hints(fi_ep_type kind, Wish wish) {
     InfoPtr hints(fi_allocinfo());
     if (!hints) throw Error(Status::backend, "fi_allocinfo failed: out of memory");
     hints->caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SEND | FI_RECV;
-    hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    if (wish.spends_receives) hints->mode |= FI_RX_CQ_DATA;
     hints->ep_attr->type = kind;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
-    if (gpu_memory) {
+    if (wish.gpu_memory) {
         hints->caps |= FI_HMEM;
         hints->domain_attr->mr_mode |= FI_MR_HMEM;
     }
@@ -76,6 +83,41 @@ void prefer(std::vector<Device>& devices, std::vector<Device> with_gpu_memory) {
         }
     }
 }
+
+/// Answers of fi_getinfo, each asked for once.
+class Offers {
+  public:
+    explicit Offers(fi_ep_type kind) : kind_(kind) {}
+    const fi_info* list(Wish wish) {
+        Answer& answer = answers_[wish.gpu_memory][wish.spends_receives];
+        if (!answer.asked) answer.list = query(*make_hints(kind_, wish));
+        answer.asked = true;
+        return answer.list.get();
+    }
+    std::vector<Device> devices(const Choice& choice, Wish wish) {
+        std::vector<Device> found = devices_of(list({false, wish.spends_receives}), choice);
+        if (wish.gpu_memory && may_reach_gpus(choice.family)) prefer(found, devices_of(list(wish), choice));
+        return found;
+    }
+    /// efa-direct spends receive buffers on immediate data where it may; where it may not and has to, on
+    /// older devices, it carries none.
+    std::vector<Device> best_devices(const Choice& choice, bool gpu_memory) {
+        if (choice.family == "efa-direct") {
+            std::vector<Device> found = devices(choice, {gpu_memory, false});
+            const auto carries = [](const Device& device) { return device.caps.immediate_data; };
+            if (!found.empty() && std::all_of(found.begin(), found.end(), carries)) return found;
+        }
+        return devices(choice, {gpu_memory, true});
+    }
+
+  private:
+    struct Answer {
+        bool asked = false;
+        InfoPtr list;
+    };
+    const fi_ep_type kind_;
+    Answer answers_[2][2];
+};
 
 void keep_usable(std::vector<Device>& devices, std::string_view family, const DeviceFilter& filter) {
     std::string only;
@@ -159,23 +201,16 @@ DeviceFilter parse_device_filter(std::string_view text) {
 
 std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter, bool gpu_memory) {
     const bool connected = provider.ends_with(connected_suffix);
-    const InfoPtr list = query(*make_hints(connected ? FI_EP_MSG : FI_EP_RDM, false));
-    InfoPtr gpu_list;  // asked for when the first family comes that may have it
-    bool asked = false;
+    Offers offers(connected ? FI_EP_MSG : FI_EP_RDM);
     for (const Choice& choice : choices_for(provider)) {
-        std::vector<Device> devices = devices_of(list.get(), choice);
-        if (gpu_memory && may_reach_gpus(choice.family)) {
-            if (!asked) gpu_list = query(*make_hints(choice.kind, true));
-            asked = true;
-            prefer(devices, devices_of(gpu_list.get(), choice));
-        }
+        std::vector<Device> devices = offers.best_devices(choice, gpu_memory);
         keep_usable(devices, choice.family, filter);
         order_by_filter(devices, filter);
         if (devices.empty()) continue;
         warn_of_old_headers(choice.family);
         return devices;
     }
-    reject(provider, filter, list.get());
+    reject(provider, filter, offers.list({}));
 }
 
 }  // namespace railyard::fabric

@@ -44,6 +44,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.answers_at_sender =
         caps.sends_into_sockets && caps.separate_sender && !caps.connected && !caps.local_descriptors;
     caps.immediate_data = info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
+    caps.tells_of_writes = efa && caps.immediate_data && (info.mode & FI_RX_CQ_DATA) == 0;
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);

@@ -33,6 +33,7 @@ struct ProviderCaps {
     bool stays_on_host = false;      ///< over the loopback interface (tcp)
     bool connected = false;          ///< a connection a peer (FI_EP_MSG)
     bool immediate_data = false;     ///< writes can bring the target 32 bits of it
+    bool tells_of_writes = false;    ///< and that takes no receive buffer there, nor a slower path (efa)
     bool gpu_memory = false;         ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
     std::size_t key_size = 8;        ///< bytes of a memory key
     std::size_t rma_pieces = 1;      ///< that one read or write may consist of, anywhere on either side

@@ -110,6 +110,11 @@ void RailManager::open_host_rail() {
     }
 }
 
+bool RailManager::tell_of_writes() const noexcept {
+    return std::all_of(rails_.begin(), rails_.end(),
+                       [](const auto& rail) { return rail->tells_of_writes(); });
+}
+
 std::vector<std::string> RailManager::addresses() const {
     std::vector<std::string> result;
     for (const auto& rail : rails_)

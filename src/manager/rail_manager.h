@@ -49,6 +49,8 @@ class RailManager {
     [[nodiscard]] const std::string& provider() const noexcept { return provider_; }
     /// Peers refuse operations of rails that they have not been told of (efa-direct).
     [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
+    /// Rail::tells_of_writes of all of them.
+    [[nodiscard]] bool tell_of_writes() const noexcept;
     /// Rails are to be told of peers' senders, for operations from there or for answers to it.
     [[nodiscard]] bool takes_senders() const noexcept { return takes_senders_; }
     /// Over connections (tcp): a process that has ended takes nothing any more, and nobody says why.

@@ -64,6 +64,9 @@ class FabricRail final : public Rail {
     [[nodiscard]] bool carries_immediates() const noexcept override {
         return fabric_->domain.caps().immediate_data;
     }
+    [[nodiscard]] bool tells_of_writes() const noexcept override {
+        return fabric_->domain.caps().tells_of_writes;
+    }
     [[nodiscard]] std::string address() const override { return fabric_->endpoint.name(); }
     [[nodiscard]] Sender sender() const override;
     /// Has the endpoint that operations leave from replaced, in the next round: what is under way is carried

@@ -26,6 +26,7 @@ void FabricRail::count_refused(fabric::PostResult result) noexcept {
 void FabricRail::operation_failed(const Operation& operation, const fabric::Completion& completion) noexcept {
     Submission& submission = *operation.submission;
     const Run chunks = chunks_of(operation);
+    submission.lane->work->doubt_immediates();
     take_from_posted(operation);
     if (!closing_) counters_.count_error(completion.status);
     if (completion.unknown_at_target && submission.route->gated) {
@@ -64,6 +65,7 @@ void FabricRail::chunks_failed(Submission& submission, Run chunks, Status status
 }
 
 void FabricRail::give_back(Submission& submission, Run chunks) noexcept {
+    submission.lane->work->doubt_immediates();
     for (; !chunks.empty(); ++chunks.begin) {
         try {
             returned_.push_back({&submission, chunks.begin, now_ns()});

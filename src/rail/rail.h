@@ -134,6 +134,8 @@ class alignas(cache_line) Rail {
     void look_for_unanswered(std::uint8_t often) noexcept;
     /// True when operations of it can bring the peer immediate data (Work::immediate).
     [[nodiscard]] virtual bool carries_immediates() const noexcept { return false; }
+    /// True when they cost nothing there but an entry of its completion queue.
+    [[nodiscard]] virtual bool tells_of_writes() const noexcept { return false; }
     /// This rail's own raw address, for peers.
     [[nodiscard]] virtual std::string address() const = 0;
     /// The endpoint that operations leave from, where that is another than `address`: it is replaced when an

@@ -188,6 +188,8 @@ class Work {
     /// Of a write: chunk i carries this and i as immediate data, however often it is posted. Set between
     /// rounds.
     std::optional<std::uint32_t> immediate;
+    /// Where that is: set when a chunk with it has failed or is to be posted again. It outlives the work.
+    std::atomic<bool>* doubted = nullptr;
     std::vector<Chunk> chunks;
     std::vector<Lane> lanes;  ///< together all chunks, each once
 
@@ -195,6 +197,10 @@ class Work {
         return static_cast<std::uint32_t>(&chunk - chunks.data());
     }
 
+    /// The immediate data of some chunk may come to the peer twice, or late.
+    void doubt_immediates() noexcept {
+        if (doubted) doubted->store(true, std::memory_order_relaxed);
+    }
     /// Arms one more part, which keeps the round from ending. Only by who holds a part of it that has not
     /// ended.
     void add_part() noexcept { remaining_.fetch_add(1, std::memory_order_relaxed); }

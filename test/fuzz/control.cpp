@@ -98,21 +98,21 @@ class Model {
         if (receiver != us) return;
         const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
         const auto name_size = feed.number<std::uint16_t>();
-        if (!known || kind < 1 || kind > 10 || name_size < 1 || name_size > 1024) return;
+        if (!known || kind < 1 || kind > 13 || name_size < 1 || name_size > 1024) return;
         const std::string name(feed.take(name_size));
+        const std::uint32_t mark = kind == early ? feed.number<std::uint32_t>() : 0;
         const std::string payload(feed.rest());
-        const std::uint32_t most = kind == 1 ? 16u << 20 : 1u << 20;
+        const std::uint32_t most = kind == 1 || kind == early ? 16u << 20 : 1u << 20;
         if (name.size() != name_size || total > most || offset > total) return;
         if (payload.size() > total - offset || (payload.empty() && total != 0)) return;
+        if (kind == early && (!writer_of(mark) || writer_of(mark)->nonce != nonce)) return;
         // A PING, the answer to an eager WRITE or READ, or what has come before.
         if (kind == 6 || kind == 8 || kind == 10 || delivered_.contains({nonce, id})) return;
-        if (payload.size() == total) {
-            delivered_.insert({nonce, id});
-            return deliver(kind, name, payload);
-        }
+        if (payload.size() == total) return deliver({kind, name, payload, mark}, {nonce, id});
         Unfinished& message =
-            unfinished_.try_emplace({nonce, id}, Unfinished{kind, name, total, {}}).first->second;
-        if (message.kind != kind || message.name != name || message.total != total) return;
+            unfinished_.try_emplace({nonce, id}, Unfinished{kind, name, total, mark, {}}).first->second;
+        if (message.kind != kind || message.name != name || message.total != total || message.mark != mark)
+            return;
         for (std::uint32_t i = 0; i < payload.size(); ++i)
             if (message.bytes.contains(offset + i)) return;
         for (std::uint32_t i = 0; i < payload.size(); ++i)
@@ -122,26 +122,70 @@ class Model {
         for (const auto& [at, byte] : message.bytes)
             text += byte;
         unfinished_.erase({nonce, id});
-        delivered_.insert({nonce, id});
-        deliver(kind, name, text);
+        deliver({kind, name, text, mark}, {nonce, id});
+    }
+    std::uint32_t number(std::uint64_t nonce) {
+        if (nonce == 0) return 0;
+        for (std::uint32_t i = 0; i < writers_.size(); ++i)
+            if (writers_[i].nonce == nonce) return i + 1;
+        writers_.push_back({nonce, {}, {}});
+        return static_cast<std::uint32_t>(writers_.size());
+    }
+    void immediate(std::uint32_t mark) {
+        Writer* const writer = writer_of(mark);
+        if (!writer) return;
+        for (std::size_t i = 0; i < writer->waiting.size(); ++i) {
+            if (writer->waiting[i].mark != mark) continue;
+            notifications.push_back(writer->waiting[i]);
+            writer->waiting.erase(writer->waiting.begin() + static_cast<std::ptrdiff_t>(i));
+            return;
+        }
+        if (std::find(writer->marks.begin(), writer->marks.end(), mark) == writer->marks.end())
+            writer->marks.push_back(mark);
     }
     struct Whole {
         std::uint8_t kind = 0;
         std::string name, text;
+        std::uint32_t mark = 0;
     };
     std::vector<Whole> notifications, letters;
+    static constexpr std::uint8_t early = 13;
 
   private:
     struct Unfinished {
         std::uint8_t kind = 0;
         std::string name;
-        std::uint32_t total = 0;
+        std::uint32_t total = 0, mark = 0;
         std::map<std::uint32_t, char> bytes;
     };
-    void deliver(std::uint8_t kind, const std::string& name, const std::string& text) {
-        (kind == 1 ? notifications : letters).push_back({kind, name, text});
+    struct Writer {
+        std::uint64_t nonce;
+        std::vector<std::uint32_t> marks;
+        std::vector<Whole> waiting;
+    };
+    Writer* writer_of(std::uint32_t mark) {
+        const std::uint32_t number = mark >> 22;
+        return number != 0 && number <= writers_.size() ? &writers_[number - 1] : nullptr;
+    }
+    void deliver(const Whole& whole, std::pair<std::uint64_t, std::uint64_t> id) {
+        if (whole.kind == early) {
+            Writer& writer = *writer_of(whole.mark);
+            const auto came = std::find(writer.marks.begin(), writer.marks.end(), whole.mark);
+            if (came == writer.marks.end()) {
+                for (const Whole& other : writer.waiting)
+                    if (other.mark == whole.mark) return;
+                writer.waiting.push_back(whole);
+            } else {
+                writer.marks.erase(came);
+                notifications.push_back(whole);
+            }
+        } else {
+            (whole.kind == 1 ? notifications : letters).push_back(whole);
+        }
+        delivered_.insert(id);
     }
     const MessageAuth& auth_;
+    std::vector<Writer> writers_;
     std::map<std::pair<std::uint64_t, std::uint64_t>, Unfinished> unfinished_;
     std::set<std::pair<std::uint64_t, std::uint64_t>> delivered_;
 };
@@ -162,7 +206,11 @@ void read_letter(const Letter& letter) {
                 return static_cast<void>(decode_eager(letter.text)), 0;
             case MessageKind::eager_read:
                 return static_cast<void>(decode_eager_read(letter.text)), 0;
+            case MessageKind::number_wanted:
+            case MessageKind::number:
+                return 0;
             case MessageKind::notify:
+            case MessageKind::notify_early:
             case MessageKind::ping:
             case MessageKind::eager_answer:
             case MessageKind::eager_data:
@@ -185,6 +233,16 @@ class Course {
         call([&] { inbox_.on_control(as_bytes(bytes)); });
         if (compare_) model_.fragment(bytes);
         last_ = bytes;
+        check_bounds();
+    }
+    void number(std::uint64_t nonce) {
+        std::uint32_t number = 0;
+        call([&] { number = inbox_.number(nonce); });
+        require(number == model_.number(nonce), "instances are numbered in turn");
+    }
+    void immediate(std::uint32_t mark) {
+        call([&] { inbox_.on_immediate(mark); });
+        if (compare_) model_.immediate(mark);
         check_bounds();
     }
     void take_notifications() {
@@ -269,6 +327,18 @@ Header sender(std::uint8_t which) {
     return header;
 }
 
+/// One that some sender may have, or nobody.
+std::uint32_t mark_of(Feed& feed) {
+    const auto which = feed.number<std::uint8_t>();
+    return std::uint32_t{which & 3u} << 22 | which >> 2;
+}
+
+void number_or_mark(Feed& feed, Course& course) {
+    const auto which = feed.number<std::uint8_t>();
+    if (which & 128) return course.number(sender(which).nonce);
+    course.immediate(mark_of(feed));
+}
+
 /// A whole message, cut by the real encoder, its fragments in one of a few orders.
 void honest_message(Feed& feed, Course& course) {
     const Header from = sender(feed.number<std::uint8_t>());
@@ -276,6 +346,10 @@ void honest_message(Feed& feed, Course& course) {
     out.kind = static_cast<MessageKind>(1 + feed.number<std::uint8_t>() % 5);
     const auto id = feed.number<std::uint8_t>();
     const auto order = feed.number<std::uint8_t>();
+    if (order & 8) {
+        out.kind = MessageKind::notify_early;
+        out.mark = mark_of(feed);
+    }
     const std::size_t size = 88 + from.name.size() + feed.number<std::uint8_t>();
     const std::size_t length = feed.number<std::uint16_t>() % 1000;
     out.message = std::string(feed.take(length));
@@ -354,7 +428,8 @@ bool fuzz_control(std::string_view input) {
     Course course(tight ? InboxLimits{20'000, 20'000, 20'000} : InboxLimits{}, !tight,
                   setting & 2 ? secret : none);
     for (int steps = 0; !feed.empty() && steps < 32; ++steps) {
-        switch (feed.number<std::uint8_t>() % 8) {
+        const auto step = feed.number<std::uint8_t>();
+        switch (step % 8) {
             case 0:
             case 1:
                 honest_message(feed, course);
@@ -373,6 +448,10 @@ bool fuzz_control(std::string_view input) {
                 course.fragment(std::string(course.last()));
                 break;
             default:
+                if (step & 8) {
+                    number_or_mark(feed, course);
+                    break;
+                }
                 course.take_notifications();
                 course.take_letters();
         }

@@ -157,7 +157,10 @@ Inputs courses() {
     const std::string other_kind = "\2\1\2\2\7\12\5\5fghij"s, overlap = "\2\0\2\7\12\4\6efghij"s;
     const std::string scattered = "\4\3\1\0\4\0\0\1\200\0\0"s;
     const std::string damaged = "\5\3\0\377\0"s, again = "\6"s, take = "\7"s;
-    return {{"honest", '\0' + honest + letter + take},
+    const std::string number = "\17\203"s, word = "\17\1\5"s, other_word = "\17\1\11"s;
+    const std::string early = "\0\3\0\5\10\5\20\144\0sent together with its data"s;
+    return {{"early", '\0' + number + early + take + word + take + other_word + early + again + take},
+            {"honest", '\0' + honest + letter + take},
             {"signed", '\2' + honest + letter + take + crafted + rest + scattered + damaged + take},
             {"crafted", '\0' + crafted + again + rest + take + crafted + damaged},
             {"contradictions", '\0' + crafted + other_kind + take + overlap + rest + take},

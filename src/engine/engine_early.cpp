@@ -1,0 +1,92 @@
+// Notifications that leave together with their data (ADR 36): whose, and what engines tell each other for it.
+#include <algorithm>
+
+#include "common/log.h"
+#include "common/random.h"
+#include "common/wire.h"
+#include "engine/engine_impl.h"
+#include "engine/envelope.h"
+
+namespace railyard {
+
+/// One operation brings all of its bytes, over rails whose completion at the target is the word that they are
+/// there, to memory that nobody has to flush.
+bool Engine::Impl::may_be_early(const Transfer& transfer) const noexcept {
+    const auto tells = [](const Route& route) {
+        return route.rail->tells_of_writes() && route.carriers.empty() && !route.forwarding;
+    };
+    const auto by_kernel = [](const auto& range) { return range.host_first; };
+    return config_.params.early_notifications == "auto" && transfer.peer &&
+           transfer.kind == Work::Kind::write && transfer.chunks.size() == 1 && !transfer.remote_flush &&
+           !transfer.start_control && transfer.late_gpus.empty() &&
+           std::all_of(transfer.routes.begin(), transfer.routes.end(), tells) &&
+           std::none_of(transfer.lane_routes.begin(), transfer.lane_routes.end(), by_kernel);
+}
+
+bool Engine::Impl::goes_early(Transfer& transfer) noexcept {
+    transfer.immediate.reset();
+    if (!transfer.has_notification || transfer.start_control) return false;
+    Peer& peer = *transfer.peer;
+    const auto failed = [](const Route& route) { return route.has_failed(); };
+    if (peer.control_route().path->failed() ||
+        std::any_of(transfer.routes.begin(), transfer.routes.end(), failed))
+        return false;
+    transfer.immediate = peer.early().begin();
+    if (transfer.immediate) {
+        transfer.doubted = &peer.early().doubted();
+        return true;
+    }
+    if (peer.early().asks()) ask_for_number(transfer.peer);
+    return false;
+}
+
+void Engine::Impl::ask_for_number(const std::shared_ptr<Peer>& peer) noexcept {
+    try {
+        peer->require_introduction();
+        introduce(peer);
+        send_own(peer, MessageKind::number_wanted, {});
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, peer->agent().c_str(), "could not be asked for a number: %s", error.what());
+    }
+}
+
+/// Where others hear of immediate data, or it would take receive buffers, there is no number.
+void Engine::Impl::on_number_wanted(const Letter& letter) {
+    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
+    if (!peer) throw Error(Status::mismatch, "a number for an instance that has not introduced itself");
+    const std::uint32_t number = rails_->tell_of_writes() ? number_for(letter.nonce) : 0;
+    RAILYARD_LOG(debug, letter.agent.c_str(), "may send notifications together with their data, as number %u",
+                 number);
+    std::string text;
+    WireWriter(text).number(number);
+    send_own(peer, MessageKind::number, std::move(text));
+}
+
+/// Of those that have gone, where all are given out.
+std::uint32_t Engine::Impl::number_for(std::uint64_t nonce) {
+    if (const std::uint32_t number = inbox_.number(nonce)) return number;
+    std::vector<std::uint64_t> gone = inbox_.numbered();
+    std::vector<std::shared_ptr<Peer>> peers;
+    peers_.list(peers);
+    {
+        const MutexLock lock(strangers_mutex_);
+        for (const auto& stranger : strangers_)
+            peers.push_back(stranger.value);
+    }
+    for (const std::shared_ptr<Peer>& peer : peers) {
+        if (!peer->gone()) std::erase(gone, peer->nonce());
+    }
+    inbox_.retire(gone);
+    return inbox_.number(nonce);
+}
+
+void Engine::Impl::on_number(const Letter& letter) {
+    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
+    if (!peer) throw Error(Status::mismatch, "a number from an instance that is not known");
+    WireReader reader(letter.text);
+    const auto number = reader.number<std::uint32_t>();
+    require_consistent(reader.whole() && number <= EarlyMark::most_writers, "number");
+    peer->early().answer(number, static_cast<std::uint32_t>(random_u64()));
+}
+
+}  // namespace railyard

@@ -1,0 +1,57 @@
+// An inbox's part in notifications that leave together with their data.
+#include <utility>
+
+#include "common/log.h"
+#include "engine/notification.h"
+
+namespace railyard {
+
+/// Counted, and given to the application, once its data is in place.
+bool NotificationInbox::deliver_early(std::uint32_t mark, const Key& key, std::string agent,
+                                      std::string message) {
+    const std::size_t bytes = cost(agent, message);
+    if (held_.notifications + bytes > limits_.notifications || held_.unfinished + bytes > limits_.unfinished)
+        return false;
+    if (early_.is_placed(mark)) {
+        delivered_.add(key.first, key.second, true);
+        push(std::move(agent), std::move(message));
+        return true;
+    }
+    if (!early_.keep(mark, {std::move(agent), std::move(message)})) return false;
+    delivered_.add(key.first, key.second);
+    held_.unfinished += bytes;
+    return true;
+}
+
+void NotificationInbox::on_immediate(std::uint32_t data) noexcept {
+    if (auto* const sink = immediates_.load(std::memory_order_acquire)) return sink->on_immediate(data);
+    try {
+        const MutexLock lock(mutex_);
+        std::optional<EarlyNotices::Notice> notice = early_.placed(data);
+        if (!notice) return;
+        held_.unfinished -= cost(notice->agent, notice->message);
+        delivered_.count_notification(early_.instance_of(data));
+        push(std::move(notice->agent), std::move(notice->message));
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(error, "control", "lost a notification: %s", error.what());
+    }
+}
+
+std::uint32_t NotificationInbox::number(std::uint64_t instance) {
+    if (immediates_.load(std::memory_order_acquire)) return 0;
+    const MutexLock lock(mutex_);
+    return early_.number(instance);
+}
+
+std::vector<std::uint64_t> NotificationInbox::numbered() const {
+    const MutexLock lock(mutex_);
+    return early_.instances();
+}
+
+void NotificationInbox::retire(std::span<const std::uint64_t> instances) {
+    const MutexLock lock(mutex_);
+    for (const EarlyNotices::Notice& notice : early_.retire(instances))
+        held_.unfinished -= cost(notice.agent, notice.message);
+}
+
+}  // namespace railyard

@@ -1,0 +1,178 @@
+// Notifications that leave together with their data: how soon they are there, and that they are never there
+// before it.
+#include "failover.h"
+
+namespace railyard::test {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t page = 4096;
+
+class EarlyNotifications : public Failover {
+  protected:
+    explicit EarlyNotifications(const ParamMap& more = {}) : Failover(4, more) {}
+
+    /// After a few, the target has told us our number.
+    void meet() {
+        warm_up();
+        Transfer* transfer = prepare(page, 0, "hello");
+        for (int i = 0; i < 3; ++i) {
+            ASSERT_EQ(run(*transfer), Status::ok);
+            ASSERT_EQ(arrived(1).size(), 1u);
+            drive(milliseconds(20));
+        }
+        a_->release(transfer);
+    }
+    /// Waits for so many notifications; a little longer, in case that there are more.
+    std::vector<Notification> arrived(std::size_t count, milliseconds longer = milliseconds(0)) {
+        std::vector<Notification> got;
+        const auto limit = Clock::now() + std::chrono::seconds(10);
+        while (got.size() < count && Clock::now() < limit) {
+            a_->progress();
+            b_->take_notifications(got);
+        }
+        drive(longer);
+        b_->take_notifications(got);
+        return got;
+    }
+    /// From the post to the notification, in units of the wire's latency.
+    double latencies_of_one() {
+        constexpr double latency_ms = 40;
+        cluster().set("latency_us=40000");
+        Transfer* transfer = prepare(page, 0, "there");
+        const auto begun = Clock::now();
+        EXPECT_EQ(a_->post(*transfer), Status::in_progress);
+        EXPECT_EQ(arrived(1).size(), 1u);
+        const std::chrono::duration<double, std::milli> taken = Clock::now() - begun;
+        EXPECT_EQ(wait(*transfer), Status::ok);
+        a_->release(transfer);
+        calm();
+        return taken.count() / latency_ms;
+    }
+    /// Each of `rounds` has contents of its own, which must be there when its notification is.
+    void write_and_compare(int rounds) {
+        Transfer* transfer = prepare(page, 0, "there");
+        for (int i = 0; i < rounds && !HasFailure(); ++i) {
+            fill_pattern(source_->bytes, static_cast<std::uint32_t>(i + 2));
+            ASSERT_NE(a_->post(*transfer), Status::backend);
+            std::vector<Notification> got;
+            const auto limit = Clock::now() + std::chrono::seconds(10);
+            while (got.empty() && Clock::now() < limit) {
+                a_->progress();
+                b_->take_notifications(got);
+            }
+            EXPECT_TRUE(
+                std::equal(target_->bytes.begin(), target_->bytes.begin() + page, source_->bytes.begin()))
+                << "round " << i << ": announced before it was there";
+            EXPECT_EQ(got.size(), 1u) << "round " << i;
+            ASSERT_EQ(wait(*transfer), Status::ok);
+        }
+        a_->release(transfer);
+    }
+};
+
+struct NotEarly : EarlyNotifications {
+    NotEarly() : EarlyNotifications({{"early_notifications", "off"}}) {}
+};
+
+TEST_P(EarlyNotifications, TakeOneWayInsteadOfThree) {
+    meet();
+    EXPECT_LT(latencies_of_one(), 1.7);
+}
+
+TEST_P(NotEarly, TheyFollowTheirData) {
+    meet();
+    const Growth notices("notices");
+    EXPECT_GT(latencies_of_one(), 1.9);
+    EXPECT_EQ(notices.value(), 0u);
+}
+
+TEST_P(EarlyNotifications, AreThereAfterTheirDataHoweverBothTravel) {
+    meet();
+    const Growth notices("notices");
+    cluster().set("latency_us=20");
+    cluster().set("jitter_us=3000");
+    write_and_compare(200);
+    EXPECT_EQ(notices.value(), 200u);
+}
+
+/// 64 outstanding, of which a few are early: each is announced once.
+TEST_P(EarlyNotifications, ManyAtOnceComeOnceEach) {
+    meet();
+    const Growth notices("notices");
+    constexpr std::size_t count = 64;
+    cluster().set("jitter_us=500");
+    std::vector<Transfer*> transfers;
+    for (std::size_t i = 0; i < count; ++i)
+        transfers.push_back(prepare(page, i * page, "number " + std::to_string(i)));
+    std::vector<std::string> expected, texts;
+    for (int round = 0; round < 5; ++round) {
+        for (Transfer* transfer : transfers)
+            ASSERT_NE(a_->post(*transfer), Status::backend);
+        for (Transfer* transfer : transfers)
+            ASSERT_EQ(wait(*transfer), Status::ok);
+        for (const Notification& one : arrived(count, milliseconds(20)))
+            texts.push_back(one.message);
+        for (std::size_t i = 0; i < count; ++i)
+            expected.push_back("number " + std::to_string(i));
+    }
+    std::sort(texts.begin(), texts.end());
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(texts, expected);
+    EXPECT_GE(notices.value(), 5u * 8);
+    EXPECT_LT(notices.value(), 5u * count) << "not all can have been under way so";
+    for (Transfer* transfer : transfers)
+        a_->release(transfer);
+}
+
+TEST_P(EarlyNotifications, FollowTheirDataAgainAfterAFailure) {
+    meet();
+    // Not the one that the notifications leave from.
+    const simefa::NicPattern nic{"*", "rdmap81s0"};
+    const Growth errors("errors", nic);
+    cluster().set("error_code=13", nic);
+    cluster().set("error_next=1", nic);
+    for (int i = 0; i < 100 && errors.value() == 0; ++i)
+        write_and_compare(1);
+    ASSERT_EQ(errors.value(), 1u);
+    drive(milliseconds(1500));  // it is found to be well again
+    const Growth notices("notices"), writes("writes");
+    write_and_compare(20);
+    EXPECT_GE(writes.value(), 20u);
+    EXPECT_EQ(notices.value(), 0u) << "a mark may come twice";
+    EXPECT_TRUE(arrived(0, milliseconds(50)).empty());
+}
+
+TEST_P(EarlyNotifications, OfLargerTransfersFollowTheirData) {
+    meet();
+    const Growth notices("notices");
+    Transfer* transfer = prepare(size, 0, "large");
+    ASSERT_EQ(run(*transfer), Status::ok);
+    EXPECT_EQ(arrived(1).size(), 1u);
+    EXPECT_EQ(notices.value(), 0u);
+    a_->release(transfer);
+}
+
+/// Whoever has met the same instance before goes on where it was, however often.
+TEST_P(EarlyNotifications, PeersThatPartAndMeetGoOn) {
+    meet();
+    const Growth notices("notices");
+    for (int i = 0; i < 5; ++i) {
+        const std::string info = b_->connection_info();
+        a_->disconnect("beta");
+        a_->load_connection_info("beta", info);
+        remote_ =
+            a_->load_remote_memory("beta", b_->memory_metadata(*target_->region), target_->address(), size);
+        warm_up();
+        write_and_compare(4);
+    }
+    EXPECT_GE(notices.value(), 15u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, EarlyNotifications, testing::Values("efa-direct", "efa"), efa_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, NotEarly, testing::Values("efa-direct", "efa"), efa_name);
+
+}  // namespace
+}  // namespace railyard::test

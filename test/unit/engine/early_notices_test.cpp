@@ -1,0 +1,263 @@
+#include "engine/early_notices.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/early_window.h"
+#include "engine/notification.h"
+#include "log_lines.h"
+
+namespace railyard {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using Texts = std::vector<std::string>;
+
+TEST(EarlyWindow, AsksUntilItIsAnsweredAndThreeTimesAtMost) {
+    EarlyWindow silent;
+    EXPECT_FALSE(silent.begin());
+    int asked = 0;
+    for (int i = 0; i < 10'000; ++i)
+        asked += silent.asks() ? 1 : 0;
+    EXPECT_EQ(asked, 3);
+    EarlyWindow window;
+    EXPECT_TRUE(window.asks());
+    window.answer(7, 0);
+    EXPECT_FALSE(window.asks());
+    EXPECT_EQ(window.begin(), EarlyMark::of(7, 0));
+    window.answer(8, 0);  // a second answer changes nothing
+    EXPECT_EQ(window.begin(), EarlyMark::of(7, 1));
+}
+
+TEST(EarlyWindow, WithoutANumberNothingIsEarly) {
+    EarlyWindow window;
+    EXPECT_TRUE(window.asks());
+    window.answer(0, 5);
+    EXPECT_FALSE(window.begin());
+    EXPECT_FALSE(window.asks());
+}
+
+TEST(EarlyWindow, HasFewUnderWay) {
+    EarlyWindow window;
+    window.answer(1, 0);
+    for (std::uint32_t i = 0; i < EarlyWindow::most_under_way; ++i)
+        EXPECT_TRUE(window.begin());
+    EXPECT_FALSE(window.begin());
+    window.end();
+    EXPECT_TRUE(window.begin());
+    EXPECT_FALSE(window.begin());
+}
+
+TEST(EarlyWindow, IsClosedForGoodOnceAMarkIsInDoubt) {
+    EarlyWindow window;
+    window.answer(1, 0);
+    window.doubted().store(true);
+    EXPECT_FALSE(window.begin());
+    EXPECT_FALSE(window.asks());
+}
+
+TEST(EarlyMark, SaysWhoseItIsHoweverManyThereHaveBeen) {
+    for (const std::uint32_t writer : {1u, EarlyMark::most_writers}) {
+        for (const std::uint32_t sequence : {0u, 1u, (1u << 22) - 1, 1u << 22, UINT32_MAX})
+            EXPECT_EQ(EarlyMark::writer_of(EarlyMark::of(writer, sequence)), writer) << sequence;
+    }
+    EXPECT_EQ(EarlyMark::of(3, 1u << 22), EarlyMark::of(3, 0));
+}
+
+TEST(EarlyNotices, AnInstanceKeepsItsNumberAndAllAreGivenOutOnce) {
+    EarlyNotices notices;
+    EXPECT_EQ(notices.number(0), 0u);
+    for (std::uint32_t i = 1; i <= EarlyMark::most_writers; ++i)
+        ASSERT_EQ(notices.number(100 + i), i);
+    EXPECT_EQ(notices.number(99), 0u) << "there is no other";
+    EXPECT_EQ(notices.number(105), 5u);
+    const std::uint64_t gone[] = {105};
+    EXPECT_TRUE(notices.retire(gone).empty());
+    EXPECT_EQ(notices.number(99), 5u);
+    EXPECT_EQ(notices.instance_of(EarlyMark::of(5, 3)), 99u);
+}
+
+TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
+    EarlyNotices notices;
+    ASSERT_EQ(notices.number(7), 1u);
+    EXPECT_TRUE(notices.keep(EarlyMark::of(1, 0), {"seven", "waits"}));
+    EXPECT_FALSE(notices.placed(EarlyMark::of(1, 1)));
+    const std::uint64_t gone[] = {7};
+    const std::vector<EarlyNotices::Notice> left = notices.retire(gone);
+    ASSERT_EQ(left.size(), 1u);
+    EXPECT_EQ(left[0].message, "waits");
+    EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0))) << "nobody's now";
+    ASSERT_EQ(notices.number(8), 1u);
+    EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0)));
+    EXPECT_FALSE(notices.is_placed(EarlyMark::of(1, 1)));
+}
+
+TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
+    EarlyNotices notices;
+    ASSERT_EQ(notices.number(7), 1u);
+    ASSERT_EQ(notices.number(8), 2u);
+    for (std::uint32_t i = 0; i < EarlyNotices::most_unmatched; ++i) {
+        ASSERT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "waits"}));
+        ASSERT_FALSE(notices.placed(EarlyMark::of(1, 10'000 + i)));
+    }
+    EXPECT_FALSE(notices.keep(EarlyMark::of(1, 9'999), {"seven", "one more"}));
+    EXPECT_FALSE(notices.placed(EarlyMark::of(1, 20'000)));
+    EXPECT_FALSE(notices.is_placed(EarlyMark::of(1, 20'000))) << "not kept";
+    EXPECT_TRUE(notices.keep(EarlyMark::of(2, 0), {"eight", "waits"}));
+    EXPECT_FALSE(notices.placed(EarlyMark::of(2, 1)));
+    EXPECT_TRUE(notices.is_placed(EarlyMark::of(2, 1)));
+}
+
+/// What comes into an inbox from one writer, as the wire has it.
+class EarlyNotificationTest : public testing::Test {
+  protected:
+    EarlyNotificationTest() : number_(inbox_.number(nonce)) { log::set_level(log::Level::off); }
+    ~EarlyNotificationTest() override { log::set_level(log::Level::warn); }
+
+    [[nodiscard]] std::uint32_t mark(std::uint32_t sequence) const {
+        return EarlyMark::of(number_, sequence);
+    }
+    std::vector<Bytes> cut(const std::string& text, std::uint32_t with, std::uint64_t id,
+                           std::uint64_t from = nonce) {
+        OutNotification message;
+        message.kind = MessageKind::notify_early;
+        message.mark = with;
+        message.message = text;
+        message.start(agent_, from, id, 0);
+        std::vector<Bytes> out;
+        for (bool more = true; more; more = message.advance(message)) {
+            Bytes buffer(200);
+            buffer.resize(message.fill(message, buffer));
+            out.push_back(std::move(buffer));
+        }
+        return out;
+    }
+    void bring(const std::vector<Bytes>& fragments) {
+        for (const Bytes& fragment : fragments)
+            inbox_.on_control(fragment);
+    }
+    Texts taken() {
+        std::vector<Notification> got;
+        inbox_.take(got);
+        Texts texts;
+        for (const Notification& one : got) {
+            EXPECT_EQ(one.agent, agent_);
+            texts.push_back(one.message);
+        }
+        return texts;
+    }
+
+    static constexpr std::uint64_t nonce = 9;
+    const std::string agent_ = "writer";
+    NotificationInbox inbox_;
+    const std::uint32_t number_;
+};
+
+TEST_F(EarlyNotificationTest, WaitsForTheWordThatItsDataIsInPlace) {
+    bring(cut("first", mark(1), 1));
+    bring(cut("second", mark(2), 2));
+    EXPECT_TRUE(inbox_.empty());
+    EXPECT_GT(inbox_.held().unfinished, 0u);
+    EXPECT_EQ(inbox_.notifications_from(nonce), 0u);
+    inbox_.on_immediate(mark(2));
+    EXPECT_EQ(taken(), Texts{"second"});
+    inbox_.on_immediate(mark(1));
+    EXPECT_EQ(taken(), Texts{"first"});
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
+    EXPECT_EQ(inbox_.notifications_from(nonce), 2u);
+}
+
+TEST_F(EarlyNotificationTest, TheWordMayComeFirstAndServesOnce) {
+    inbox_.on_immediate(mark(1));
+    EXPECT_TRUE(inbox_.empty());
+    bring(cut("first", mark(1), 1));
+    EXPECT_EQ(taken(), Texts{"first"});
+    bring(cut("again", mark(1), 2));
+    EXPECT_TRUE(taken().empty()) << "its word has been used";
+}
+
+TEST_F(EarlyNotificationTest, AMessageThatComesTwiceIsOne) {
+    const std::vector<Bytes> message = cut("once", mark(1), 1);
+    bring(message);
+    bring(message);
+    inbox_.on_immediate(mark(1));
+    bring(message);
+    inbox_.on_immediate(mark(1));
+    bring(message);
+    EXPECT_EQ(taken(), Texts{"once"});
+}
+
+TEST_F(EarlyNotificationTest, ALongOneWaitsForItsFragmentsAndForTheWord) {
+    const std::string text(5000, 'l');
+    for (const bool word_first : {true, false}) {
+        std::vector<Bytes> fragments = cut(text, mark(word_first ? 1 : 2), word_first ? 1 : 2);
+        ASSERT_GT(fragments.size(), 20u);
+        std::reverse(fragments.begin(), fragments.end());
+        if (word_first) inbox_.on_immediate(mark(1));
+        const Bytes last = fragments.back();
+        fragments.pop_back();
+        bring(fragments);
+        EXPECT_TRUE(inbox_.empty());
+        bring({last});
+        if (!word_first) {
+            EXPECT_TRUE(inbox_.empty());
+            inbox_.on_immediate(mark(2));
+        }
+        EXPECT_EQ(taken(), Texts{text});
+    }
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
+}
+
+TEST_F(EarlyNotificationTest, NobodyUsesAnothersWord) {
+    const std::uint32_t others = inbox_.number(10);
+    ASSERT_NE(others, number_);
+    inbox_.on_immediate(mark(1));
+    bring(cut("forged", mark(1), 1, 10));
+    bring(cut("of nobody", EarlyMark::of(500, 1), 2));
+    EXPECT_TRUE(inbox_.empty());
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
+    bring(cut("right", mark(1), 3));
+    EXPECT_EQ(taken(), Texts{"right"});
+}
+
+TEST_F(EarlyNotificationTest, FragmentsAgreeOnTheWord) {
+    const std::vector<Bytes> one = cut(std::string(300, 'x'), mark(1), 1),
+                             other = cut(std::string(300, 'x'), mark(2), 1);
+    ASSERT_GE(one.size(), 2u);
+    bring({one.begin(), one.end() - 1});
+    bring({other.back()});
+    inbox_.on_immediate(mark(2));
+    EXPECT_TRUE(inbox_.empty());
+    bring({one.back()});
+    inbox_.on_immediate(mark(1));
+    EXPECT_EQ(taken().size(), 1u);
+}
+
+TEST_F(EarlyNotificationTest, WhatWaitsIsKeptWithinTheLimits) {
+    NotificationInbox tight({2'000, 1'000'000, 1'000});
+    const std::uint32_t number = tight.number(nonce);
+    for (std::uint32_t i = 0; i < 20; ++i) {
+        for (const Bytes& fragment : cut(std::string(100, 'x'), EarlyMark::of(number, i), i + 1))
+            tight.on_control(fragment);
+        EXPECT_LE(tight.held().unfinished, 2'000u);
+    }
+    const std::uint64_t gone[] = {nonce};
+    tight.retire(gone);
+    EXPECT_EQ(tight.held().unfinished, 0u);
+}
+
+TEST_F(EarlyNotificationTest, WhereOthersHearOfImmediateDataThereIsNoNumber) {
+    struct Sink final : fabric::ImmediateSink {
+        void on_immediate(std::uint32_t data) noexcept override { heard.push_back(data); }
+        std::vector<std::uint32_t> heard;
+    } sink;
+    inbox_.pass_immediates_to(&sink);
+    EXPECT_EQ(inbox_.number(11), 0u);
+    inbox_.on_immediate(mark(1));
+    EXPECT_EQ(sink.heard, std::vector<std::uint32_t>{mark(1)});
+}
+
+}  // namespace
+}  // namespace railyard
