@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Railyard beside others, in turns: `benchmark/compare.py --help` for the stock UCX plugin in the same stock host,
-`benchmark/compare.py mooncake --help` for Mooncake on the simulated EFA machine.
+`benchmark/compare.py libfabric --help` for the stock LIBFABRIC plugin and `benchmark/compare.py mooncake --help` for Mooncake, both on the
+simulated EFA machine.
 
 Not called `compare`: this folder is on the include path of flow-bench, and <compare> is a header of C++.
 """
@@ -11,7 +12,7 @@ import sys
 if __name__ == "__main__":
     words = sys.argv[1:]
     name = "measure.py"
-    if words[:1] == ["mooncake"]:
-        name, words = "beside_mooncake.py", words[1:]
+    if words[:1] in (["libfabric"], ["mooncake"]):
+        name, words = f"beside_{words[0]}.py", words[1:]
     program = pathlib.Path(__file__).resolve().parent / "side_by_side" / name
     os.execv(sys.executable, [sys.executable, "-B", str(program), *words])

@@ -19,20 +19,16 @@ import argparse
 import json
 import pathlib
 import re
-import subprocess
 import sys
 
+import chroot
 import report
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CHROOT = ROOT / "scripts/trixie-chroot"
 INSIDE = pathlib.Path(__file__).resolve().parent / "mooncake_turns.py"
-BUILD = ROOT / "build/trixie/release"  # made in the chroot: a client of Debian 12's libfabric gets no efa-direct from a newer one
+PATHS = chroot.PATHS | {"preload": (chroot.BUILD / "test/strangers/preload/libverbs-preload.so", "what shows Mooncake the NICs")}
 ROOM = 64 << 20
 SIZES = [4 << 10 << 2 * step for step in range(7)]
 BATCHES = (1, 64)
-LIMIT_S = 3600  # a round
-CHROOT_FAILED, SKIPPED = 125, 77
 
 
 def all_cells():
@@ -65,11 +61,7 @@ def plan(options):
             cells = [cell for cell in cells if cell["size"] in (4 << 10, 1 << 20)]
         if cells:
             chosen[where] = scenario | {"cells": cells}
-    return {"scenarios": chosen, "rounds": options.rounds, "seconds": options.seconds, "rails": options.rails,
-            "topology": str(options.topology.resolve()), "plugins": str(options.plugins.resolve()),
-            "provider_dir": str(options.provider_dir.resolve()), "preload": str(options.preload.resolve()),
-            "simefactl": str(options.simefactl.resolve()), "provider": options.provider, "progress_thread": options.thread == "on",
-            "corrupt": options.corrupt}
+    return chroot.plan(options, PATHS) | {"scenarios": chosen, "progress_thread": options.thread == "on"}
 
 
 def parse():
@@ -78,51 +70,15 @@ def parse():
     parser.add_argument("--seconds", type=float, default=0.2, help="a cell, pass and side")
     parser.add_argument("--only", default="", help="cells whose name matches this regular expression")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rails", type=int, default=4, help="so many of the machine's NICs")
-    parser.add_argument("--rate", type=float, default=2, help="Gbit/s of a NIC")
-    parser.add_argument("--topology", type=pathlib.Path, default=ROOT / "test/topo/p5.48xl.xml", help="hwloc XML of the machine")
-    parser.add_argument("--provider", choices=("efa-direct", "efa"), default="efa-direct", help="our fabric")
     parser.add_argument("--thread", choices=("on", "off"), default="on", help="our progress thread (default: on, as in the host)")
-    for name, where, what in (("plugins", BUILD / "plugins", "directory of libplugin_RAILYARD.so"),
-                              ("provider-dir", BUILD / "test/simefa/provider", "directory of libsimefa-fi.so"),
-                              ("preload", BUILD / "test/strangers/preload/libverbs-preload.so", "what shows Mooncake the NICs"),
-                              ("simefactl", BUILD / "test/simefa/simefactl", "")):
-        parser.add_argument(f"--{name}", type=pathlib.Path, default=where, help=f"{what}; built where none is named".strip("; "))
     parser.add_argument("--parts", type=pathlib.Path, help="file of what parts of this run have found; made by the first")
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--svg", type=pathlib.Path)
-    parser.add_argument("--write", action="store_true", help="put table and picture into docs")
-    parser.add_argument("--corrupt", action="store_true", help=argparse.SUPPRESS)
+    chroot.add_options(parser, PATHS)
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds = 1, 0.05
     if options.rails < 2 or options.rate <= 0:
         parser.error("--rails is at least 2 and --rate above 0")
     return options
-
-
-def in_chroot(*command, **more):
-    return subprocess.run([CHROOT, *command], stdin=subprocess.DEVNULL, text=True, check=False, **more)
-
-
-def build(needs_programs):
-    """Makes chroot and programs; SystemExit with status 77 where there can be no chroot."""
-    made = in_chroot("--make", stderr=subprocess.PIPE)
-    if made.returncode:
-        print(f"skipped: {(made.stderr.strip().splitlines() or ['no reason given'])[-1]}")
-        raise SystemExit(SKIPPED if made.returncode == CHROOT_FAILED else 1)
-    if needs_programs and in_chroot(ROOT / "benchmark/run", "--build-dir", BUILD, "--build-only", stdout=sys.stderr).returncode:
-        raise SystemExit("the build in the chroot has failed")
-
-
-def measure(options):
-    """What has been found, as report.Report wants it; SystemExit with status 77 where Mooncake or the stock host cannot be had."""
-    done = in_chroot("python3", "-B", INSIDE, json.dumps(plan(options)), stdout=subprocess.PIPE, timeout=LIMIT_S * options.rounds)
-    last = (done.stdout.strip().splitlines() or ["no output"])[-1]
-    if done.returncode:
-        print(last)
-        raise SystemExit(done.returncode)
-    return with_parts(options.parts, json.loads(last))
 
 
 def with_parts(path, found):
@@ -136,11 +92,12 @@ def with_parts(path, found):
 
 def main():
     options = parse()
-    build(any(BUILD in path.parents for path in (options.plugins, options.provider_dir, options.preload, options.simefactl)))
+    chroot.build(options, PATHS)
+    measured = with_parts(options.parts, chroot.measure(INSIDE, plan(options)).items())
     style = report.Style("Mooncake", "Mooncake's EFA transport", "compare-mooncake", lambda key, cell: f"{key[0]}, {cell['op']}", True)
-    found = report.Report(measure(options), options, style)
-    found.facts += f"; {options.rails} NICs of a simulated {options.topology.stem}arge, {options.rate:g} Gbit/s each"
-    return found.deliver(options, ROOT / "docs")
+    found = report.Report(measured, options, style)
+    found.facts += f"; {chroot.facts(options)}"
+    return found.deliver(options, chroot.ROOT / "docs")
 
 
 if __name__ == "__main__":

@@ -21,11 +21,12 @@ class Failed(Exception):
 
 
 class Pair:
-    """Two processes (one_pass.py), driven line by line. It runs from its making, and within take_turn()."""
+    """Two processes (one_pass.py), driven line by line. It runs from its making, and within take_turn(). `errors`: a file that their
+    standard error goes to."""
 
-    def __init__(self, python, plugins, plan, environment):
+    def __init__(self, python, plugins, plan, environment, errors=None):
         command, clean = turns.pass_of_host(python, plugins, plan | {"driven": True}, environment)
-        self.running = subprocess.Popen(command, env=clean, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.running = subprocess.Popen(command, env=clean, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         self.unread, self.processes, self.handles = b"", [], []
         try:
             self.processes = self.answer()["processes"]

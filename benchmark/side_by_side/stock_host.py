@@ -37,10 +37,11 @@ def run_quietly(command, limit_s):
     return lines[-1] if lines else f"exit status {done.returncode}"
 
 
-def host_python(cache):
-    """The interpreter of a virtual environment that holds the stock host, and its folder; installs it once."""
+def host_python(cache, package=HOST_PACKAGE, *others):
+    """The interpreter of a virtual environment that holds the stock host of that package, and its folder; installs it once, with the
+    other packages that it needs."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    root = cache / f"{HOST_PACKAGE.replace('==', '-')}-python{version}"
+    root = cache / f"{package.replace('==', '-')}-python{version}"
     python = root / "bin" / "python"
     complete = root / "complete"
     if complete.exists() and python.exists():
@@ -51,11 +52,11 @@ def host_python(cache):
     if why:
         raise Missing(f"python3 -m venv does not work here ({why}); install python3-venv")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps"]
-    for package in (HELPER_PACKAGE, HOST_PACKAGE):
-        print(f"installing {package} into {root}", file=sys.stderr, flush=True)
-        why = run_quietly(pip + ["--only-binary", ":all:", package], INSTALL_LIMIT_S)
+    for name in (HELPER_PACKAGE, package, *others):
+        print(f"installing {name} into {root}", file=sys.stderr, flush=True)
+        why = run_quietly(pip + ["--only-binary", ":all:", name], INSTALL_LIMIT_S)
         if why:
-            raise Missing(f"pip cannot install {package} for Python {version}: {why}")
+            raise Missing(f"pip cannot install {name} for Python {version}: {why}")
     complete.touch()
     return python, root
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""benchmark/compare.py: what it makes of what it has measured, a run of ours against itself, and runs beside Mooncake.
+"""benchmark/compare.py: what it makes of what it has measured, a run of ours against itself, and runs beside Mooncake and the stock
+LIBFABRIC plugin.
 
     compare_test.py CASE [PLUGIN | ARGUMENTS of compare.py]
 """
@@ -14,11 +15,13 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmark/side_by_side"))
+import beside_libfabric  # noqa: E402
 import beside_mooncake  # noqa: E402
 import measure  # noqa: E402
 import report  # noqa: E402
 import turns  # noqa: E402
 
+SHORT = ("--rounds", "1", "--seconds", "0.02")
 OPTIONS = argparse.Namespace(rounds=3, seconds=0.1, against="UCX", only="", quick=False)
 
 
@@ -139,12 +142,12 @@ def case_parts():
         assert beside_mooncake.with_parts(path, []) == both and beside_mooncake.with_parts(None, []) == {}
 
 
-def run_beside_mooncake(arguments, *more):
-    """Exit status and cells of a short run."""
+def run_beside(whom, arguments, *more):
+    """What ran, and its cells; skips the case where that cannot be had here. Ours is Debian 12's build, which gets no efa-direct."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "cells.json"
-        done = subprocess.run([str(ROOT / "benchmark/compare.py"), "mooncake", *arguments, "--provider", "efa", "--rounds", "1",
-                               "--seconds", "0.02", "--json", str(path), *more], capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run([str(ROOT / "benchmark/compare.py"), whom, *arguments, "--provider", "efa", "--json", str(path), *more],
+                              capture_output=True, text=True, timeout=460, check=False)
         if done.returncode == 77:
             print(done.stdout)
             sys.exit(77)
@@ -154,7 +157,7 @@ def run_beside_mooncake(arguments, *more):
 
 def case_mooncake(*arguments):
     """Every cell is there, ours ends well in each, theirs where no rail has failed, and else says why not."""
-    done, cells = run_beside_mooncake(arguments, "--only", "(all|quarter|dies).* (4 KiB|1 MiB) x")
+    done, cells = run_beside("mooncake", arguments, *SHORT, "--only", "(all|quarter|dies).* (4 KiB|1 MiB) x")
     assert done.returncode == 0, (done.stdout, done.stderr)
     found = [(cell["transport"], cell["name"]) for cell in cells]
     wanted = [(where, cell["name"]) for where in ("all rails at one rate", "one rail at a quarter", "one rail dies")
@@ -171,11 +174,38 @@ def case_mooncake(*arguments):
 
 
 def case_mooncake_corrupt(*arguments):
-    done, cells = run_beside_mooncake(arguments, "--only", "all rails.* 64 KiB x 1$", "--corrupt")
+    done, cells = run_beside("mooncake", arguments, *SHORT, "--only", "all rails.* 64 KiB x 1$", "--corrupt")
     assert done.returncode == 1 and len(cells) == 2, (done.stdout, done.stderr)
     for cell in cells:
         assert cell["ours_failed"] == cell["theirs_failed"] == 1, cell
         assert all("the wrong bytes have arrived" in cell["why"][side] for side in ("ours", "theirs")), cell
+
+
+def case_libfabric(*arguments):
+    """Every cell is there, ours ends well in each, theirs in most, and else says why not; both use all rails."""
+    done, cells = run_beside("libfabric", arguments, "--quick", "--only", "WRITE.* 4 KiB x|READ, 1 MiB x 64")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    names = ("WRITE, 4 KiB x 1", "WRITE, 4 KiB x 64", "WRITE, notification, 4 KiB x 1", "WRITE, notification, 4 KiB x 64",
+             "READ, 1 MiB x 64")
+    assert set(names) < {cell["name"] for cell in beside_libfabric.all_cells()}
+    wanted = [(where, thread, name) for where in ("2 Gbit/s, 10 us", "no rate") for thread in (False, True) for name in names]
+    found = [(cell["transport"], cell["progress_thread"], cell["name"]) for cell in cells]
+    assert found == wanted and len(wanted) == 20, found
+    for cell in cells:
+        assert cell["ours_us"] > 0 and (cell["theirs_us"] or cell["why"]["theirs"]), cell
+        if cell["transport"] != "no rate" and cell["op"] == "READ":  # faster than two rails, no faster than four
+            for us in filter(None, (cell["ours_us"], cell["theirs_us"])):
+                assert 0.95 * (64 << 20) / (4 * 250) <= us < (64 << 20) / (2 * 250), cell
+    assert sum(cell["theirs_us"] is not None for cell in cells) >= 10, cells
+
+
+def case_libfabric_corrupt(*arguments):
+    """In both; theirs may fail at something else before."""
+    done, cells = run_beside("libfabric", arguments, *SHORT, "--only", "10 us, thread off, (WRITE|READ), 64 KiB x 1$", "--corrupt")
+    assert done.returncode == 1 and len(cells) == 2, (done.stdout, done.stderr)
+    for cell in cells:
+        assert cell["ours_failed"] == cell["theirs_failed"] == 1 and "the wrong bytes have arrived" in cell["why"]["ours"], cell
+    assert any("the wrong bytes have arrived" in cell["why"]["theirs"] for cell in cells), cells
 
 
 if __name__ == "__main__":

@@ -24,6 +24,20 @@ def nics_of(topology):
     return found
 
 
+def keep_first_nics(topology, rails, path):
+    """Writes an hwloc XML file with the first `rails` EFA devices of another, for programs that take all they find."""
+    tree = ElementTree.parse(topology)
+    left = rails
+    for parent in list(tree.iter("object")):
+        for function in parent.findall("object"):
+            if function.get("type") == "PCIDev" and EFA_VENDOR_DEVICE in function.get("pci_type", ""):
+                left -= 1
+                if left < 0:
+                    parent.remove(function)
+    text = ElementTree.tostring(tree.getroot(), encoding="unicode")
+    path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n{text}\n', encoding="utf-8")
+
+
 class SimulatedMachine:
     """One instance type, or its first `rails` NICs. Processes, each a host of its own, find each other in one namespace.
 
