@@ -54,18 +54,12 @@ def groups(options):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.15, help="a cell, round and side")
-    parser.add_argument("--slices", type=int, default=5, help="so many of each side in that time")
-    parser.add_argument("--only", default="", help="cells whose name matches this regular expression")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--against", default="LIBFABRIC", choices=("LIBFABRIC", "RAILYARD"), help="RAILYARD: ours against itself")
+    measure.add_options(parser, "LIBFABRIC")
     chroot.add_options(parser, chroot.PATHS)
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds = 1, 0.05
-    if options.rounds < 1 or options.slices < 1 or options.seconds <= 0:
-        parser.error("--rounds and --slices are at least 1 and --seconds above 0")
+    measure.check_options(parser, options)
     if options.rails < 1 or options.rate <= 0:
         parser.error("--rails is at least 1 and --rate above 0")
     return options

@@ -107,22 +107,31 @@ def style_of(options):
     return report.Style(options.against, f"stock {options.against}, {name}", name=f"compare-{options.memory}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser, against):
+    """How cells are measured slice by slice, beside the backend `against`."""
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.15, help="a cell, round and side")
     parser.add_argument("--slices", type=int, default=5, help="so many of each side in that time")
     parser.add_argument("--only", default="", help="cells whose name matches this regular expression")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--against", default="UCX", choices=("UCX", "RAILYARD"), help="RAILYARD: ours against itself")
+    parser.add_argument("--against", default=against, choices=(against, "RAILYARD"), help="RAILYARD: ours against itself")
+
+
+def check_options(parser, options):
+    if options.rounds < 1 or options.slices < 1 or options.seconds <= 0:
+        parser.error("--rounds and --slices are at least 1 and --seconds above 0")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, "UCX")
     parser.add_argument("--memory", default="dram", choices=KINDS, help="the initiator's and the target's")
     parser.add_argument("--plugin", type=pathlib.Path, help="libplugin_RAILYARD.so; built where none is named")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
     parser.add_argument("--write", action="store_true", help="put table and picture into docs")
     options = parser.parse_args()
-    if options.rounds < 1 or options.slices < 1 or options.seconds <= 0:
-        parser.error("--rounds and --slices are at least 1 and --seconds above 0")
+    check_options(parser, options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nobody is left stopped
     if options.quick:
         options.rounds, options.seconds = 2, 0.05
