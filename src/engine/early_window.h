@@ -46,11 +46,13 @@ class EarlyWindow {
     }
     void end() noexcept { under_way_.fetch_sub(1, std::memory_order_relaxed); }
 
-    /// True where the target is to be asked for a number now: the first time, and twice more until it has
-    /// answered.
+    /// There is no answer yet, and it may come, or may be asked for.
+    [[nodiscard]] bool wants_number() const noexcept {
+        return wanted_.load(std::memory_order_relaxed) < most_asked * wanted_between;
+    }
+    /// While that is so: true where the target is to be asked for a number now, the first time and a few
+    /// times more until it has answered.
     [[nodiscard]] bool asks() noexcept {
-        const std::uint16_t wanted = wanted_.load(std::memory_order_relaxed);
-        if (wanted >= most_asked * wanted_between) return false;  // or it has been answered
         return wanted_.fetch_add(1, std::memory_order_relaxed) % wanted_between == 0;
     }
     /// `writer`: 0 where it has none for us. `first`: of the marks, any.
@@ -64,7 +66,7 @@ class EarlyWindow {
     [[nodiscard]] std::atomic<bool>& doubted() noexcept { return doubted_; }
 
   private:
-    static constexpr std::uint16_t most_asked = 3, wanted_between = 256, answered = UINT16_MAX / 2;
+    static constexpr std::uint16_t most_asked = 8, wanted_between = 32, answered = UINT16_MAX / 2;
 
     std::atomic<std::uint32_t> mark_{0};  ///< the next one; 0: we have no number yet
     std::atomic<std::uint16_t> wanted_{0};

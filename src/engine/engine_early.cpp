@@ -36,7 +36,7 @@ bool Engine::Impl::goes_early(Transfer& transfer) noexcept {
         transfer.doubted = &peer.early().doubted();
         return true;
     }
-    if (peer.early().asks()) ask_for_number(transfer.peer);
+    if (peer.early().wants_number() && peer.early().asks()) ask_for_number(transfer.peer);
     return false;
 }
 
@@ -50,10 +50,11 @@ void Engine::Impl::ask_for_number(const std::shared_ptr<Peer>& peer) noexcept {
     }
 }
 
-/// Where others hear of immediate data, or it would take receive buffers, there is no number.
+/// Where others hear of immediate data, or it would take receive buffers, there is no number. Who has
+/// overtaken its own introduction asks again.
 void Engine::Impl::on_number_wanted(const Letter& letter) {
     const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
-    if (!peer) throw Error(Status::mismatch, "a number for an instance that has not introduced itself");
+    if (!peer) return;
     const std::uint32_t number = rails_->tell_of_writes() ? number_for(letter.nonce) : 0;
     RAILYARD_LOG(debug, letter.agent.c_str(), "may send notifications together with their data, as number %u",
                  number);
@@ -66,14 +67,7 @@ void Engine::Impl::on_number_wanted(const Letter& letter) {
 std::uint32_t Engine::Impl::number_for(std::uint64_t nonce) {
     if (const std::uint32_t number = inbox_.number(nonce)) return number;
     std::vector<std::uint64_t> gone = inbox_.numbered();
-    std::vector<std::shared_ptr<Peer>> peers;
-    peers_.list(peers);
-    {
-        const MutexLock lock(strangers_mutex_);
-        for (const auto& stranger : strangers_)
-            peers.push_back(stranger.value);
-    }
-    for (const std::shared_ptr<Peer>& peer : peers) {
+    for (const std::shared_ptr<Peer>& peer : all_peers()) {
         if (!peer->gone()) std::erase(gone, peer->nonce());
     }
     inbox_.retire(gone);

@@ -185,6 +185,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// again.
     void renew_stranger(const Peer& old);
     void handle_rail_changes() noexcept;
+    /// Loaded, or strangers. Throws std::bad_alloc.
+    std::vector<std::shared_ptr<Peer>> all_peers();
 
     // engine_serving.cpp
     void send_request(const std::shared_ptr<Peer>& peer, const Request& request) override;

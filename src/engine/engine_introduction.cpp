@@ -133,20 +133,22 @@ void Engine::Impl::renew_stranger(const Peer& old) {
     if (known && known->get() == &old) known->swap(renewed);
 }
 
+std::vector<std::shared_ptr<Peer>> Engine::Impl::all_peers() {
+    std::vector<std::shared_ptr<Peer>> peers;
+    peers_.list(peers);
+    const MutexLock lock(strangers_mutex_);
+    for (const auto& stranger : strangers_)
+        peers.push_back(stranger.value);
+    return peers;
+}
+
 /// What peers were told of our senders may be out of date.
 void Engine::Impl::handle_rail_changes() noexcept {
     const std::uint32_t changes = rails_->changes();
     if (seen_changes_.exchange(changes, std::memory_order_relaxed) == changes) return;
     next_watch_.store(0, std::memory_order_relaxed);
     try {
-        std::vector<std::shared_ptr<Peer>> peers;
-        peers_.list(peers);
-        {
-            const MutexLock lock(strangers_mutex_);
-            for (const auto& stranger : strangers_)
-                peers.push_back(stranger.value);
-        }
-        for (const std::shared_ptr<Peer>& peer : peers) {
+        for (const std::shared_ptr<Peer>& peer : all_peers()) {
             // One that is gone is told when it is used again.
             if (peer->look_at_senders() && peer->state() != PeerState::gone) introduce_again(peer);
         }
