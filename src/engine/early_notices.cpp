@@ -50,16 +50,13 @@ std::vector<EarlyNotices::Notice> EarlyNotices::retire(std::span<const std::uint
     return left;
 }
 
-EarlyNotices::Writer* EarlyNotices::writer_of(std::uint32_t mark) noexcept {
-    const std::uint32_t number = EarlyMark::writer_of(mark);
-    if (number == 0 || number > writers_.size()) return nullptr;
-    Writer& writer = writers_[number - 1];
-    return writer.instance != 0 ? &writer : nullptr;
-}
-
 std::uint64_t EarlyNotices::instance_of(std::uint32_t mark) const noexcept {
     const std::uint32_t number = EarlyMark::writer_of(mark);
     return number != 0 && number <= writers_.size() ? writers_[number - 1].instance : 0;
+}
+
+EarlyNotices::Writer* EarlyNotices::writer_of(std::uint32_t mark) noexcept {
+    return instance_of(mark) != 0 ? &writers_[EarlyMark::writer_of(mark) - 1] : nullptr;
 }
 
 std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {

@@ -18,8 +18,7 @@ bool Engine::Impl::may_be_early(const Transfer& transfer) const noexcept {
     const auto by_kernel = [](const auto& range) { return range.host_first; };
     return config_.params.early_notifications == "auto" && transfer.peer &&
            transfer.kind == Work::Kind::write && transfer.chunks.size() == 1 && !transfer.remote_flush &&
-           !transfer.start_control && transfer.late_gpus.empty() &&
-           std::all_of(transfer.routes.begin(), transfer.routes.end(), tells) &&
+           transfer.late_gpus.empty() && std::all_of(transfer.routes.begin(), transfer.routes.end(), tells) &&
            std::none_of(transfer.lane_routes.begin(), transfer.lane_routes.end(), by_kernel);
 }
 

@@ -199,7 +199,7 @@ class Work {
 
     /// The immediate data of some chunk may come to the peer twice, or late.
     void doubt_immediates() noexcept {
-        if (doubted) doubted->store(true, std::memory_order_relaxed);
+        if (immediate && doubted) doubted->store(true, std::memory_order_relaxed);
     }
     /// Arms one more part, which keeps the round from ending. Only by who holds a part of it that has not
     /// ended.

@@ -9,14 +9,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
-#include <utility>
 
 #include "common/wire.h"
 #include "engine/eager_message.h"
 #include "engine/introduction.h"
 #include "engine/notification.h"
 #include "engine/request.h"
+#include "inbox_model.h"
 #include "targets.h"
 
 namespace railyard::fuzz {
@@ -38,9 +37,6 @@ std::span<const std::byte> as_bytes(std::string_view text) {
 const char* secret_text(const char* text) {
     return find_libcrypto().functions ? text : "";
 }
-
-/// The instance that the inbox belongs to.
-constexpr std::uint64_t us = 5;
 
 struct Header {
     std::uint8_t version = control_version;
@@ -73,122 +69,6 @@ std::string fragment_of(const Header& header, std::string_view payload, const Me
     const MessageAuth::Tag tag = auth.tag(MessageAuth::Use::fragment, bytes);
     return bytes.append(tag.begin(), tag.end());
 }
-
-/// What must come of fragments, byte for byte.
-class Model {
-  public:
-    explicit Model(const MessageAuth& auth) : auth_(auth) {}
-    void fragment(std::string_view bytes) {
-        if (auth_.on()) {
-            if (bytes.size() < 32) return;
-            const std::string_view tag = bytes.substr(bytes.size() - 32);
-            bytes.remove_suffix(32);
-            const MessageAuth::Tag right = auth_.tag(MessageAuth::Use::fragment, bytes);
-            if (!std::equal(right.begin(), right.end(), tag.begin(),
-                            [](unsigned char a, char b) { return a == static_cast<unsigned char>(b); }))
-                return;
-        }
-        Feed feed(bytes);
-        if (bytes.size() < 39 || feed.take(2) != "YR") return;
-        const bool known = feed.number<std::uint8_t>() == control_version;
-        const auto kind = feed.number<std::uint8_t>();
-        if (feed.number<std::uint8_t>() != (auth_.on() ? 1 : 0)) return;
-        const auto nonce = feed.number<std::uint64_t>(), receiver = feed.number<std::uint64_t>();
-        const auto id = feed.number<std::uint64_t>();
-        if (receiver != us) return;
-        const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
-        const auto name_size = feed.number<std::uint16_t>();
-        if (!known || kind < 1 || kind > 13 || name_size < 1 || name_size > 1024) return;
-        const std::string name(feed.take(name_size));
-        const std::uint32_t mark = kind == early ? feed.number<std::uint32_t>() : 0;
-        const std::string payload(feed.rest());
-        const std::uint32_t most = kind == 1 || kind == early ? 16u << 20 : 1u << 20;
-        if (name.size() != name_size || total > most || offset > total) return;
-        if (payload.size() > total - offset || (payload.empty() && total != 0)) return;
-        if (kind == early && (!writer_of(mark) || writer_of(mark)->nonce != nonce)) return;
-        // A PING, the answer to an eager WRITE or READ, or what has come before.
-        if (kind == 6 || kind == 8 || kind == 10 || delivered_.contains({nonce, id})) return;
-        if (payload.size() == total) return deliver({kind, name, payload, mark}, {nonce, id});
-        Unfinished& message =
-            unfinished_.try_emplace({nonce, id}, Unfinished{kind, name, total, mark, {}}).first->second;
-        if (message.kind != kind || message.name != name || message.total != total || message.mark != mark)
-            return;
-        for (std::uint32_t i = 0; i < payload.size(); ++i)
-            if (message.bytes.contains(offset + i)) return;
-        for (std::uint32_t i = 0; i < payload.size(); ++i)
-            message.bytes[offset + i] = payload[i];
-        if (message.bytes.size() != total) return;
-        std::string text;
-        for (const auto& [at, byte] : message.bytes)
-            text += byte;
-        unfinished_.erase({nonce, id});
-        deliver({kind, name, text, mark}, {nonce, id});
-    }
-    std::uint32_t number(std::uint64_t nonce) {
-        if (nonce == 0) return 0;
-        for (std::uint32_t i = 0; i < writers_.size(); ++i)
-            if (writers_[i].nonce == nonce) return i + 1;
-        writers_.push_back({nonce, {}, {}});
-        return static_cast<std::uint32_t>(writers_.size());
-    }
-    void immediate(std::uint32_t mark) {
-        Writer* const writer = writer_of(mark);
-        if (!writer) return;
-        for (std::size_t i = 0; i < writer->waiting.size(); ++i) {
-            if (writer->waiting[i].mark != mark) continue;
-            notifications.push_back(writer->waiting[i]);
-            writer->waiting.erase(writer->waiting.begin() + static_cast<std::ptrdiff_t>(i));
-            return;
-        }
-        if (std::find(writer->marks.begin(), writer->marks.end(), mark) == writer->marks.end())
-            writer->marks.push_back(mark);
-    }
-    struct Whole {
-        std::uint8_t kind = 0;
-        std::string name, text;
-        std::uint32_t mark = 0;
-    };
-    std::vector<Whole> notifications, letters;
-    static constexpr std::uint8_t early = 13;
-
-  private:
-    struct Unfinished {
-        std::uint8_t kind = 0;
-        std::string name;
-        std::uint32_t total = 0, mark = 0;
-        std::map<std::uint32_t, char> bytes;
-    };
-    struct Writer {
-        std::uint64_t nonce;
-        std::vector<std::uint32_t> marks;
-        std::vector<Whole> waiting;
-    };
-    Writer* writer_of(std::uint32_t mark) {
-        const std::uint32_t number = mark >> 22;
-        return number != 0 && number <= writers_.size() ? &writers_[number - 1] : nullptr;
-    }
-    void deliver(const Whole& whole, std::pair<std::uint64_t, std::uint64_t> id) {
-        if (whole.kind == early) {
-            Writer& writer = *writer_of(whole.mark);
-            const auto came = std::find(writer.marks.begin(), writer.marks.end(), whole.mark);
-            if (came == writer.marks.end()) {
-                for (const Whole& other : writer.waiting)
-                    if (other.mark == whole.mark) return;
-                writer.waiting.push_back(whole);
-            } else {
-                writer.marks.erase(came);
-                notifications.push_back(whole);
-            }
-        } else {
-            (whole.kind == 1 ? notifications : letters).push_back(whole);
-        }
-        delivered_.insert(id);
-    }
-    const MessageAuth& auth_;
-    std::vector<Writer> writers_;
-    std::map<std::pair<std::uint64_t, std::uint64_t>, Unfinished> unfinished_;
-    std::set<std::pair<std::uint64_t, std::uint64_t>> delivered_;
-};
 
 /// What an engine does with a letter before it looks who sent it.
 void read_letter(const Letter& letter) {
@@ -275,7 +155,7 @@ class Course {
         require(got.size() == model_.notifications.size(),
                 "whole notifications, each as often as it was sent");
         for (std::size_t i = 0; i < got.size(); ++i) {
-            const Model::Whole& sent = model_.notifications[i];
+            const InboxModel::Whole& sent = model_.notifications[i];
             require(got[i].agent == sent.name && got[i].message == sent.text,
                     "a notification is what was sent");
         }
@@ -286,7 +166,7 @@ class Course {
         if (!compare_) return;
         require(got.size() == std::min<std::size_t>(model_.letters.size(), 4096), "whole letters");
         for (std::size_t i = 0; i < got.size(); ++i) {
-            const Model::Whole& sent = model_.letters[i];
+            const InboxModel::Whole& sent = model_.letters[i];
             require(static_cast<std::uint8_t>(got[i].kind) == sent.kind && got[i].agent == sent.name &&
                         got[i].text == sent.text,
                     "a letter is what was sent");
@@ -313,7 +193,7 @@ class Course {
     const bool compare_;
     std::size_t heap_ = 0;  ///< that the inbox has taken
     NotificationInbox inbox_;
-    Model model_;
+    InboxModel model_;
     std::string last_;
     bool took_ = false;
 };
