@@ -244,6 +244,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);
     void keep_alive(const std::shared_ptr<Peer>& peer, std::uint64_t now, bool in_flight, bool asked);
     void look_at_rails(std::uint64_t now);
+    [[nodiscard]] std::uint64_t longest_pause() const noexcept;
     [[gnu::cold]] void look_after_all(std::uint64_t now) noexcept;
     [[gnu::cold]] void weigh_rails(std::uint64_t now) noexcept;
 

@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint64_t watch_ns = 50'000'000;
 constexpr std::uint64_t weighing_ns = 5'000'000;  // of rails
 constexpr std::uint64_t calm_watch_ns = 250'000'000;
+constexpr std::uint64_t shortest_watch_ns = 5'000'000;  // however little time transfers have
 /// An operation that has been found unanswered so often, half a peer_timeout_ms apart, never will be.
 constexpr std::uint8_t unanswered_looks = 4;
 constexpr std::uint64_t ping_patience_ns = 250'000'000;
@@ -68,11 +69,19 @@ void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoin
 void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
     if (message.result == Status::canceled) return;
     const bool failed = message.path->failed();
-    if (message.result == Status::ok && message.path->failures() != message.failures_before) {
-        message.peer->probe_again(*message.probed, now_ns());  // it had left before
+    const std::uint64_t now = now_ns();
+    // It had left before, or transfers that are given up keep taking its sender away: a peer that is there
+    // may lose one such probe, one that is not answers none.
+    const bool says_nothing =
+        message.result == Status::ok
+            ? message.path->failures() != message.failures_before
+            : message.lost &&
+                  !message.peer->silent_for(*message.probed, now, config_.params.peer_timeout_ms * 1'000'000);
+    if (says_nothing) {
+        message.peer->probe_again(*message.probed, now);
         return watch_soon();
     }
-    message.peer->probed(*message.probed, message.result == Status::ok, message.confirms, now_ns());
+    message.peer->probed(*message.probed, message.result == Status::ok, message.confirms, now);
     if (message.path->failed() == failed) return;
     RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",
                  failed ? "answers again" : "does not answer", message.probed->rail->name().c_str());
@@ -94,17 +103,24 @@ void Engine::Impl::watch() noexcept {
     watching_.store(false, std::memory_order_release);
 }
 
+/// Between two looks; ns.
+std::uint64_t Engine::Impl::longest_pause() const noexcept {
+    const std::uint64_t limit = config_.params.xfer_timeout_ms * 1'000'000;
+    return limit ? std::clamp(limit / 4, shortest_watch_ns, calm_watch_ns) : calm_watch_ns;
+}
+
 /// Of who has set watching_.
 void Engine::Impl::look_after_all(std::uint64_t now) noexcept {
     free_sent_messages();  // where only the progress thread drives
-    std::uint64_t next = now + calm_watch_ns;
+    const std::uint64_t longest = longest_pause();
+    std::uint64_t next = now + longest;
     next_watch_.store(next, std::memory_order_relaxed);  // what happens from here on brings it forward
     try {
         peers_.list(watched_peers_);
         for (const std::shared_ptr<Peer>& peer : watched_peers_)
             peer->watched.listed_at = now;
         if (look_at_transfers(now)) {
-            next = now + watch_ns;
+            next = now + std::min(watch_ns, longest);
             look_at_rails(now);
         } else {
             pace_.pause();
@@ -122,7 +138,7 @@ void Engine::Impl::look_after_all(std::uint64_t now) noexcept {
     }
     watched_peers_.clear();
     unlisted_peers_.clear();
-    std::uint64_t expected = now + calm_watch_ns;
+    std::uint64_t expected = now + longest;
     next_watch_.compare_exchange_strong(expected, next, std::memory_order_relaxed);
 }
 

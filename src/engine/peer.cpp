@@ -125,6 +125,7 @@ void Peer::compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vect
 PeerEndpoint& Peer::ask(PeerEndpoint& endpoint, std::uint64_t now_ns) noexcept {
     endpoint.probing = true;
     endpoint.asked_at = now_ns;
+    if (endpoint.silent_since == 0) endpoint.silent_since = now_ns;
     return endpoint;
 }
 
@@ -223,6 +224,7 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uin
     endpoint.probing = false;
     if (answered) {
         endpoint.answered_at = now_ns;
+        endpoint.silent_since = 0;
         endpoint.may_be_held_up = false;
         endpoint.probe_pause = 0;
         endpoint.path.heal();
@@ -240,6 +242,11 @@ void Peer::probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns) {
     const MutexLock lock(mutex_);
     endpoint.probing = false;
     endpoint.probe_at = now_ns;
+}
+
+bool Peer::silent_for(const PeerEndpoint& endpoint, std::uint64_t now_ns, std::uint64_t patience_ns) const {
+    const MutexLock lock(mutex_);
+    return endpoint.silent_since != 0 && now_ns - endpoint.silent_since >= patience_ns;
 }
 
 DueKeepalive Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone) {

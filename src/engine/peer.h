@@ -53,6 +53,7 @@ struct PeerEndpoint {
     std::uint64_t probe_at = 0;      ///< ns, once it has failed
     std::uint64_t asked_at = 0;      ///< ns, by the last probe
     std::uint64_t answered_at = 0;   ///< ns
+    std::uint64_t silent_since = 0;  ///< ns; the first probe since then. 0: it was answered
 
     /// For a control message over it.
     [[nodiscard]] ControlRoute route() noexcept { return {rail, address, &path}; }
@@ -199,6 +200,9 @@ class Peer {
     void probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uint64_t now_ns);
     /// The probe said nothing: the next look has it probed again.
     void probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns);
+    /// None of its probes has been answered for so long.
+    [[nodiscard]] bool silent_for(const PeerEndpoint& endpoint, std::uint64_t now_ns,
+                                  std::uint64_t patience_ns) const;
 
     PeerTraffic traffic;
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed

@@ -99,7 +99,7 @@ bool ControlChannel::blocks(const OutMessage& message) noexcept {
 }
 
 /// One sender after the other was replaced under it: it would keep a slot for ever.
-bool ControlChannel::lost(const OutMessage& message) const noexcept {
+bool ControlChannel::is_lost(const OutMessage& message) const noexcept {
     return now_ns() - message.interrupted_at >= patience_with(message);
 }
 
@@ -124,7 +124,10 @@ bool ControlChannel::post_interrupted() noexcept {
         Slot& slot = **link;
         OutMessage& message = *slot.message;
         Status ended = message.wanted();
-        if (ended == Status::ok && lost(message)) ended = Status::remote_disconnect;
+        if (ended == Status::ok && is_lost(message)) {
+            message.lost = true;
+            ended = Status::remote_disconnect;
+        }
         const bool wanted = ended == Status::ok;
         if (wanted && blocks(message)) {
             link = &slot.next;

@@ -87,7 +87,7 @@ class ControlChannel {
     fabric::PostResult post(const OutMessage& message, Slot& slot, std::size_t length) noexcept;
     bool post_interrupted() noexcept;
     [[nodiscard]] bool blocks(const OutMessage& message) noexcept;
-    [[nodiscard]] bool lost(const OutMessage& message) const noexcept;
+    [[nodiscard]] bool is_lost(const OutMessage& message) const noexcept;
     /// Fragments of it with the provider.
     void count(const OutMessage& message, int more) noexcept {
         in_flight_ += static_cast<std::uint32_t>(more);

@@ -322,7 +322,14 @@ TEST_F(Explained, NothingLandsOnceItsEndIsTold) {
         lands_after_its_time(oracle);
         EXPECT_TRUE(oracle.spent(0));
     });
-    expect(Wrong::late_write, lands_late(Fault::late));
+    expect(Wrong::none, lands_late(Fault::late));
+    expect(Wrong::late_write, [](Oracle& oracle) {
+        oracle.fault_begins(Fault::disconnect, 1);
+        oracle.begin_round(0);
+        oracle.end_round(0, Status::remote_disconnect);
+        land(oracle, 0);
+        oracle.check_memory();
+    });
     expect(Wrong::none, [](Oracle& oracle) {
         oracle.begin_round(0);
         oracle.destroyed(0);

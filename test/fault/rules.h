@@ -56,7 +56,8 @@ inline constexpr std::array<Rule, fault_count> rules = {{
     /* refused */ {.errors = Errors::allowed},
     /* not_ready */ {.errors = Errors::without_path, .lasting = true, .late_emulated_writes_allowed = true},
     /* link */ {.errors = Errors::without_path, .lasting = true, .late_emulated_writes_allowed = true},
-    /* late */ {.errors = Errors::without_path, .lasting = true},
+    // It takes the sender from under others, too, whose packets their target may have.
+    /* late */ {.errors = Errors::without_path, .lasting = true, .late_emulated_writes_allowed = true},
     /* gone */ {.errors = Errors::without_path, .lasting = true, .late_emulated_writes_allowed = true},
     /* disconnect */ {.errors = Errors::allowed},
     /* restart */ {.errors = Errors::allowed},

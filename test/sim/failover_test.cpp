@@ -264,6 +264,61 @@ TEST_P(LostAnswer, ALoneOneIsCarriedOutAgain) {
     a_->release(lost);
 }
 
+/// Transfers have little time, and each that is given up takes the sender away from what else is under way.
+class GivenUp : public Failover {
+  protected:
+    GivenUp()
+        : Failover(1, {{"xfer_timeout_ms", "80"},
+                       {"keepalive_ms", "100"},
+                       {"peer_timeout_ms", "4000"},
+                       {"local_rail", "off"}}) {}
+
+    /// One after the other for so long, or until one finds the peer gone. How long each of them took.
+    std::vector<std::chrono::duration<double, std::milli>> give_up_for(milliseconds time) {
+        std::vector<std::chrono::duration<double, std::milli>> taken;
+        Transfer* transfer = prepare();
+        const auto end = std::chrono::steady_clock::now() + time;
+        for (;;) {
+            const auto start = std::chrono::steady_clock::now();
+            if (start >= end || run(*transfer) != Status::canceled) break;
+            taken.push_back(std::chrono::steady_clock::now() - start);
+            drive(milliseconds(120));
+        }
+        a_->release(transfer);
+        std::sort(taken.begin(), taken.end());
+        return taken;
+    }
+};
+
+TEST_P(GivenUp, APeerBehindASlowLinkIsNotGone) {
+    const StateLog log;
+    Transfer* small = prepare(64, 0);
+    ASSERT_EQ(run(*small), Status::ok);
+    cluster().set("rate_gbps=0.01");
+    const auto taken = give_up_for(milliseconds(2000));
+    ASSERT_GE(taken.size(), 3u);
+    EXPECT_GE(taken.front().count(), 80);
+    EXPECT_LT(taken[taken.size() / 2].count(), 160) << "told long after their time";
+    for (const std::string& change : log.changes_of(report_of(*a_, "beta")))
+        EXPECT_FALSE(change.starts_with("gone")) << change;
+    calm();
+    drive(milliseconds(200));
+    EXPECT_EQ(run(*small), Status::ok);
+    a_->release(small);
+}
+
+TEST_P(GivenUp, APeerThatAnswersNothingIsGone) {
+    Transfer* small = prepare(64, 0);
+    ASSERT_EQ(run(*small), Status::ok);
+    cluster().set("timeout_ms=60000");  // the NIC does not tell
+    cluster().set("link=down", first_of_b);
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_GE(give_up_for(milliseconds(15000)).size(), 1u);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(14000)) << "none found it gone";
+    EXPECT_NE(run(*small), Status::ok);
+    a_->release(small);
+}
+
 class FewerRailsThere : public Failover {
   protected:
     FewerRailsThere() : Failover(4, {}, "rdmap96s0") {}
@@ -282,6 +337,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa")
 INSTANTIATE_TEST_SUITE_P(Fabrics, PeerStates, testing::Values("efa-direct", "efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, FewerRailsThere, testing::Values("efa-direct", "efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, LostAnswer, testing::Values("efa-direct", "efa"), efa_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, GivenUp, testing::Values("efa-direct", "efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, Crawling, testing::Values("efa-direct"), efa_name);
 
 }  // namespace

@@ -87,9 +87,8 @@ int main(int argc, char** argv) {
         with_pattern(app.add_subcommand("set", "Change NICs, those of processes to come, too"));
     change->add_option("changes", arguments.changes, "KEY=VALUE ...; see `simefactl settings`")->required();
     change->callback([&] { set(arguments); });
-    with_pattern(app.add_subcommand("reset", "Settings and counters back to nothing"))->callback([&] {
-        Control(arguments.cluster).reset(arguments.which);
-    });
+    with_pattern(app.add_subcommand("reset", "Settings and counters back to nothing, wires free"))
+        ->callback([&] { Control(arguments.cluster).reset(arguments.which); });
     CLI::App* clean = app.add_subcommand("sweep", "Remove what dead processes left");
     clean->add_flag("--all", arguments.all, "Forget kept settings, too");
     clean->callback([&] { sweep(arguments); });

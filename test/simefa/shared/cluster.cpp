@@ -267,6 +267,7 @@ void Cluster::reset(const NicPattern& which) {
         if (!matches(which, slot)) continue;
         for (auto& setting : slot.settings)
             setting.store(0, std::memory_order_relaxed);
+        slot.tx_busy_until = slot.rx_busy_until = 0;
         for (std::size_t i = 0; i < counter_count; ++i) {
             const auto counter = static_cast<Counter>(i);
             if (counter != Counter::in_flight && counter != Counter::regions &&
