@@ -82,8 +82,13 @@ void Engine::Impl::on_eager(const Letter& letter) {
         message->message = encode(answer);
     }
     if (!peer->has_control_route()) peer->resolve(control_pair);
-    if (message->message.size() <= AnswerChannel::longest_text) message->asker = peer->asks_from();
-    send_over(peer->control_route(), std::move(message), brings_data ? answer.id : 0);
+    const ControlRoute route = peer->control_route();
+    const Peer::Asker asker = peer->asks_from();
+    if (message->message.size() <= AnswerChannel::longest_text && asker.rail == route.rail) {
+        message->asker = asker.address;
+        message->removals = asker.removals;
+    }
+    send_over(route, std::move(message), brings_data ? answer.id : 0);
 }
 
 void Engine::Impl::introduce_soon() noexcept {

@@ -130,8 +130,13 @@ class Peer {
     bool look_at_senders();
     /// The peer will send from there to our rail, and no more from where it said before. Throws Error.
     void admit(RailPair ours_first, std::uint32_t generation, const std::string& sender);
+    struct Asker {
+        const Rail* rail = nullptr;  ///< ours, whose peer it is
+        PeerAddress address = no_address;
+        std::uint64_t removals = 0;  ///< as in OutMessage
+    };
     /// The sender that it said it has for the rails of its control route; no_address: none, or nothing.
-    [[nodiscard]] PeerAddress asks_from();
+    [[nodiscard]] Asker asks_from();
 
     /// Replaced by a newer instance, or disconnected: nothing more is posted to it.
     void mark_gone() noexcept {

@@ -93,12 +93,13 @@ void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::strin
     admitted = {ours_first, generation, address};
 }
 
-PeerAddress Peer::asks_from() {
+Peer::Asker Peer::asks_from() {
     const PeerEndpoint* const control = control_.load(std::memory_order_acquire);
-    if (!control) return no_address;
+    if (!control) return {};
     const MutexLock lock(mutex_);
     const auto sender = sender_at(control->pair);
-    return sender != admitted_.end() && sender->pair == control->pair ? sender->address : no_address;
+    if (sender == admitted_.end() || sender->pair != control->pair) return {};
+    return {control->rail, sender->address, control->rail->removals()};
 }
 
 }  // namespace railyard

@@ -98,6 +98,7 @@ PeerAddress FabricRail::do_insert_peer(std::string_view address) {
 }
 
 void FabricRail::do_remove_peer(PeerAddress peer) noexcept {
+    control_->peer_removed();
     if (fabric_->addresses.remove(peer) && sending_) sending_->forget(peer);
 }
 

@@ -64,6 +64,7 @@ class FabricRail final : public Rail {
     [[nodiscard]] bool carries_immediates() const noexcept override {
         return fabric_->domain.caps().immediate_data;
     }
+    [[nodiscard]] std::uint64_t removals() const noexcept override { return control_->removals(); }
     [[nodiscard]] bool tells_of_writes() const noexcept override {
         return fabric_->domain.caps().tells_of_writes;
     }

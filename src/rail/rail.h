@@ -136,6 +136,8 @@ class alignas(cache_line) Rail {
     [[nodiscard]] virtual bool carries_immediates() const noexcept { return false; }
     /// True when they cost nothing there but an entry of its completion queue.
     [[nodiscard]] virtual bool tells_of_writes() const noexcept { return false; }
+    /// Addresses that have been removed, where it answers at senders (OutMessage::asker).
+    [[nodiscard]] virtual std::uint64_t removals() const noexcept { return 0; }
     /// This rail's own raw address, for peers.
     [[nodiscard]] virtual std::string address() const = 0;
     /// The endpoint that operations leave from, where that is another than `address`: it is replaced when an

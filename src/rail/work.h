@@ -314,6 +314,8 @@ struct OutMessage {
     /// Of an answer, the endpoint that its question came from, where AnswerChannel may send it; left alone as
     /// long as that has it. no_address: it goes to its destination.
     PeerAddress asker = no_address;
+    /// Rail::removals when `asker` was looked up: with another count it may be nobody's, or another one's.
+    std::uint64_t removals = 0;
     std::uint64_t patience_ns = 0;  ///< with a peer that takes nothing; 0: the rail's
     Fill fill = nullptr;
     Advance advance = nullptr;

@@ -57,6 +57,19 @@ TEST_F(ControlChannelTest, AnswersThatAreNotTakenAtOnceGoTheOrdinaryWay) {
     EXPECT_EQ(reply.OutMessage::asker, no_address) << "what fails now has failed on the ordinary way";
 }
 
+/// An asker that has replaced its sender is another address; the old one may be nobody's by now.
+TEST_F(ControlChannelTest, AnswersToAskersThatMayHaveBeenRemovedGoTheOrdinaryWay) {
+    const auto channel = open();
+    channel->peer_removed();
+    Reply known_before, known_since;
+    known_since.removals = channel->removals();
+    send(*channel, known_before);
+    send(*channel, known_since);
+    ASSERT_EQ(script.sent.size(), 2u);
+    EXPECT_EQ(destination_of(0), usual);
+    EXPECT_EQ(destination_of(1), asker);
+}
+
 TEST_F(ControlChannelTest, AnswersThatAreLostEndSoThatTheyAreSentElsewhere) {
     const auto channel = open();
     Reply lost(2), halfway(3);

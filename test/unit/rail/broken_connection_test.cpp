@@ -148,5 +148,13 @@ TEST_F(BrokenConnection, IsNotUsedAgainAfterAMessageThatFailed) {
     EXPECT_EQ(connections(), 2);
 }
 
+/// Answers to askers that were looked up before go another way.
+TEST_F(BrokenConnection, AddressesThatAreRemovedAreCounted) {
+    const PeerAddress asker = here_.insert_peer(there_.sender().address);
+    const std::uint64_t before = here_.removals();
+    here_.remove_peer(asker);
+    EXPECT_EQ(here_.removals(), before + 1);
+}
+
 }  // namespace
 }  // namespace railyard
