@@ -260,13 +260,13 @@ bool EagerSender::may_ask_again(EagerRound& round, std::uint64_t now) noexcept {
 }
 
 void EagerSender::look() noexcept {
-    const std::uint64_t now = now_ns();
     while (true) {
         EagerRound* round = nullptr;
         Status status = Status::ok;
         Ids ids;
         {
             const MutexLock lock(mutex_);
+            const std::uint64_t now = now_ns();  // not before another thread's that was here first
             for (round = first_; round; round = round->next) {
                 status = round->transfer.status();
                 if (status == Status::ok ? may_ask_again(*round, now) : is_over(*round, now)) break;

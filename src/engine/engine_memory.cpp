@@ -44,7 +44,7 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
     registration_epoch_.fetch_add(1, std::memory_order_acq_rel);
     if (process_barriers_) process_barrier();
     const std::uint64_t limit = now_ns() + config_.params.connect_timeout_ms * 1'000'000;
-    while (transfers_.in_flight_on(*region)) {
+    while (region->pins.load(std::memory_order_seq_cst) != 0 || transfers_.in_flight_on(*region)) {
         if (now_ns() > limit) {
             region->revoked.store(false, std::memory_order_seq_cst);
             throw Error(Status::not_allowed,

@@ -9,6 +9,30 @@
 namespace railyard {
 namespace {
 
+/// Keeps memory registered until a transfer of it has been started, which whoever deregisters it sees then.
+class Pinned {
+  public:
+    Pinned() = default;
+    Pinned(const Pinned&) = delete;
+    Pinned& operator=(const Pinned&) = delete;
+    ~Pinned() {
+        for (const auto& region : regions_)
+            region->pins.fetch_sub(1, std::memory_order_release);
+    }
+    /// Of the two, this and deregister_memory, the later one sees what the other has done. Throws Error.
+    void add(const std::shared_ptr<Registration>& region) {
+        regions_.push_back(region);
+        region->pins.fetch_add(1, std::memory_order_seq_cst);
+        if (region->revoked.load(std::memory_order_seq_cst)) throw_unregistered();
+    }
+    [[noreturn]] static void throw_unregistered() {
+        throw Error(Status::invalid_param, "it names memory that is not registered (any more)");
+    }
+
+  private:
+    std::vector<std::shared_ptr<Registration>> regions_;
+};
+
 std::shared_ptr<RemoteRegion> asker_memory(const Peer& peer, RequestMemory memory) {
     if (memory.rails.back() >= peer.rail_count())
         throw Error(Status::mismatch, "request names a rail that its sender does not have");
@@ -92,7 +116,7 @@ std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token)
     const MutexLock lock(registrations_mutex_);
     const auto found = tokens_.find(token);
     if (found == tokens_.end() || found->second->revoked.load(std::memory_order_acquire))
-        throw Error(Status::invalid_param, "it names memory that is not registered (any more)");
+        Pinned::throw_unregistered();
     return found->second;
 }
 
@@ -108,10 +132,15 @@ Status Engine::Impl::flush_for(const Request& request) {
 /// Posts the transfer that answers a request; it is ours until finish_served().
 Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request) {
     auto transfer = std::make_unique<Transfer>();
+    // Before the first look, as in prepare().
+    transfer->checked_epoch = registration_epoch_.load(std::memory_order_seq_cst);
     transfer->aim_at(peer, tells());
     transfer->kind = request.kind == RequestKind::read ? Work::Kind::write : Work::Kind::read;
-    for (const std::uint64_t token : request.tokens)
+    Pinned pinned;
+    for (const std::uint64_t token : request.tokens) {
         transfer->locals.push_back(memory_of_token(token));
+        pinned.add(transfer->locals.back());
+    }
     for (RequestMemory& memory : request.memories)
         transfer->remotes.push_back(asker_memory(*peer, std::move(memory)));
     std::vector<Piece> pieces;
@@ -123,7 +152,6 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
         pieces.push_back({piece.theirs, piece.ours, piece.length, piece.token, piece.memory});
     }
     lay_out(*transfer, pieces, true);
-    transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
     ready_notification(*transfer);
     introduce(peer);
     Transfer* const served = transfers_.add(std::move(transfer));

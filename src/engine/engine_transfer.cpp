@@ -103,6 +103,8 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
                                                std::to_string(remote.size()) + " remote ones");
     }
     auto transfer = std::make_unique<Transfer>();
+    // Before the first look: what is deregistered from here on is looked for by the next post.
+    transfer->checked_epoch = registration_epoch_.load(std::memory_order_seq_cst);
     if (!is_self(agent)) transfer->aim_at(require_peer(agent), tells());
     transfer->kind = operation == Operation::read ? Work::Kind::read : Work::Kind::write;
 
@@ -122,7 +124,6 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
                           remotes.of(*remote[i].region)});
     }
     lay_out(*transfer, pieces, false);
-    transfer->checked_epoch = registration_epoch_.load(std::memory_order_acquire);
     ready_notification(*transfer);
     transfer->may_be_eager = may_be_eager(*transfer);
     transfer->may_be_early = may_be_early(*transfer);
