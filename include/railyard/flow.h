@@ -223,8 +223,9 @@ RYF_API ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const r
 
 /** Begins to send grain `index` to every target, to each once. The region must not change before
  * ryf_initiator_make_progress says that nothing is left, or ryf_initiator_grain_ready that nothing is of it.
- * Errors: NOT_READY (this grain is still on its way to some target; nothing has been begun), INVALID_ARG
- * (index), INVALID_STATE, NOT_FOUND (no targets). Does not block. */
+ * Errors: NOT_READY (this grain is still on its way to some target; nothing has been begun, and what is on
+ * its way has been driven on, so calling again is enough), INVALID_ARG (index), INVALID_STATE, NOT_FOUND (no
+ * targets). Does not block. */
 RYF_API ryf_status ryf_initiator_transfer_grain(ryf_initiator* initiator, uint32_t index);
 
 /** The same for slices `first` to `last`, both included. The grain is announced when every slice has been

@@ -47,22 +47,30 @@ void Initiator::require_grain(std::uint32_t index) const {
                                            std::to_string(side_.grains()) + ", from 0 on");
 }
 
+bool Initiator::is_busy(std::uint32_t index, Slices slices) const {
+    return std::any_of(links_.begin(), links_.end(),
+                       [&](const auto& link) { return link->busy(index, link->resolve(slices)); });
+}
+
 Outcome Initiator::grain_ready(std::uint32_t index) {
     require_grain(index);
     const LeaseGuard turn(turn_);
     drive();
-    const bool busy = std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
-        return link->busy(index, link->resolve(whole_grain));
-    });
-    return busy ? Outcome::not_ready : Outcome::ok;
+    return is_busy(index, whole_grain) ? Outcome::not_ready : Outcome::ok;
+}
+
+void Initiator::require_targets() const {
+    if (links_.empty()) throw Error(Status::not_found, "there is no target: add one");
 }
 
 Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
     require_grain(index);
     const LeaseGuard turn(turn_);
-    if (links_.empty()) throw Error(Status::not_found, "there is no target: add one");
-    for (const auto& link : links_) {
-        if (link->busy(index, link->resolve(slices))) return Outcome::not_ready;
+    require_targets();
+    if (is_busy(index, slices)) {
+        drive();  // a program may do nothing but call again
+        require_targets();
+        if (is_busy(index, slices)) return Outcome::not_ready;
     }
     for (const auto& link : links_)
         link->transfer(index, link->resolve(slices));

@@ -40,6 +40,9 @@ class Initiator {
 
   private:
     void require_grain(std::uint32_t index) const;
+    void require_targets() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    /// Those slices of the grain are on their way to some target.
+    [[nodiscard]] bool is_busy(std::uint32_t index, Slices slices) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     /// Looks what has ended; true while something is left.
     bool drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     Outcome step(std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);

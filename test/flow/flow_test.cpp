@@ -195,6 +195,21 @@ TEST_P(FlowTest, SourcesAreToldApart) {
     }
 }
 
+/// "Call again" is enough: before the target has answered, and while a grain is on its way.
+TEST_P(FlowTest, CallingAgainBringsAGrainOn) {
+    Target target(instance_, GetParam(), ring_size, grain_length);
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    for (int round = 0; round < 5; ++round) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        ryf_status status = RYF_ERR_NOT_READY;
+        while (status == RYF_ERR_NOT_READY && std::chrono::steady_clock::now() < end)
+            status = ryf_initiator_transfer_grain(initiator.handle, 0);
+        ASSERT_RYF(status) << "round " << round;
+    }
+    ASSERT_RYF(initiator.settle());
+}
+
 /// Grains that are transferred before the target has answered follow its answer.
 TEST_P(FlowTest, NothingHasToWaitForTheConnection) {
     Target target(instance_, GetParam(), ring_size, 5000);
