@@ -217,7 +217,8 @@ void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcep
     std::uint64_t bytes = 0;
     for (; !run.empty() && bytes < bytes_per_group; ++run.begin) {
         const Chunk& chunk = work.chunks[run.begin];
-        if (route.path && !is_vouched_for(route, chunk)) break;
+        // The first one was asked for a moment ago: a group of none would hold no part of its work.
+        if (route.path && run.begin != begin && !is_vouched_for(route, chunk)) break;
         const std::uint64_t there =
             chunk.remote - (route.path ? route.keys[chunk.remote_region].address_base : 0);
         const cuda::Copy next = read ? cuda::Copy{chunk.local, there, chunk.length}
