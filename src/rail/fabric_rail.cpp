@@ -21,6 +21,12 @@ std::size_t control_completions(const fabric::ProviderCaps& caps) {
            (caps.answers_at_sender ? answers : 0);
 }
 
+/// Immediate data that comes while nobody looks, and that no receive buffer holds back: a queue that is
+/// overrun is of no more use. For flows, whose writes have it, and early notifications.
+std::size_t unread_immediates(const fabric::ProviderCaps& caps) {
+    return caps.tells_of_writes ? 8192 : 0;
+}
+
 /// Operations that may be outstanding: what the endpoint takes, less the control channel's share.
 std::size_t credits(const fabric::ProviderCaps& caps) {
     const std::size_t depth = std::clamp<std::size_t>(caps.transmit_depth, 32, 4096);
@@ -32,7 +38,9 @@ std::size_t credits(const fabric::ProviderCaps& caps) {
 FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail,
                            bool blocking)
     : domain(device, rail),
-      queue(domain, credits(device->caps) + control_completions(device->caps), blocking),
+      queue(domain,
+            credits(device->caps) + control_completions(device->caps) + unread_immediates(device->caps),
+            blocking),
       wait(domain, queue),
       addresses(domain),
       endpoint(domain, queue, addresses) {
