@@ -75,7 +75,7 @@ CopyStream::Group::Group(CopyStream& stream, unsigned ticket, Reach reach) noexc
     : stream_(stream),
       ticket_(stream.tickets_[ticket]),
       guard_(*stream.context_),
-      kept_up_to_(stream.kernel_ ? most_bytes(reach) : 0) {
+      kept_up_to_(stream.kernel_ && stream.context_->kernels_reach_all() ? most_bytes(reach) : 0) {
     ticket_.busy = true;
     ticket_.failed = ticket_.recorded = false;
     if (!guard_.pushed()) stream_.fail(ticket_, "cuCtxPushCurrent", CUDA_ERROR_INVALID_CONTEXT);

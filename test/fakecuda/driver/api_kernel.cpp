@@ -12,20 +12,21 @@ namespace {
 
 constexpr char known_kernel[] = "railyard_copy_pieces";
 
-/// Memory of the stream's GPU, or that is mapped for it, or pinned.
-bool touchable(CUdeviceptr address, std::size_t length, int device) {
+/// Memory of the stream's context, or that is mapped for its GPU, or pinned.
+bool touchable(CUdeviceptr address, std::size_t length, CUcontext context, int device) {
     Range range;
     if (!state().memory.find(address, range)) return false;
     if (!range.on_device()) return length <= range.length - (address - range.start);
+    if (range.kind == Kind::device && range.context != context) return false;
     std::vector<Memory::Piece> pieces;
     return (range.device == device || range.kind == Kind::imported) &&
            state().memory.pieces(address, length, pieces);
 }
 
-CUresult copy_pieces(const railyard::cuda::CopyBatch& batch, unsigned count, int device) {
+CUresult copy_pieces(const railyard::cuda::CopyBatch& batch, unsigned count, CUcontext context, int device) {
     for (unsigned i = 0; i < count; ++i) {
-        if (!touchable(batch.to[i], batch.length[i], device) ||
-            !touchable(batch.from[i], batch.length[i], device))
+        if (!touchable(batch.to[i], batch.length[i], context, device) ||
+            !touchable(batch.from[i], batch.length[i], context, device))
             return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     // In any order; backwards shows who relies on one.
@@ -86,6 +87,8 @@ CUresult cuLaunchKernel(CUfunction kernel, unsigned grid_x, unsigned grid_y, uns
     auto batch = std::make_shared<railyard::cuda::CopyBatch>();
     std::memcpy(batch.get(), parameters[0], sizeof(*batch));
     ++all.launches;
-    stream->enqueue([batch, grid_y, device = stream->device] { return copy_pieces(*batch, grid_y, device); });
+    stream->enqueue([batch, grid_y, context = stream->context, device = stream->device] {
+        return copy_pieces(*batch, grid_y, context, device);
+    });
     return CUDA_SUCCESS;
 }

@@ -80,6 +80,19 @@ TEST_F(CudaCopyKernel, WhatThreadsMayNotTouchIsCopiedByTheDriver) {
     EXPECT_EQ(launched_, 0U);
 }
 
+/// Once memory of another context may be among them, which kernels of this one do not see.
+TEST_F(CudaCopyKernel, MemoryOfAnotherContextIsCopiedByTheDriver) {
+    prepare();
+    context_->note_memory_of(nullptr);
+    context_->note_memory_of(context_->get());
+    copy(4, piece, Reach::pinned);
+    EXPECT_EQ(launched_, 1U);
+    context_->note_memory_of(reinterpret_cast<const CUctx_st*>(this));
+    copy(4, piece, Reach::pinned);
+    copy(count, piece, Reach::gpus);
+    EXPECT_EQ(launched_, 0U);
+}
+
 TEST_F(CudaCopyKernel, LargePiecesAreCopiedByTheDriver) {
     prepare();
     constexpr std::size_t large = 300 << 10, small = 100 << 10;
