@@ -136,9 +136,10 @@ HostProcess::HostProcess(std::string_view card_address) {
     face_.secret = address.secret;
     file_ = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(address.descriptor);
     if (!same_boot(address.boot, boot_id())) throw Error(Status::not_supported, "it is on another host");
-    const std::string process = "process " + std::to_string(pid_),
-                      other =
-                          process + " is another one here: its PID namespace is not ours, or it has ended";
+    const std::string
+        process = "process " + std::to_string(pid_),
+        other = process +
+                " is another one here: its PID namespace is not ours, or it or its main thread has ended";
     switch (const int error = look_by_memory()) {
         case 0:
             break;
@@ -207,20 +208,30 @@ int HostProcess::look_by_memory() const noexcept {
     const iovec here{&seen, sizeof(seen)};
     const iovec there{reinterpret_cast<void*>(card_), sizeof(seen)};
     const ssize_t got = process_vm_readv(pid_, &here, 1, &there, 1, 0);
-    if (got < 0) return errno;
+    if (got < 0) return errno == ESRCH ? out_of_reach() : errno;
     return got == static_cast<ssize_t>(sizeof(seen)) && seen == face_ ? 0 : ESTALE;
+}
+
+/// Its number leads to the memory and the files of its main thread, which gives them back when it ends: the
+/// other threads may live on with both, or the process may be about to end. Only its handle tells which.
+int HostProcess::out_of_reach() const noexcept {
+    return handle_ < 0 || has_ended() ? ESRCH : ENOLINK;
+}
+
+bool HostProcess::has_ended() const noexcept {
+    pollfd ended{handle_, POLLIN, 0};
+    return handle_ >= 0 ? poll(&ended, 1, 0) > 0 : kill(pid_, 0) != 0 && errno == ESRCH;
 }
 
 /// Its engine has wiped the card when it was closed. A process that ends, or calls exec, closes it without
 /// that, and before anybody is told of its end.
 int HostProcess::look_by_card() const noexcept {
-    pollfd ended{handle_, POLLIN, 0};
-    if (handle_ >= 0 ? poll(&ended, 1, 0) > 0 : kill(pid_, 0) != 0 && errno == ESRCH) return ESRCH;
+    if (has_ended()) return ESRCH;
     CardFace seen{};
     std::memcpy(&seen, memory_, sizeof(seen));
     if (seen != face_) return ESTALE;
     struct stat status {};
-    if (stat(file_.c_str(), &status) != 0) return errno == ENOENT ? ESRCH : ESTALE;
+    if (stat(file_.c_str(), &status) != 0) return errno == ENOENT ? out_of_reach() : ESTALE;
     return status.st_ino == inode_ ? 0 : ESTALE;
 }
 

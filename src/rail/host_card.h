@@ -89,7 +89,9 @@ class HostProcess {
     [[nodiscard]] bool may_copy() const noexcept { return may_copy_; }
     /// The memory that it gave the word out for may be touched.
     [[nodiscard]] bool vouches_for(std::uint64_t word) const noexcept;
-    /// 0: the process of that number is still the one that was met; else why not, ESTALE for another one.
+    /// 0: the process of that number is still the one that was met; else why not: ESTALE for another one,
+    /// ESRCH where it has ended, ENOLINK where it lives and is not reached: its main thread has ended, or it
+    /// is about to.
     [[nodiscard]] int look() const noexcept;
     /// The same, once in a tick of the coarse clock (at most 10 ms): a number does not come round so fast.
     [[nodiscard]] int look_now_and_then() noexcept;
@@ -100,6 +102,8 @@ class HostProcess {
     void give_back() noexcept;
     [[nodiscard]] int look_by_memory() const noexcept;
     [[nodiscard]] int look_by_card() const noexcept;
+    [[nodiscard]] int out_of_reach() const noexcept;
+    [[nodiscard]] bool has_ended() const noexcept;
 
     pid_t pid_ = 0;
     bool own_ = false;

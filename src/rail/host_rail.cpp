@@ -207,12 +207,15 @@ void HostRail::count_moved(Submission& submission, std::uint64_t bytes) noexcept
 
 bool HostRail::fail(Submission& submission, int error) noexcept {
     // Memory of ours or of the peer's that is not there, or is not registered any more.
-    if (error == EFAULT || error == ESTALE) {
-        error = process_of(*submission.route).look();
-        if (error == 0) {
+    const bool refused = error == EFAULT || error == ESTALE;
+    // The call does not say either what has become of a process that it does not find.
+    if (refused || error == ESRCH) {
+        const int gone = process_of(*submission.route).look();
+        if (refused && gone == 0) {
             refuse(submission);
             return true;
         }
+        if (gone != 0) error = gone;
     }
     // For want of memory others may do better this once.
     if (error == ENOMEM) {

@@ -18,8 +18,8 @@ namespace railyard {
 /// Keys are words of the peer's card (RemoteKey::key), looked at before each call that writes and after each
 /// that reads: memory that the peer has deregistered is refused, but for a deregistration while a call
 /// writes. A refused chunk ends with Status::backend, as with a NIC; where the process has ended they end
-/// with Status::remote_disconnect. Where its engine has gone or the kernel forbids it, they go to the other
-/// routes of their lane. Either way the path has failed.
+/// with Status::remote_disconnect. Where its engine or its main thread has gone or the kernel forbids it,
+/// they go to the other routes of their lane. Either way the path has failed.
 class HostRail final : public HostPeerRail {
   public:
     static constexpr std::uint64_t bytes_per_round = std::uint64_t{1} << 20;

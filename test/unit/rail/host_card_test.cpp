@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <initializer_list>
 
 #include "common/status.h"
 #include "forbid_process_vm.h"
@@ -33,6 +35,16 @@ int in_child(const std::function<int()>& find) {
     int status = 0;
     EXPECT_EQ(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+/// What a look finds once it finds none of these any more.
+int later_than(const HostProcess& process, std::initializer_list<int> before) {
+    int found = process.look();
+    for (int i = 0; i < 5000 && std::find(before.begin(), before.end(), found) != before.end(); ++i) {
+        usleep(1000);
+        found = process.look();
+    }
+    return found;
 }
 
 /// With the card alone it is known who is there, and whether it still is.
@@ -70,11 +82,19 @@ TEST_F(HostCardTest, WithoutRightsToCopyItsEndIsSeenAllTheSame) {
                   if (!test::forbid_process_vm()) return 98;
                   HostProcess process(other_.card);
                   kill(other_.pid(), SIGKILL);  // nobody waits for it: it stays a zombie
-                  for (int i = 0; i < 1000 && process.look() == 0; ++i)
-                      usleep(1000);
-                  return process.look();
+                  return later_than(process, {0, ENOLINK});
               }),
               ESRCH);
+}
+
+TEST_F(HostCardTest, WithoutRightsToCopyTheEndOfItsMainThreadIsNotTakenForItsOwn) {
+    EXPECT_EQ(in_child([&] {
+                  if (!test::forbid_process_vm()) return 98;
+                  HostProcess process(other_.card);
+                  other_.change(OtherProcess::end_main_thread);
+                  return later_than(process, {0});
+              }),
+              ENOLINK);
 }
 
 TEST_F(HostCardTest, WithoutRightsToCopyNobodyElseIsTakenForThePeer) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rail/host_rail.h"
@@ -20,7 +22,8 @@ namespace railyard {
 /// While one thread runs here. The constructor throws std::runtime_error when the child does not answer.
 class OtherProcess {
   public:
-    enum Command : char { contents, deregister, register_again, unmap, close_rail };
+    /// After end_main_thread another thread goes on.
+    enum Command : char { contents, deregister, register_again, unmap, close_rail, end_main_thread };
 
     explicit OtherProcess(std::size_t size, char fill = '.') : size_(size) {
         int to[2], from[2];
@@ -90,10 +93,10 @@ class OtherProcess {
         put(out, rail->address().data(), length);
         put(out, &place, sizeof(place));
         put(out, &region.key, sizeof(region.key));
-        for (char command; read(in, &command, 1) == 1;) {
+        answer(in, [&](char command) {
             if (command == contents) {
                 put(out, memory, size);
-                continue;
+                return;
             }
             if (command == deregister) rail->deregister_memory(region);
             if (command == register_again) region = rail->register_memory({place, size, true});
@@ -103,6 +106,20 @@ class OtherProcess {
                 rail.reset();
             }
             put(out, &region.key, sizeof(region.key));
+        });
+    }
+    template <typename Obey>
+    static void answer(int in, const Obey& obey) {
+        for (char command; read(in, &command, 1) == 1;) {
+            if (command == end_main_thread) {
+                std::thread([&] {
+                    obey(end_main_thread);
+                    answer(in, obey);
+                    _exit(0);
+                }).detach();
+                syscall(SYS_exit, 0);  // leaves its stack as it is, unlike pthread_exit
+            }
+            obey(command);
         }
     }
     std::string receive(std::size_t size) const {

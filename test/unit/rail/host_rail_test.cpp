@@ -233,6 +233,39 @@ TEST_F(HostRailTest, AProcessThatHasEndedEndsIt) {
     EXPECT_FALSE(rail_.reaches(peer_));
 }
 
+/// What `address` is refused for.
+std::string refusal(HostRail& rail, const std::string& address) {
+    try {
+        rail.remove_peer(rail.insert_peer(address));
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return {};
+}
+
+/// Nobody gets at its memory by its number then, and yet it lives on.
+TEST_F(HostRailTest, AProcessWhoseMainThreadHasEndedIsLeftToOtherRails) {
+    HostTransfer write = transfer(), late = transfer();
+    write.prepare(Work::Kind::write, {{0, 0, 4 * mebi}, {4 * mebi, 4 * mebi, 1000}});
+    write.post();
+    ASSERT_FALSE(write.work.done());
+    other_.change(OtherProcess::end_main_thread);
+    for (int i = 0; i < 5000 && rail_.reaches(peer_); ++i)
+        usleep(1000);
+    ASSERT_FALSE(rail_.reaches(peer_));
+    EXPECT_FALSE(rail_.has_ended(peer_));
+    for (int round = 0; !write.work.done() && round < 100; ++round)
+        rail_.progress();
+    EXPECT_EQ(write.work.status(), Status::ok);
+    EXPECT_EQ(write.fabric.taken, (std::vector<std::uint32_t>{0, 1}));
+    late.prepare(Work::Kind::read, {{0, 0, 1000}});
+    EXPECT_EQ(late.run(), Status::ok);
+    EXPECT_EQ(late.fabric.taken.size(), 1u);
+    EXPECT_NE(refusal(rail_, other_.card).find("its main thread has ended"), std::string::npos);
+    other_.end(SIGKILL);
+    EXPECT_TRUE(rail_.has_ended(peer_));
+}
+
 TEST_F(HostRailTest, WhatIsLeftGoesToOtherRailsInWholeChunks) {
     HostTransfer write = transfer(), alone = transfer();
     write.prepare(Work::Kind::write, {{0, 0, 4 * mebi}, {4 * mebi, 4 * mebi, 1000}, {5 * mebi, 5 * mebi, 7}});
@@ -261,16 +294,6 @@ TEST_F(HostRailTest, ARailThatWasClosedIsNotWrittenTo) {
     EXPECT_EQ(write.fabric.taken.size(), 1u);
     EXPECT_TRUE(write.paths[0].failed());
     EXPECT_TRUE(other_.memory() == before);
-}
-
-/// What `address` is refused for.
-std::string refusal(HostRail& rail, const std::string& address) {
-    try {
-        rail.remove_peer(rail.insert_peer(address));
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return {};
 }
 
 TEST_F(HostRailTest, NobodyElseIsTakenForThePeer) {
