@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <initializer_list>
+#include <optional>
+
+#include "common/mapping.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -27,20 +29,8 @@ bool both_ends(std::uint64_t address, std::uint64_t length, Probe probe) noexcep
 
 /// The slow and exact answer; true where the kernel does not tell.
 bool mapped_writable(std::uint64_t address) noexcept {
-    std::FILE* maps = std::fopen("/proc/self/maps", "re");
-    if (!maps) return true;
-    bool writable = true;
-    char line[512];
-    while (std::fgets(line, sizeof(line), maps)) {
-        unsigned long long start = 0, end = 0;
-        char permissions[5] = {};
-        if (std::sscanf(line, "%llx-%llx %4s", &start, &end, permissions) != 3) continue;
-        if (address < start || address >= end) continue;
-        writable = permissions[1] == 'w';
-        break;
-    }
-    std::fclose(maps);
-    return writable;
+    const std::optional<Mapping> mapping = mapping_at(getpid(), address);
+    return !mapping || !mapping->exists || mapping->writable;
 }
 
 }  // namespace

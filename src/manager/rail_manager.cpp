@@ -26,7 +26,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     connects_ = first.caps.sends_into_sockets;
     no_nics_ = first.family == "shm" || first.family.starts_with("tcp");
     open(params, blocking, sink);
-    if (params.local_rail == "auto") open_host_rail();
+    if (params.local_rail == "auto") open_host_rail(first.caps.direct_rma);
     placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_);
     rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX,
               connects_ ? Pairing::in_order : Pairing::spread};
@@ -102,9 +102,9 @@ void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
     if (rails_.size() <= first) throw Error(Status::backend, "no rail could be opened" + reasons);
 }
 
-void RailManager::open_host_rail() {
+void RailManager::open_host_rail(bool fabric_copies_alike) {
     try {
-        host_ = std::make_unique<HostRail>();
+        host_ = std::make_unique<HostRail>(fabric_copies_alike);
     } catch (const Error& error) {
         RAILYARD_LOG(warn, "host", "peers on this host are reached over the fabric: %s", error.what());
     }

@@ -97,7 +97,7 @@ class RailManager {
   private:
     void find_devices(const Params& params);
     void open(const Params& params, bool blocking, ControlSink& sink);
-    void open_host_rail();
+    void open_host_rail(bool fabric_copies_alike);
     GpuPath& require_gpu(std::uint64_t ordinal) const;
     /// nothing, or why the rails of the GPU do not carry its memory
     std::string register_directly(Registration& region, const cuda::PointerInfo& memory);

@@ -1,11 +1,14 @@
 #include "rail/host_rail.h"
 
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
+
+#include "common/mapping.h"
 
 namespace railyard {
 namespace {
@@ -90,8 +93,8 @@ ssize_t Call::move() noexcept {
     const ssize_t moved = (read ? process_vm_readv : process_vm_writev)(
         process_.pid(), here_.data(), here_.count(), there_.data(), there_.count(), 0);
     const int error = moved < 0 ? errno : moved == 0 ? EFAULT : 0;
-    if (error) return -error;
-    return read && !allowed() ? -ESTALE : moved;
+    if ((read || error == EFAULT) && !allowed()) return -ESTALE;
+    return error ? -error : moved;
 }
 
 }  // namespace
@@ -206,24 +209,36 @@ void HostRail::count_moved(Submission& submission, std::uint64_t bytes) noexcept
 }
 
 bool HostRail::fail(Submission& submission, int error) noexcept {
-    // Memory of ours or of the peer's that is not there, or is not registered any more.
-    const bool refused = error == EFAULT || error == ESTALE;
-    // The call does not say either what has become of a process that it does not find.
-    if (refused || error == ESRCH) {
-        const int gone = process_of(*submission.route).look();
-        if (refused && gone == 0) {
-            refuse(submission);
-            return true;
+    // Each may also be for want of the process: by now its number may be another one's, or nobody's.
+    if (error == ESTALE || error == EFAULT || error == ESRCH) {
+        if (const int gone = process_of(*submission.route).look()) {
+            lose(submission, gone);
+            return false;
         }
-        if (gone != 0) error = gone;
     }
-    // For want of memory others may do better this once.
-    if (error == ENOMEM) {
+    if (error == ESTALE || (error == EFAULT && !is_kept_from_us(submission))) {
+        refuse(submission);
+        return true;
+    }
+    // The fabric may carry it all the same. For want of memory others may do better this once.
+    if (error == EFAULT || error == ENOMEM) {
         leave(submission);
     } else {
         lose(submission, error);
     }
     return false;
+}
+
+/// As with memfd_secret, and mappings that drivers make of devices or of what they allocated.
+bool HostRail::is_kept_from_us(const Submission& submission) const noexcept {
+    if (fabric_copies_alike_) return false;
+    const Work& work = *submission.lane->work;
+    const Chunk& chunk = work.chunks[submission.run.begin];
+    const auto here = mapping_at(getpid(), chunk.local + submission.moved);
+    const auto there = mapping_at(process_of(*submission.route).pid(), chunk.remote + submission.moved);
+    if (!here || !there) return false;
+    return work.kind == Work::Kind::write ? here->readable && there->writable
+                                          : there->readable && here->writable;
 }
 
 }  // namespace railyard

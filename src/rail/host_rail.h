@@ -19,7 +19,8 @@ namespace railyard {
 /// that reads: memory that the peer has deregistered is refused, but for a deregistration while a call
 /// writes. A refused chunk ends with Status::backend, as with a NIC; where the process has ended they end
 /// with Status::remote_disconnect. Where its engine or its main thread has gone or the kernel forbids it,
-/// they go to the other routes of their lane. Either way the path has failed.
+/// they go to the other routes of their lane. Either way the path has failed. It has
+/// not where they go there because the kernel keeps their memory from other processes, as with memfd_secret.
 class HostRail final : public HostPeerRail {
   public:
     static constexpr std::uint64_t bytes_per_round = std::uint64_t{1} << 20;
@@ -29,8 +30,10 @@ class HostRail final : public HostPeerRail {
     static constexpr std::size_t pieces_per_call = 256;
     static constexpr std::size_t words_per_call = 8;
 
+    /// `fabric_copies_alike`: by the same calls of the kernel, so that it gets at no more memory (shm).
     /// Throws Error{backend}.
-    HostRail() : HostPeerRail("host") {}
+    explicit HostRail(bool fabric_copies_alike = false)
+        : HostPeerRail("host"), fabric_copies_alike_(fabric_copies_alike) {}
 
     /// A word of our card, as its key; 0 where there is none left.
     RegisteredMemory register_memory(const MemoryRange& range) override;
@@ -55,6 +58,11 @@ class HostRail final : public HostPeerRail {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool fail(Submission& submission, int error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
+    /// The next chunk's memory is there on both sides, and yet the kernel did not get at it.
+    [[nodiscard]] bool is_kept_from_us(const Submission& submission) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+
+    const bool fabric_copies_alike_;
     const std::shared_ptr<HostCard> card_ = std::make_shared<HostCard>();
     /// A peer's address is where it is. Peers may outlive the rail.
     std::vector<std::unique_ptr<HostProcess>> processes_ ABSL_GUARDED_BY(role_);

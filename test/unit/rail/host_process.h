@@ -25,7 +25,8 @@ class OtherProcess {
     /// After end_main_thread another thread goes on.
     enum Command : char { contents, deregister, register_again, unmap, close_rail, end_main_thread };
 
-    explicit OtherProcess(std::size_t size, char fill = '.') : size_(size) {
+    /// In memory of `backing`; -1: as it comes.
+    explicit OtherProcess(std::size_t size, char fill = '.', int backing = -1) : size_(size) {
         int to[2], from[2];
         if (pipe(to) != 0 || pipe(from) != 0) throw std::runtime_error("pipe");
         pid_ = fork();
@@ -33,7 +34,7 @@ class OtherProcess {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             close(to[1]);
             close(from[0]);
-            serve(to[0], from[1], size, fill);
+            serve(to[0], from[1], {size, fill, backing});
             _exit(0);
         }
         close(to[0]);
@@ -81,11 +82,19 @@ class OtherProcess {
             done += static_cast<std::size_t>(written);
         }
     }
-    static void serve(int in, int out, std::size_t size, char fill) {
+    struct Memory {
+        std::size_t size;
+        char fill;
+        int backing;
+    };
+    static void serve(int in, int out, Memory made) {
+        const std::size_t size = made.size;
         auto rail = std::make_unique<HostRail>();
         auto* const memory = static_cast<char*>(
-            mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-        std::fill(memory, memory + size, fill);
+            mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                 made.backing < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, made.backing, 0));
+        if (memory == MAP_FAILED) _exit(1);
+        std::fill(memory, memory + size, made.fill);
         const auto place = reinterpret_cast<std::uint64_t>(memory);
         RegisteredMemory region = rail->register_memory({place, size, true});
         const std::uint64_t length = rail->address().size();

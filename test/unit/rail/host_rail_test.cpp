@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -213,7 +214,33 @@ TEST_F(HostRailTest, MemoryThatIsNotThereIsRefused) {
     HostTransfer write = transfer();
     write.prepare(Work::Kind::write, {{0, 0, 1000}});
     EXPECT_EQ(write.run(), Status::backend);
+    EXPECT_TRUE(write.fabric.taken.empty()) << "a provider that copies by itself there would crash";
     EXPECT_FALSE(write.paths[0].failed());
+}
+
+TEST_F(HostRailTest, MemoryKeptFromOtherProcessesIsLeftToOtherRails) {
+    const auto secret = static_cast<int>(syscall(SYS_memfd_secret, 0));
+    if (secret < 0) GTEST_SKIP() << "the kernel has no memfd_secret: " << std::strerror(errno);
+    ASSERT_EQ(ftruncate(secret, 65'536), 0);
+    OtherProcess other(65'536, '.', secret);
+    close(secret);
+    HostRail beside_shm(true);
+    const auto move = [&](HostRail& rail, Work::Kind kind) {
+        const PeerAddress peer = rail.insert_peer(other.card);
+        HostTransfer transfer(rail, other, peer, ours_);
+        transfer.prepare(kind, {{0, 0, 1000}, {2000, 2000, 7}});
+        const Status status = transfer.run();
+        EXPECT_EQ(transfer.fabric.taken.size(), status == Status::ok ? 2u : 0u);
+        EXPECT_FALSE(transfer.paths[0].failed()) << "the peer's other memory is reached";
+        rail.remove_peer(peer);
+        return status;
+    };
+    for (const Work::Kind kind : {Work::Kind::write, Work::Kind::read}) {
+        EXPECT_EQ(move(rail_, kind), Status::ok);
+        EXPECT_EQ(move(beside_shm, kind), Status::backend) << "which would not get at it either";
+    }
+    other.change(OtherProcess::deregister);
+    EXPECT_EQ(move(rail_, Work::Kind::read), Status::backend);
 }
 
 TEST_F(HostRailTest, AProcessThatHasEndedEndsIt) {
