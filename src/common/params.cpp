@@ -186,6 +186,20 @@ bool is_own(const std::string& name) {
                        [&](const Spec& spec) { return name == spec.name; });
 }
 
+/// Hosts hand back our defaults with what their user changed among them, a stock name perhaps. Our own name
+/// says nothing then.
+bool gives_way(const ParamMap& given, const std::string& name, const std::string& value) {
+    const auto says_more = [&](const StockSpec& stock) {
+        const auto said = given.find(stock.name);
+        return name == stock.mapping && name != stock.name && said != given.end() && !said->second.empty();
+    };
+    const auto is_default = [&](const Spec& spec) {
+        return name == spec.name && value == spec.default_value;
+    };
+    return std::any_of(std::begin(specs), std::end(specs), is_default) &&
+           std::any_of(std::begin(stock_specs), std::end(stock_specs), says_more);
+}
+
 void set_given(Params& params, const std::string& name, const std::string& value) {
     if (is_own(name)) {
         set(params, name, "parameter " + name, value);
@@ -206,7 +220,7 @@ Params Params::parse(const ParamMap& given, EnvLookup env) {
     // Stock names first, so that our own name wins where both say something.
     for (bool stock_pass : {true, false}) {
         for (const auto& [name, value] : given) {
-            if (is_own(name) != stock_pass) set_given(params, name, value);
+            if (is_own(name) != stock_pass && !gives_way(given, name, value)) set_given(params, name, value);
         }
     }
     settle_devices(params);

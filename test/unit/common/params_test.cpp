@@ -88,6 +88,18 @@ TEST(Params, StockNamesAreTakenOver) {
     EXPECT_EQ(Params::parse({}, env).stripe_threshold, 4096u);
 }
 
+/// Hosts hand back all that get_plugin_params gave them, with what their user changed in it.
+TEST(Params, StockNamesAreTakenOverBesideOurOwnDefaults) {
+    ParamMap given = Params::defaults();
+    EXPECT_EQ(Params::parse(given, no_env).stripe_threshold, 262144u);
+    given["striping_threshold"] = "1M";
+    EXPECT_EQ(Params::parse(given, no_env).stripe_threshold, 1u << 20);
+    given["stripe_threshold"] = "1K";
+    EXPECT_EQ(Params::parse(given, no_env).stripe_threshold, 1024u);
+    given["stripe_threshold"] = "many";
+    EXPECT_THROW(Params::parse(given, no_env), Error);
+}
+
 TEST(Params, NetworkDevicesIsAnotherNameOfDevices) {
     EXPECT_EQ(Params::parse({{"network_devices", "a,b"}}, no_env).devices, "a,b");
     EXPECT_EQ(Params::parse({{"network_devices", "a"}, {"devices", "a"}}, no_env).devices, "a");
