@@ -13,6 +13,8 @@
 namespace railyard {
 namespace {
 
+constexpr std::string_view no_gpus = "none";
+
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
     throw Error(Status::invalid_param, "parameter gpu_devices: bad value \"" + text + "\": " + why +
                                            "; allowed: CUDA ordinals separated by commas, or none");
@@ -57,7 +59,7 @@ Status Gpu::flush() noexcept {
 }
 
 Gpus::Gpus(const Params& params) {
-    if (params.gpu_devices == "none") {
+    if (params.gpu_devices == no_gpus) {
         summary_ = "no GPU: gpu_devices is none";
         return;
     }
@@ -84,8 +86,8 @@ Gpus::Gpus(const Params& params) {
 
 Gpus::~Gpus() = default;
 
-bool Gpus::present() {
-    return cuda::find_driver().driver.has_value();
+bool Gpus::present(const Params& params) {
+    return params.gpu_devices != no_gpus && cuda::find_driver().driver.has_value();
 }
 
 Gpu* Gpus::find(std::uint64_t ordinal) const noexcept {

@@ -66,8 +66,9 @@ class Gpus {
     Gpus(const Gpus&) = delete;
     Gpus& operator=(const Gpus&) = delete;
 
-    /// Whether this process has a driver with a GPU. Loads and initialises it.
-    [[nodiscard]] static bool present();
+    /// Whether this process has a driver with a GPU. Loads and initialises it, unless `gpu_devices` is
+    /// "none".
+    [[nodiscard]] static bool present(const Params& params);
     [[nodiscard]] bool any() const noexcept { return !gpus_.empty(); }
     /// By ordinal; nullptr for one that is not there or not allowed.
     [[nodiscard]] Gpu* find(std::uint64_t ordinal) const noexcept;

@@ -40,12 +40,12 @@ nixl_b_params_t backend_options() noexcept {
     return options;
 }
 
-/// What an engine with default parameters would take on this machine.
+/// What an engine with default parameters would take on this machine: the host asks before it gives any.
 nixl_mem_list_t backend_mems() noexcept {
     nixl_mem_list_t types;
     guarded("", "get_backend_mems", [&] {
         types.push_back(DRAM_SEG);
-        if (Gpus::present()) types.push_back(VRAM_SEG);
+        if (Gpus::present(Params::parse({}))) types.push_back(VRAM_SEG);
         return NIXL_SUCCESS;
     });
     return types;
