@@ -120,7 +120,8 @@ fabric::PostResult ControlChannel::post(const OutMessage& message, Slot& slot, s
 bool ControlChannel::post_interrupted() noexcept {
     bool worked = false;
     Slot** link = &interrupted_;
-    while (*link && !blocked_.full()) {
+    static_assert(send_slots < BlockedSet::most);  // so this alone never stops a pass
+    while (*link) {
         Slot& slot = **link;
         OutMessage& message = *slot.message;
         Status ended = message.wanted();
@@ -158,6 +159,7 @@ bool ControlChannel::post_interrupted() noexcept {
 
 void ControlChannel::cancel_all() noexcept {
     // First the list, which runs through the messages themselves: once one is done it is its owner's again.
+    sweep_.end(pending_);
     while (!pending_.empty()) {
         OutMessage& message = *pending_.pop_front();
         message.exhausted = true;
@@ -228,7 +230,7 @@ bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
 bool ControlChannel::post_pending() noexcept {
     receives_.post_missing();
     if (answers_) answers_->post_missing_receives();
-    blocked_.clear();
+    blocked_.begin_pass();
     wants_room_ = false;
     bool sent = post_interrupted();
     sent |= send_refused();
@@ -247,7 +249,7 @@ bool ControlChannel::post_pending() noexcept {
         }
     }
     wants_room_ |= !pending_.empty();
-    pending_.prepend(kept);
+    sweep_.end_pass(pending_, kept, blocked_);
     given_up_.clear();
     return sent;
 }

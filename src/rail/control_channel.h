@@ -10,10 +10,10 @@
 #include "fabric/endpoint.h"
 #include "fabric/memory_region.h"
 #include "rail/answer_channel.h"
-#include "rail/pending_list.h"
 #include "rail/rail_counters.h"
 #include "rail/receive_slots.h"
 #include "rail/refused_fragments.h"
+#include "rail/sweep.h"
 #include "rail/work.h"
 
 namespace railyard {
@@ -132,8 +132,9 @@ class ControlChannel {
     std::unique_ptr<AnswerChannel> answers_;  ///< where there is such a way
     std::atomic<std::uint64_t> removals_{0};
     bool wants_room_ = false;
-    BlockedSet blocked_;   // take nothing in this pass
-    BlockedSet given_up_;  // peers that took nothing for too long, seen since the last pass
+    Sweep<OutMessage> sweep_;  // over pending_
+    BlockedSet blocked_;       // take nothing in this pass
+    PeerSet given_up_;         // peers that took nothing for too long, seen since the last pass
     std::uint32_t in_flight_ = 0;
     std::uint32_t impatient_ = 0;  // of them, of messages with a patience of their own
 };

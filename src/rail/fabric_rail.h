@@ -17,10 +17,10 @@
 #include "fabric/unsent_bytes.h"
 #include "fabric/wait_set.h"
 #include "rail/control_channel.h"
-#include "rail/pending_list.h"
 #include "rail/prompt_looks.h"
 #include "rail/rail.h"
 #include "rail/rate_meter.h"
+#include "rail/sweep.h"
 
 namespace railyard {
 
@@ -226,8 +226,9 @@ class FabricRail final : public Rail {
     PromptLooks prompt_looks_ ABSL_GUARDED_BY(role_);
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     bool wants_room_ ABSL_GUARDED_BY(role_) = false;         ///< some submission, in the last pass
+    Sweep<Submission> sweep_ ABSL_GUARDED_BY(role_);         ///< over pending_
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass
-    BlockedSet given_up_ ABSL_GUARDED_BY(role_);             ///< what waits behind a transfer ends with it
+    PeerSet given_up_ ABSL_GUARDED_BY(role_);                ///< what waits behind a transfer ends with it
     std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all chunks
     bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;

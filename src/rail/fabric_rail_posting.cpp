@@ -15,7 +15,7 @@ constexpr std::uint64_t failed_patience_ns = 100'000'000;
 
 bool FabricRail::post_pending() noexcept {
     bool posted = false;
-    blocked_.clear();
+    blocked_.begin_pass();
     given_up_.clear();
     PendingList<Submission> kept;
     bool full = false;
@@ -63,7 +63,7 @@ bool FabricRail::post_pending() noexcept {
         }
     }
     wants_room_ |= !pending_.empty();
-    pending_.prepend(kept);
+    sweep_.end_pass(pending_, kept, blocked_);
     return posted;
 }
 

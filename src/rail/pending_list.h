@@ -1,12 +1,7 @@
-// The order in which a rail serves what waits, with room to step around blocked destinations.
+// The order in which a rail serves what waits.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <tuple>
-
-#include "rail/work.h"
 
 namespace railyard {
 
@@ -49,52 +44,6 @@ class PendingList {
   private:
     Node* head_ = nullptr;
     Node* tail_ = nullptr;
-};
-
-/// Destinations that nothing more is tried on in this pass: others go on, and one peer's messages keep their
-/// order. Role holder only.
-class BlockedSet {
-  public:
-    [[nodiscard]] bool contains(PeerAddress peer) const noexcept {
-        if (count_ == 0) [[likely]]
-            return false;
-        for (std::size_t at = place(peer); entries_[at].pass == pass_; at = (at + 1) % entries_.size()) {
-            if (entries_[at].peer == peer) return true;
-        }
-        return false;
-    }
-    void insert(PeerAddress peer) noexcept {
-        if (full() || contains(peer)) return;
-        std::size_t at = place(peer);
-        while (entries_[at].pass == pass_)
-            at = (at + 1) % entries_.size();
-        entries_[at] = {peer, pass_};
-        ++count_;
-    }
-    void clear() noexcept {
-        if (count_ == 0) return;
-        ++pass_;
-        count_ = 0;
-    }
-    [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-    /// So many peers block that the endpoint itself must be full: stop the pass.
-    [[nodiscard]] bool full() const noexcept { return count_ == most; }
-
-    static constexpr std::size_t most = 96;
-
-  private:
-    struct Entry {
-        PeerAddress peer = no_address;
-        std::uint64_t pass = 0;  ///< an entry of another pass is free
-    };
-    static std::size_t place(PeerAddress peer) noexcept {
-        // Handles are small numbers, or addresses of what is larger than a cache line.
-        return (peer ^ (peer >> 7)) % std::tuple_size_v<decltype(entries_)>;
-    }
-
-    std::array<Entry, 128> entries_{};
-    std::size_t count_ = 0;
-    std::uint64_t pass_ = 1;
 };
 
 }  // namespace railyard

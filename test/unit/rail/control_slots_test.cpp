@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -115,6 +117,63 @@ TEST_F(ControlChannelTest, InterruptedMessagesDoNotWaitForAPeerThatTakesNothing)
     for (const Message* message : {&one, &refused, &three, &next})
         EXPECT_EQ(message->result, Status::ok) << message->name;
     EXPECT_EQ(channel->outstanding(), 0u);
+}
+
+TEST_F(ControlChannelTest, HundredsOfPeersThatTakeNothingDoNotHoldUpAnother) {
+    constexpr PeerAddress peers = 200;
+    const auto channel = open();
+    std::deque<Message> blocked;
+    for (PeerAddress peer = 1; peer <= peers; ++peer) {
+        script.sends_to[peer] = -FI_EAGAIN;
+        blocked.emplace_back("blocked", peer);
+        channel->queue(&blocked.back());
+    }
+    Message live("live", peers + 1);
+    channel->queue(&live);
+    const std::size_t passes = 2 * (peers / BlockedSet::most + 1);  // one may be over half of them
+    for (std::size_t pass = 0; pass < passes && script.sent.empty(); ++pass)
+        channel->post_pending();
+    ASSERT_EQ(script.sent.size(), 1u);
+    EXPECT_EQ(script.sent.front().to, peers + 1);
+    EXPECT_EQ(blocked.front().ends, 0) << "it waited until they were given up";
+    EXPECT_TRUE(channel->has_pending());
+    channel->cancel_all();
+    EXPECT_TRUE(std::all_of(blocked.begin(), blocked.end(), [](const Message& each) {
+        return each.ends == 1;
+    })) << "those that were met, too";
+    script.sent.clear();
+}
+
+TEST_F(ControlChannelTest, MessagesToOneOfHundredsOfPeersKeepTheirOrder) {
+    constexpr PeerAddress peers = 200;
+    const auto channel = open();
+    std::deque<Message> all;
+    for (PeerAddress peer = 1; peer <= peers; ++peer)
+        script.sends_to[peer] = -FI_EAGAIN;
+    for (const char* name : {"first", "second"}) {
+        for (PeerAddress peer = 1; peer <= peers; ++peer) {
+            all.emplace_back(name, name == std::string("first") ? peer : peers + 1 - peer);
+            channel->queue(&all.back());
+        }
+        channel->post_pending();
+    }
+    std::map<fi_addr_t, std::string> sent;
+    const auto pass = [&] {
+        channel->post_pending();
+        for (const Script::Sent& each : script.sent)
+            sent[each.to] += each.text + " ";
+        complete_sent({Status::ok});
+    };
+    for (PeerAddress step = 1; step <= peers; ++step) {
+        script.sends_to.erase(step * 7 % (peers + 1));  // one after the other, wherever the sweep is
+        pass();
+    }
+    const auto limit = std::chrono::steady_clock::now() + patience;
+    while (channel->has_pending() && std::chrono::steady_clock::now() < limit)
+        pass();
+    EXPECT_FALSE(channel->has_pending());
+    for (const auto& [peer, texts] : sent)
+        EXPECT_EQ(texts, "first0 second0 ") << "to peer " << peer;
 }
 
 }  // namespace

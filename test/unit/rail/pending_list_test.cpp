@@ -44,25 +44,5 @@ TEST(PendingList, AppendsAChainAndCountsIt) {
     EXPECT_EQ(drain(list), "yz");
 }
 
-TEST(BlockedSet, KnowsItsPeersAndWhenItIsFull) {
-    BlockedSet blocked;
-    for (int pass = 0; pass < 3; ++pass) {
-        for (PeerAddress peer = 0; peer < BlockedSet::most; ++peer) {
-            EXPECT_FALSE(blocked.full());
-            EXPECT_FALSE(blocked.contains(peer * 128 + 1));
-            blocked.insert(peer * 128 + 1);
-            blocked.insert(1);  // once
-        }
-        EXPECT_TRUE(blocked.full());
-        for (PeerAddress peer = 0; peer < BlockedSet::most; ++peer)
-            EXPECT_TRUE(blocked.contains(peer * 128 + 1));
-        EXPECT_FALSE(blocked.contains(2));
-        blocked.insert(2);  // full, so it is left out
-        EXPECT_FALSE(blocked.contains(2));
-        blocked.clear();
-        EXPECT_FALSE(blocked.contains(1));
-    }
-}
-
 }  // namespace
 }  // namespace railyard

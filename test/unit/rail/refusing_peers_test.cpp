@@ -32,6 +32,60 @@ TEST_F(FabricRailTest, ManyPeersThatBlockDoNotHoldUpAnother) {
     EXPECT_TRUE(std::all_of(blocked.begin(), blocked.end(), [this](Offer& offer) { return ends(offer); }));
 }
 
+TEST_F(FabricRailTest, HundredsOfPeersThatBlockDoNotHoldUpAnother) {
+    constexpr PeerAddress peers = 200;
+    std::deque<Offer> blocked;
+    for (PeerAddress peer = 1; peer <= peers; ++peer) {
+        script.silent.insert(peer);
+        blocked.emplace_back(rail_, 4, peer);
+    }
+    Offer free(rail_, 4, peers + 1);
+    const std::size_t passes = 2 * (peers / BlockedSet::most + 1);  // one may be over half of them
+    for (std::size_t pass = 0; pass < passes && script.posted.empty(); ++pass)
+        rail_.progress();
+    EXPECT_EQ(script.posted.size(), 4u);
+    EXPECT_EQ(free.submission.outstanding, 4u);
+    EXPECT_FALSE(blocked.front().work.done()) << "it waited until they were given up";
+    script.silent.clear();
+    EXPECT_TRUE(std::all_of(blocked.begin(), blocked.end(), [this](Offer& offer) { return ends(offer); }));
+}
+
+TEST_F(FabricRailTest, HundredsOfPeersThatTakeNothingAreGivenUpInTheTimeOfOne) {
+    std::deque<Offer> blocked;
+    const auto start = std::chrono::steady_clock::now();
+    for (PeerAddress peer = 1; peer <= 400; ++peer) {
+        script.silent.insert(peer);
+        blocked.emplace_back(rail_, 4, peer);
+    }
+    const auto offered = std::chrono::steady_clock::now() - start;
+    EXPECT_TRUE(std::all_of(blocked.begin(), blocked.end(), [this](Offer& offer) { return ends(offer); }));
+    EXPECT_LT(std::chrono::steady_clock::now() - start - offered, 3 * std::chrono::nanoseconds(give_up_ns))
+        << "one series after the other";
+}
+
+TEST_F(FabricRailTest, WhatGoesToOneOfHundredsOfPeersKeepsItsOrder) {
+    constexpr std::uint32_t peers = 200;
+    std::deque<Offer> offers;
+    for (std::uint32_t peer = 0; peer < peers; ++peer)
+        script.silent.insert(peer);
+    for (std::uint32_t i = 0; i < 2 * peers; ++i) {  // the second ones from the last peer to the first
+        offers.emplace_back(rail_, 1, i < peers ? i : 2 * peers - 1 - i);
+        offers.back().work.immediate = i;
+    }
+    for (std::uint32_t step = 0; step < peers; ++step) {
+        script.silent.erase(step * 7 % peers);  // one after the other, wherever the sweep is
+        complete_all();
+        rail_.progress();
+    }
+    EXPECT_TRUE(std::all_of(offers.begin(), offers.end(), [this](Offer& offer) { return ends(offer); }));
+    std::set<std::uint64_t> posted;
+    for (const std::uint64_t i : script.immediates) {
+        EXPECT_TRUE(i < peers || posted.count(2 * peers - 1 - i)) << "to peer " << 2 * peers - 1 - i;
+        posted.insert(i);
+    }
+    EXPECT_FALSE(posted.empty());
+}
+
 TEST_F(FabricRailTest, APeerThatTakesNothingIsGivenUpInTime) {
     script.answers.assign(1'000'000, -FI_EAGAIN);
     Offer offer(rail_, 100, 1);
