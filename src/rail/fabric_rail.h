@@ -178,7 +178,8 @@ class FabricRail final : public Rail {
     void renew() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void put_renewal_off(const std::exception& error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     std::unique_ptr<fabric::UnsentBytesDropped> drop_unsent_bytes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void freeze() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void stop_sending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void freeze() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void drain_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void take_back() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void open_sender(std::unique_ptr<Operations> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

@@ -101,7 +101,7 @@ void FabricRail::renew() noexcept {
     if (!fabric_->domain.caps().separate_sender || (!sending_ && fabric_->queue.broken())) {
         renewal_needed_ = false;
         renewal_requested_.store(false, std::memory_order_relaxed);
-        return;
+        return stop_sending();
     }
     meter_.pause();
     std::unique_ptr<Operations> operations;
@@ -132,6 +132,16 @@ void FabricRail::renew() noexcept {
         put_renewal_off(error);
     }
     publish_sender();
+}
+
+/// Where nothing ends any more on the one endpoint that there is, and it can neither be replaced nor closed.
+void FabricRail::stop_sending() noexcept {
+    if (!sending_ || !fabric_->queue.broken()) return;
+    try {
+        freeze();
+    } catch (const std::exception& error) {
+        put_renewal_off(error);
+    }
 }
 
 void FabricRail::put_renewal_off(const std::exception& error) noexcept {
@@ -165,7 +175,11 @@ void FabricRail::do_abandon_peer(PeerAddress peer) noexcept {
         return operation.posted && operation.submission->route->destination == peer;
     };
     const Operations& operations = *fabric_->operations.back();
-    if (std::any_of(operations.begin(), operations.end(), waits)) freeze();
+    try {
+        if (std::any_of(operations.begin(), operations.end(), waits)) freeze();
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(error, name().c_str(), "no other endpoint to send from: %s", error.what());
+    }
     publish_load();
 }
 
@@ -183,21 +197,19 @@ void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
     renewal_needed_ = true;
 }
 
-void FabricRail::freeze() noexcept {
-    try {
-        auto operations = std::make_unique<Operations>(depth_);
-        fabric_->frozen.reserve(fabric_->frozen.size() + 1);
-        fabric_->frozen_operations.reserve(fabric_->frozen_operations.size() + 2);
-        fabric_->frozen_operations.push_back(control_->begin_renewal());
-        sending_ = nullptr;
-        take_back();
-        fabric_->frozen_operations.push_back(std::move(fabric_->operations.back()));
-        fabric_->operations.pop_back();
-        if (fabric_->sender) fabric_->frozen.push_back(std::move(fabric_->sender));
-        open_sender(std::move(operations));
-    } catch (const std::exception& error) {
-        RAILYARD_LOG(error, name().c_str(), "no other endpoint to send from: %s", error.what());
-    }
+/// What is under way is given back, and its endpoint touched no more; another one takes over, unless the
+/// queue is broken. Throws where there is no memory for it, or no endpoint.
+void FabricRail::freeze() {
+    auto operations = std::make_unique<Operations>(depth_);
+    fabric_->frozen.reserve(fabric_->frozen.size() + 1);
+    fabric_->frozen_operations.reserve(fabric_->frozen_operations.size() + 2);
+    fabric_->frozen_operations.push_back(control_->begin_renewal());
+    sending_ = nullptr;
+    take_back();
+    fabric_->frozen_operations.push_back(std::move(fabric_->operations.back()));
+    fabric_->operations.pop_back();
+    if (fabric_->sender) fabric_->frozen.push_back(std::move(fabric_->sender));
+    open_sender(std::move(operations));
 }
 
 void FabricRail::drain_all() noexcept {

@@ -1,10 +1,43 @@
 // Senders that are replaced: while there is no memory for it, and where nothing would ever end.
 #include "failing_new.h"
+#include "scripted_control.h"
 #include "scripted_rail.h"
 #include "taking_rail.h"
 
 namespace railyard {
 namespace {
+
+using scripted_control::Message;
+
+/// Whose messages are taken by a script, too.
+class ScriptedMessages : public FabricRailTest {
+  protected:
+    explicit ScriptedMessages(bool separate_sender = true) : FabricRailTest(1, separate_sender) {
+        scripted_control::script = {};
+    }
+    /// Sends it from the endpoint that there is now. Returns its context.
+    void* take(Message& message) {
+        fid_ep* const endpoint = FabricRailProbe::endpoint(rail_);
+        if (endpoint->msg != &messages_) {
+            messages_ = *endpoint->msg;
+            messages_.sendmsg = scripted_control::scripted_sendmsg;
+            endpoint->msg = &messages_;
+        }
+        scripted_control::script.sent.clear();
+        rail_.send(message);
+        EXPECT_EQ(scripted_control::script.sent.size(), 1u);
+        return scripted_control::script.sent.empty() ? nullptr : scripted_control::script.sent[0].context;
+    }
+
+  private:
+    static inline fi_ops_msg messages_{};
+};
+
+/// As over shm and cxi: what operations leave from cannot be replaced.
+class OneEndpoint : public ScriptedMessages {
+  protected:
+    OneEndpoint() : ScriptedMessages(false) {}
+};
 
 TEST_F(FabricRailTest, ARenewalThatFindsNoMemoryIsMadeUpFor) {
     for (long left = 0; left < 6; ++left) {
@@ -44,6 +77,55 @@ TEST_F(FabricRailTest, WhatIsUnderWayWhenTheCompletionQueueBreaksGoesOverAnother
     EXPECT_EQ(work.status(), Status::ok) << "and what is posted afterwards";
     EXPECT_EQ(other.taken.size(), 40u);
     EXPECT_FALSE(rail_.has_work()) << "nothing is tried for ever";
+}
+
+TEST_F(OneEndpoint, WhatIsUnderWayWhenItsCompletionQueueBreaksGoesOverAnotherRail) {
+    TakingRail other;
+    Detour detour(rail_, other, 1);
+    const Work& work = detour.work;
+    detour.post();
+    EXPECT_EQ(script.posted.size(), 20u);
+    Message message("message", 1);
+    take(message);
+    script.queue_answer = -FI_EOVERRUN;
+    for (int pass = 0; pass < 3; ++pass)
+        rail_.progress();
+    EXPECT_TRUE(work.done());
+    EXPECT_EQ(work.status(), Status::ok);
+    EXPECT_EQ(other.taken.size(), 20u);
+    EXPECT_TRUE(detour.usual.failed());
+    EXPECT_EQ(message.ends, 1);
+    EXPECT_EQ(message.result, Status::remote_disconnect) << "so that it goes another way";
+    EXPECT_FALSE(rail_.has_work());
+
+    detour.post();
+    Message later("later", 1);
+    rail_.send(later);
+    rail_.request_renewal();
+    rail_.progress();
+    EXPECT_EQ(work.status(), Status::ok) << "and what is posted afterwards";
+    EXPECT_EQ(other.taken.size(), 40u);
+    EXPECT_EQ(script.posted.size(), 20u) << "nothing of it here";
+    EXPECT_EQ(later.result, Status::remote_disconnect);
+    EXPECT_FALSE(rail_.has_work()) << "nothing is tried for ever";
+}
+
+TEST_F(OneEndpoint, IsGivenUpOnceThereIsMemoryForIt) {
+    TakingRail other;
+    Detour detour(rail_, other, 1);
+    detour.post();
+    script.queue_answer = -FI_EOVERRUN;
+    allocations_left = 0;
+    rail_.progress();
+    rail_.progress();
+    allocations_left = -1;
+    EXPECT_TRUE(one_failed);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!detour.work.done() && std::chrono::steady_clock::now() < limit)
+        rail_.progress();
+    EXPECT_EQ(detour.work.status(), Status::ok);
+    EXPECT_EQ(other.taken.size(), 20u);
+    EXPECT_FALSE(rail_.has_work());
 }
 
 }  // namespace

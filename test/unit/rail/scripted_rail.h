@@ -103,8 +103,8 @@ class FabricRailTest : public testing::Test {
     static constexpr std::uint64_t give_up_ns = 50'000'000;
 
     /// `pieces`: that the provider takes in one operation.
-    explicit FabricRailTest(std::size_t pieces = 1)
-        : rail_("rail", device(pieces), sink_, {false, give_up_ns}) {
+    explicit FabricRailTest(std::size_t pieces = 1, bool separate_sender = true)
+        : rail_("rail", device(pieces, separate_sender), sink_, {false, give_up_ns}) {
         script = {};
         fid_ep* endpoint = FabricRailProbe::endpoint(rail_);
         fid_cq* queue = FabricRailProbe::queue(rail_);
@@ -124,9 +124,13 @@ class FabricRailTest : public testing::Test {
         FabricRailProbe::queue(rail_)->ops = real_cq_;
     }
 
-    static std::shared_ptr<const fabric::Device> device(std::size_t pieces = 1) {
+    static std::shared_ptr<const fabric::Device> device(std::size_t pieces = 1, bool separate_sender = true) {
         auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
         devices.front().caps.rma_pieces = pieces;
+        if (!separate_sender) {
+            devices.front().caps.separate_sender = false;
+            devices.front().caps.answers_at_sender = false;
+        }
         return std::make_shared<const fabric::Device>(std::move(devices.front()));
     }
 
