@@ -109,8 +109,8 @@ void FabricRail::renew() noexcept {
     std::unique_ptr<fabric::UnsentBytesDropped> dropped;
     try {
         operations = std::make_unique<Operations>(depth_);
-        sends = control_->begin_renewal();
         dropped = drop_unsent_bytes();
+        sends = control_->begin_renewal();  // last: it has no way back
     } catch (const std::exception& error) {
         return put_renewal_off(error);  // nothing has been done, and it is still wanted
     }

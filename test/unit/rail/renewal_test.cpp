@@ -55,6 +55,43 @@ TEST_F(FabricRailTest, ARenewalThatFindsNoMemoryIsMadeUpFor) {
     }
 }
 
+/// Of a renewal that is put off for want of memory nothing has been begun: what fails then has not been
+/// interrupted.
+TEST_F(ScriptedMessages, EndWhereTheyFailWhileARenewalWaitsForMemory) {
+    long tested = 0;
+    bool all = false;
+    for (long left = 0; !all; ++left) {
+        ASSERT_LT(left, 100);
+        Work owner;  // ends what a renewal has interrupted, instead of sending it again
+        Message message("message", 1);
+        message.owner = &owner;
+        void* const context = take(message);
+        const fid_ep* const endpoint = FabricRailProbe::endpoint(rail_);
+        const std::uint32_t before = rail_.sender_generation();
+        owner.stop(Status::canceled);
+        one_failed = false;
+        ASSERT_TRUE(rail_.request_renewal());
+        allocations_left = left;
+        rail_.progress();
+        allocations_left = -1;
+        all = !one_failed;
+        if (rail_.sender_generation() == before) {
+            ++tested;
+            ASSERT_EQ(FabricRailProbe::endpoint(rail_), endpoint);
+            script.completed.emplace_back(context, FI_EIO);
+            rail_.progress();
+            EXPECT_EQ(message.ends, 1) << "after " << left << " allocations";
+        }
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while ((rail_.sender_generation() == before || !FabricRailProbe::endpoint(rail_) || !message.ends) &&
+               std::chrono::steady_clock::now() < limit)
+            rail_.progress();
+        ASSERT_NE(rail_.sender_generation(), before);
+        ASSERT_EQ(message.ends, 1);
+    }
+    EXPECT_GE(tested, 6) << "what it needs before it begins";
+}
+
 /// A completion queue that was overrun never tells of anything again.
 TEST_F(FabricRailTest, WhatIsUnderWayWhenTheCompletionQueueBreaksGoesOverAnotherRail) {
     TakingRail other;
