@@ -324,7 +324,7 @@ TEST_F(Explained, NothingLandsOnceItsEndIsTold) {
     });
     expect(Wrong::none, lands_late(Fault::late));
     expect(Wrong::late_write, [](Oracle& oracle) {
-        oracle.fault_begins(Fault::disconnect, 1);
+        oracle.fault_begins(Fault::restart, 1);
         oracle.begin_round(0);
         oracle.end_round(0, Status::remote_disconnect);
         land(oracle, 0);
