@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/nearest.h"
 #include "common/status.h"
 
 namespace railyard {
@@ -173,12 +174,17 @@ void settle_devices(Params& params) {
 }
 
 [[noreturn]] void reject_unknown(const std::string& name) {
-    std::string known;
+    std::vector<std::string> names;
     for (const Spec& spec : specs)
-        known += std::string(known.empty() ? "" : ", ") + spec.name;
-    for (const StockSpec& stock : stock_specs)
-        known += std::string(", ") + stock.name;
-    throw Error(Status::invalid_param, "unknown parameter \"" + name + "\"; known: " + known);
+        names.emplace_back(spec.name);
+    for (const StockSpec& stock : stock_specs) {
+        if (std::find(names.begin(), names.end(), stock.name) == names.end()) names.emplace_back(stock.name);
+    }
+    std::string known;
+    for (const std::string& one : names)
+        known += (known.empty() ? "" : ", ") + one;
+    throw Error(Status::invalid_param,
+                "unknown parameter \"" + name + "\"" + guess(name, names) + "; known: " + known);
 }
 
 bool is_own(const std::string& name) {

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "common/variables.h"
 #include "engine/engine_impl.h"
 
 namespace railyard {
@@ -15,6 +16,7 @@ constexpr std::size_t most_spares = 32;
 constexpr std::size_t longest_spare = std::size_t{64} << 10;  // of its text, which it keeps
 
 EngineConfig checked(EngineConfig config) {
+    warn_of_unknown_variables();
     if (config.agent_name.empty() || config.agent_name.size() > max_agent_name) {
         throw Error(Status::invalid_param, "agent name must have 1 to " + std::to_string(max_agent_name) +
                                                " bytes, this one has " +

@@ -8,6 +8,7 @@
 
 #include "common/params.h"
 #include "common/status.h"
+#include "common/variables.h"
 #include "railyard_version.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/live_rates.h"
@@ -160,6 +161,7 @@ int main(int argc, char** argv) {
         command.survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
         tools::declare(app, command);
         CLI11_PARSE(app, argc, argv);
+        warn_of_unknown_variables();
         return tools::run(command);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "railyard-info: %s\n", error.what());

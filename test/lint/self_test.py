@@ -119,6 +119,15 @@ class Environment(InTree):
         self.write("src/rail/a.cpp", "\nauto b = std::getenv(\"A\");\n")
         self.assertIn("src/rail/a.cpp:2:", list(environment.findings(self.root))[0])
 
+    def test_variables_of_scripts_are_listed(self):
+        self.write("src/common/params.def", "RAILYARD_PARAM(count, rails, \"0\",\n")
+        self.write("src/common/variables.cpp", "\"RAILYARD_CACHE\"")
+        self.write("scripts/a", "$RAILYARD_" "RAILS ${RAILYARD_" "CACHE:-x} $RAILYARD_" "TEST_X")
+        self.assertEqual(list(environment.findings(self.root)), [])
+        for bad in ["${RAILYARD_" "CASH:-x}", "getenv(\"RAILYARD_" "CASH\")", "environ[\"RAILYARD_" "CASH\"]"]:
+            self.write("scripts/a", "first\n" + bad)
+            self.assertIn("scripts/a:2: reads RAILYARD_" "CASH", list(environment.findings(self.root))[0], bad)
+
 
 class Words(InTree):
     def test_words(self):

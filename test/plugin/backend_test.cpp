@@ -232,6 +232,21 @@ TEST(Backend, NeedsNoParameters) {
     EXPECT_FALSE(info.empty());
 }
 
+TEST(Backend, SaysWhichVariableNothingReads) {
+    const Backend any("any");
+    nixlBackendInitParams init;
+    init.localAgent = "misspelt";
+    nixl_b_params_t params{{"provider", "tcp"}, {"devices", "lo"}};
+    init.customParams = &params;
+    setenv("RAILYARD_KEEPALIVE_SM", "7", 1);
+    testing::internal::CaptureStderr();
+    const host::EnginePointer engine = any.plugin.create_engine(init);
+    const std::string said = testing::internal::GetCapturedStderr();
+    unsetenv("RAILYARD_KEEPALIVE_SM");
+    EXPECT_NE(said.find("RAILYARD_KEEPALIVE_SM"), std::string::npos) << said;
+    EXPECT_NE(said.find("did you mean RAILYARD_KEEPALIVE_MS?"), std::string::npos) << said;
+}
+
 TEST(Backend, RepostIsRefusedWhileActive) {
     std::vector<unsigned char> here(std::size_t{32} << 20), there(here.size());
     Backend one("one", false), two("two", false);

@@ -62,6 +62,8 @@ TEST(Params, RefusalsNameTheParameterTheValueAndWhatIsAllowed) {
     const std::string unknown = refusal({{"rials", "3"}});
     EXPECT_NE(unknown.find("\"rials\""), std::string::npos) << unknown;
     EXPECT_NE(unknown.find("rails_per_device"), std::string::npos) << unknown;
+    EXPECT_NE(unknown.find("(did you mean rails?)"), std::string::npos) << unknown;
+    EXPECT_EQ(unknown.find("max_bw_per_dram_seg"), unknown.rfind("max_bw_per_dram_seg")) << unknown;
     const std::string range = refusal({{"rails_per_device", "65"}});
     EXPECT_NE(range.find("rails_per_device"), std::string::npos) << range;
     EXPECT_NE(range.find("\"65\""), std::string::npos) << range;
