@@ -5,13 +5,13 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <set>
 
 #include "common/log.h"
 #include "common/shortage.h"
 #include "common/status.h"
 #include "fabric/choices.h"
 #include "fabric/interfaces.h"
+#include "fabric/no_device.h"
 
 namespace railyard::fabric {
 namespace {
@@ -149,24 +149,11 @@ void order_by_filter(std::vector<Device>& devices, const DeviceFilter& filter) {
                      [&](const Device& a, const Device& b) { return rank(a) < rank(b); });
 }
 
-[[noreturn]] void reject(std::string_view provider, const DeviceFilter& filter, const fi_info* list) {
-    std::set<std::string> found;
-    for (const fi_info* info = list; info; info = info->next) {
-        found.insert(std::string(info->fabric_attr->prov_name) + ":" + device_name(*info));
-    }
-    std::string message = "no usable device for provider \"" + std::string(provider) + "\"";
-    if (!filter.empty()) {
-        message += std::string(" with devices \"") + (filter.exclude ? "^" : "");
-        for (const std::string& name : filter.names)
-            message += (&name == filter.names.data() ? "" : ",") + name;
-        message += "\"";
-    }
-    message += "; libfabric offers: ";
-    if (found.empty()) message += "nothing";
-    for (const std::string& entry : found)
-        message += (entry == *found.begin() ? "" : ", ") + entry;
-    message += ". Check `fi_info -l`, or set provider or devices to one of these" + shortage();
-    throw Error(Status::backend, message);
+std::vector<std::string> names_of(const std::vector<Device>& devices) {
+    std::vector<std::string> names;
+    for (const Device& device : devices)
+        names.push_back(device.name);
+    return names;
 }
 
 }  // namespace
@@ -199,18 +186,22 @@ DeviceFilter parse_device_filter(std::string_view text) {
     }
 }
 
-std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter, bool gpu_memory) {
+std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter, bool gpu_memory,
+                             Absent absent) {
     const bool connected = provider.ends_with(connected_suffix);
     Offers offers(connected ? FI_EP_MSG : FI_EP_RDM);
+    std::vector<Offered> offered;
     for (const Choice& choice : choices_for(provider)) {
         std::vector<Device> devices = offers.best_devices(choice, gpu_memory);
+        offered.push_back({choice.family, names_of(devices)});
         keep_usable(devices, choice.family, filter);
         order_by_filter(devices, filter);
         if (devices.empty()) continue;
+        if (absent == Absent::told) warn_of_absent(filter, offered.back());
         warn_of_old_headers(choice.family);
         return devices;
     }
-    reject(provider, filter, offers.list({}));
+    throw no_device(provider, filter, offered, offers.list({}));
 }
 
 }  // namespace railyard::fabric

@@ -55,6 +55,9 @@ struct DeviceFilter {
 /// "a,b" or "^a,b". Throws Error{invalid_param} for an empty name or a stray ^.
 [[nodiscard]] DeviceFilter parse_device_filter(std::string_view text);
 
+/// Whether the log is told of names that no device has: not where somebody only looks whether there are any.
+enum class Absent { told, untold };
+
 /// The names of our kinds of fabric: in the order in which "auto" looks, then those that it leaves out.
 [[nodiscard]] std::vector<std::string_view> families();
 
@@ -62,8 +65,9 @@ struct DeviceFilter {
 /// in the order of the filter's names, else libfabric's, one entry per device. "auto" looks in the order
 /// efa-direct, efa, cxi, verbs, tcp, shm; verbs-msg and tcp-msg, with a connection a peer, it leaves out.
 /// `gpu_memory`: of the families whose NICs can reach GPU memory, devices come with FI_HMEM where they have
-/// it (ProviderCaps::gpu_memory). Throws Error{backend} that names what was found and what to do.
+/// it (ProviderCaps::gpu_memory). Names of the filter that no device has are `told` in a warning. Throws
+/// Error{backend} that names which setting is wrong, and what was found.
 [[nodiscard]] std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter,
-                                           bool gpu_memory = false);
+                                           bool gpu_memory = false, Absent absent = Absent::told);
 
 }  // namespace railyard::fabric

@@ -31,7 +31,7 @@ Params choose_params(const SideConfig& config) {
         parsed.local_rail = "off";  // it carries no immediate data, and nothing else is sent
         const fabric::DeviceFilter filter = fabric::parse_device_filter(parsed.devices);
         try {
-            static_cast<void>(fabric::discover(parsed.provider, filter));
+            static_cast<void>(fabric::discover(parsed.provider, filter, false, fabric::Absent::untold));
             return parsed;
         } catch (const Error& error) {
             if (i + 1 == config.providers.size()) throw NoFabric(error.status(), error.what());

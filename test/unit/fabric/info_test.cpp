@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "common/status.h"
+#include "log_lines.h"
 
 namespace railyard::fabric {
 namespace {
@@ -55,16 +58,75 @@ TEST(Discovery, GpuMemoryIsAskedOfNoProviderThatCopiesIt) {
     }
 }
 
-TEST(Discovery, NothingUsableSaysWhatThereIs) {
+std::string refusal(std::string_view provider, std::string_view devices) {
     try {
-        static_cast<void>(discover("tcp", parse_device_filter("nosuch0")));
-        FAIL() << "found something";
+        static_cast<void>(discover(provider, parse_device_filter(devices)));
     } catch (const Error& error) {
-        const std::string text = error.what();
-        EXPECT_NE(text.find("nosuch0"), std::string::npos) << text;
-        EXPECT_NE(text.find(":lo"), std::string::npos) << text;
-        EXPECT_NE(text.find("fi_info -l"), std::string::npos) << text;
+        return error.what();
     }
+    return "found something";
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+TEST(Discovery, AnUnknownProviderIsNamedWithTheWordsThatMayStandThere) {
+    for (const char* wrong : {"tpc", "TCP"}) {
+        const std::string text = refusal(wrong, "lo");
+        EXPECT_TRUE(has(text, std::string("unknown provider \"") + wrong + "\" (did you mean tcp?)")) << text;
+        EXPECT_TRUE(has(text, "known: auto, efa-direct, efa, cxi, verbs, tcp, shm, verbs-msg, tcp-msg"))
+            << text;
+        EXPECT_TRUE(has(text, "tcp;ofi_rxm")) << text;
+        EXPECT_TRUE(has(text, "fi_info -l")) << text;
+    }
+}
+
+TEST(Discovery, AProviderWithoutDevicesIsNotCalledUnknown) {
+    const std::string text = refusal("cxi", "");
+    EXPECT_TRUE(has(text, "no device of provider \"cxi\"")) << text;
+    EXPECT_TRUE(has(text, ":lo")) << text;
+    EXPECT_FALSE(has(text, "unknown")) << text;
+}
+
+TEST(Discovery, DevicesThatFitNothingAreNamedWithThoseThatThereAre) {
+    const std::string text = refusal("tcp", "l0");
+    EXPECT_TRUE(has(text, "devices \"l0\" names no device")) << text;
+    EXPECT_TRUE(has(text, "tcp has ")) << text;
+    EXPECT_TRUE(has(text, "lo")) << text;
+    EXPECT_FALSE(has(text, "provider")) << text;
+    const std::string any = refusal("auto", "nosuch0,nosuch1");
+    EXPECT_TRUE(has(any, "\"nosuch0,nosuch1\"")) << any;
+    EXPECT_TRUE(has(any, "; shm has shm")) << any;
+    const std::string excluded = refusal("shm", "^shm");
+    EXPECT_TRUE(has(excluded, "devices \"^shm\" excludes every device; shm has shm")) << excluded;
+}
+
+TEST(Discovery, WhatLimitsLibfabricInTheEnvironmentIsNamed) {
+    const char* const before = getenv("FI_PROVIDER_PATH");
+    const std::string kept = before ? before : "";
+    setenv("FI_PROVIDER_PATH", "/nowhere", 1);  // libfabric has read it long ago, or finds nothing there
+    const std::string text = refusal("cxi", "");
+    if (before) {
+        setenv("FI_PROVIDER_PATH", kept.c_str(), 1);
+    } else {
+        unsetenv("FI_PROVIDER_PATH");
+    }
+    EXPECT_TRUE(has(text, "in the environment ")) << text;
+    EXPECT_TRUE(has(text, "FI_PROVIDER_PATH is \"/nowhere\"")) << text;
+}
+
+TEST(Discovery, AMisspeltDeviceAmongOthersIsSaid) {
+    const test::LogLines lines;
+    static_cast<void>(discover("tcp", parse_device_filter("lo,eht0")));
+    EXPECT_EQ(lines.count("devices names eht0, which no device is called"), 1);
+    EXPECT_EQ(lines.count("tcp has "), 1);
+    EXPECT_EQ(lines.count("names lo"), 0);
+    static_cast<void>(discover("shm", parse_device_filter("^eht0,lo")));
+    EXPECT_EQ(lines.count("devices excludes eht0, which no device is called; shm has shm"), 1);
+    EXPECT_EQ(lines.count("excludes lo"), 0);  // an interface of this machine, for whom else the list may be
+    static_cast<void>(discover("tcp", parse_device_filter("lo,eht1"), false, Absent::untold));
+    EXPECT_EQ(lines.count("eht1"), 0);
 }
 
 }  // namespace
