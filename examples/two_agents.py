@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two agents of the stock NIXL package move numpy arrays through Railyard: a WRITE with a notification, and a READ.
 
-    python3 -m venv venv && venv/bin/pip install nixl numpy
+    python3 -m venv venv && venv/bin/pip install --no-deps nixl nixl-cu13 numpy
     NIXL_PLUGIN_DIR=build/release/plugins venv/bin/python examples/two_agents.py [--provider tcp] [--devices lo]
 
 Here both live in one process. In two, `get_agent_metadata()` and the descriptors of the target travel by whatever the program has.
@@ -17,7 +17,10 @@ import numpy
 try:
     from nixl._api import nixl_agent, nixl_agent_config
 except ImportError:  # the wheel of one CUDA version, without the package that chooses one
-    from nixl_cu12 import nixl_agent, nixl_agent_config
+    try:
+        from nixl_cu13 import nixl_agent, nixl_agent_config
+    except ImportError:
+        from nixl_cu12 import nixl_agent, nixl_agent_config
 
 LIMIT_S = 30
 
