@@ -5,14 +5,17 @@ simulated EFA machine.
 
 Not called `compare`: this folder is on the include path of flow-bench, and <compare> is a header of C++.
 """
-import os
+import importlib
 import pathlib
 import sys
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    name = "measure.py"
+    name, called = "measure", "compare.py"
     if words[:1] in (["libfabric"], ["mooncake"]):
-        name, words = f"beside_{words[0]}.py", words[1:]
-    program = pathlib.Path(__file__).resolve().parent / "side_by_side" / name
-    os.execv(sys.executable, [sys.executable, "-B", str(program), *words])
+        name, called, words = f"beside_{words[0]}", f"compare.py {words[0]}", words[1:]
+    # In this process, so that usage and errors call the command what it was called.
+    sys.argv = [called, *words]
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parent / "side_by_side")
+    sys.dont_write_bytecode = True
+    sys.exit(importlib.import_module(name).main())
