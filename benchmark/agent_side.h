@@ -11,6 +11,7 @@
 
 #include "gpu.h"
 #include "host/agent.h"
+#include "opened.h"
 #include "options.h"
 #include "request_ring.h"
 #include "workload.h"
@@ -31,6 +32,7 @@ class AgentSide {
 
     [[nodiscard]] host::Agent& agent() noexcept { return agent_; }
     [[nodiscard]] std::string metadata() const { return agent_.metadata(); }
+    [[nodiscard]] Opened opened() const { return opened_by(metadata()); }
     /// Takes the other side's metadata and where its memory lies.
     void join(std::string_view metadata, const host::Range& remote);
     void connect() { agent_.connect(peer_); }

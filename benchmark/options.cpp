@@ -288,17 +288,6 @@ FabricChoice fabric_choice(const std::map<std::string, std::string>& params) {
             static_cast<unsigned>(parsed.rails), parsed.local_rail == "auto"};
 }
 
-unsigned rails_asked(const FabricChoice& choice) {
-    bool names = !choice.devices.empty() && choice.devices.front() != '^';
-    const bool one_device = choice.provider == "auto" || choice.provider == "shm" || is_tcp(choice.provider);
-    if (!names && !one_device) return choice.rails_limit;
-    auto commas = std::count(choice.devices.begin(), choice.devices.end(), ',');
-    const unsigned devices = names ? static_cast<unsigned>(commas) + 1 : 1;
-    const unsigned usual = is_tcp(choice.provider) && devices == 1 ? 2 : 1;
-    unsigned rails = devices * (choice.rails_per_device ? choice.rails_per_device : usual);
-    return choice.rails_limit != 0 ? std::min(rails, choice.rails_limit) : rails;
-}
-
 ParsedOptions parse_options(int argc, const char* const* argv) {
     ParsedOptions result;
     Options options;

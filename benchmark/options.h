@@ -99,8 +99,4 @@ struct ParsedOptions {
 /// other plugins are passed over. Throws Error{invalid_param} for a bad value.
 [[nodiscard]] FabricChoice fabric_choice(const std::map<std::string, std::string>& params);
 
-/// Rails asked for: devices named x rails_per_device, within the limit; devices not named count as one over
-/// tcp and shm. 0: as many as there are.
-[[nodiscard]] unsigned rails_asked(const FabricChoice& choice);
-
 }  // namespace railyard::bench

@@ -29,13 +29,13 @@ std::optional<double> PointResult::ratio() const {
     return main.transfers_per_s / raw->transfers_per_s;
 }
 
-nlohmann::json to_json(const PointResult& result, const Options& options) {
+nlohmann::json to_json(const PointResult& result, const Options& options, const Opened& opened) {
     const Layout& layout = result.point.layout;
     nlohmann::json json = {{"op", to_string(result.point.op)},
                            {"size", layout.size},
                            {"batch", layout.batch},
                            {"window", layout.window},
-                           {"rails", rails_asked(fabric_choice(options.params))},
+                           {"rails", nullptr},
                            {"local_rail", fabric_choice(options.params).local_rail},
                            {"notify", result.point.notify},
                            {"pt", options.progress_thread},
@@ -51,6 +51,7 @@ nlohmann::json to_json(const PointResult& result, const Options& options) {
                            {"raw_mb_per_s", nullptr},
                            {"ratio_raw", nullptr},
                            {"checked", result.checked}};
+    if (opened.rails != 0) json["rails"] = opened.rails;
     if (options.mem.vram || options.stream == StreamMode::attached) json["gpu"] = options.mem.gpu;
     if (options.target_mem.vram) json["target_gpu"] = options.target_mem.gpu;
     add_latency(json, "", result.main.latency);
@@ -87,6 +88,11 @@ Report::Report(const Options& options, std::size_t points)
     provider_ = fabric_choice(options.params).provider;
 }
 
+void Report::set_opened(const Opened& opened) {
+    opened_ = opened;
+    if (!opened.provider.empty()) provider_ = opened.provider;
+}
+
 void Report::progress(const Point& point) {
     if (options_.json_to_stdout() || isatty(STDERR_FILENO) == 0) return;
     constexpr std::size_t width = 30;
@@ -104,15 +110,13 @@ void Report::clear_progress() {
 
 void Report::print_heading(const Point& point) {
     const FabricChoice choice = fabric_choice(options_.params);
-    const unsigned rails = rails_asked(choice);
     std::string heading = options_.raw_only ? "plain libfabric loop" : options_.plugin;
     if (provider_ != "auto") heading += ", " + provider_;
-    heading += std::string(", ") + to_string(point.op) + ", " + (rails ? std::to_string(rails) : "all") +
-               (rails == 1 ? " rail" : " rails") + (choice.local_rail ? " and the local rail" : "") +
-               ", notifications " + (point.notify ? "on" : "off") + ", progress thread " +
-               (options_.progress_thread ? "on" : "off") +
-               (options_.uses_gpu() ? ", " + gpu_text(options_) : "") +
-               (options_.check ? "" : ", NOT CHECKED");
+    heading +=
+        std::string(", ") + to_string(point.op) + rails_text(opened_) +
+        (choice.local_rail ? " and the local rail" : "") + ", notifications " +
+        (point.notify ? "on" : "off") + ", progress thread " + (options_.progress_thread ? "on" : "off") +
+        (options_.uses_gpu() ? ", " + gpu_text(options_) : "") + (options_.check ? "" : ", NOT CHECKED");
     if (heading == last_heading_) return;
     std::printf("%s# %s\n", last_heading_.empty() ? "" : "\n", heading.c_str());
     last_heading_ = heading;
@@ -165,7 +169,7 @@ void Report::finish(const std::string& error) {
     nlohmann::json document = {
         {"version", 1}, {"host", host_json(options_, provider_)}, {"results", nlohmann::json::array()}};
     for (const PointResult& result : results_)
-        document["results"].push_back(to_json(result, options_));
+        document["results"].push_back(to_json(result, options_, opened_));
     if (idle_) {
         document["idle"] = {{"seconds", idle_->seconds},
                             {"initiator_cpu_percent", idle_->initiator_percent},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "histogram.h"
+#include "opened.h"
 #include "options.h"
 #include "report_parts.h"
 #include "workload.h"
@@ -42,7 +43,8 @@ struct IdleResult {
 };
 
 /// The keys of one element of "results".
-[[nodiscard]] nlohmann::json to_json(const PointResult& result, const Options& options);
+[[nodiscard]] nlohmann::json to_json(const PointResult& result, const Options& options,
+                                     const Opened& opened = {});
 /// A line on the error output, unless `wrong` is empty.
 void tell_wrong(const Point& point, const std::string& wrong);
 
@@ -55,7 +57,8 @@ class Report {
     /// Opens the JSON file, so that a name that cannot be written fails before the run. Throws Failure.
     Report(const Options& options, std::size_t points);
 
-    void set_provider(const std::string& provider) { provider_ = provider; }
+    /// What is measured; with --raw the plugin's engine.
+    void set_opened(const Opened& opened);
     /// Shows on a terminal what is being measured.
     void progress(const Point& point);
     void add(PointResult result);
@@ -72,7 +75,8 @@ class Report {
 
     const Options& options_;
     const std::size_t points_;
-    std::string provider_;
+    std::string provider_;  ///< as asked for until something is open
+    Opened opened_;
     std::vector<PointResult> results_;
     std::optional<IdleResult> idle_;
     JsonFile json_;

@@ -64,6 +64,7 @@ class Initiator {
             {"do", "join"}, {"base", memory_->range().address}, {"device", memory_->range().device}};
         if (options_.uses_plugin()) {
             ours_ = std::make_unique<AgentSide>(options_, "initiator", memory_->range());
+            report_.set_opened(ours_->opened());
             const auto& metadata = there.at("metadata").get_binary();
             ours_->join({reinterpret_cast<const char*>(metadata.data()), metadata.size()},
                         {there.at("base").get<std::uint64_t>(), length_, options_.target_mem.device()});
@@ -75,7 +76,7 @@ class Initiator {
                                                memory_->host_bytes());
             raw_->connect(there.at("raw"));
             join["raw"] = raw_->address();
-            report_.set_provider(raw_->provider());
+            if (!ours_) report_.set_opened({raw_->provider(), static_cast<unsigned>(raw_->rail_count())});
         }
         call(join);
         if (ours_) {

@@ -55,13 +55,13 @@ Measurement GroupPointResult::all() const {
     return sum;
 }
 
-nlohmann::json to_json(const GroupPointResult& result, const Options& options) {
+nlohmann::json to_json(const GroupPointResult& result, const Options& options, const Opened& opened) {
     PointResult all;
     all.point = result.point;
     all.main = result.all();
     all.checked = result.checked;
     all.wrong = result.wrong;
-    nlohmann::json json = to_json(all, options);
+    nlohmann::json json = to_json(all, options, opened);
     json["world"] = options.group.world;
     json["pattern"] = to_string(options.group.pattern);
     json["processes"] = nlohmann::json::array();
@@ -84,15 +84,18 @@ GroupReport::GroupReport(const Options& options, std::vector<std::string> member
       provider_(fabric_choice(options.params).provider),
       json_(options.json) {}
 
+void GroupReport::set_opened(const Opened& opened) {
+    opened_ = opened;
+    if (!opened.provider.empty()) provider_ = opened.provider;
+}
+
 void GroupReport::print_heading(const Point& point) {
-    const unsigned rails = rails_asked(fabric_choice(options_.params));
     std::string heading = options_.plugin;
     if (provider_ != "auto") heading += ", " + provider_;
     heading +=
         std::string(", ") + to_string(point.op) + ", " + to_string(options_.group.pattern) + " of " +
-        std::to_string(options_.group.world) + " processes, " + (rails ? std::to_string(rails) : "all") +
-        (rails == 1 ? " rail" : " rails") + ", notifications " + (point.notify ? "on" : "off") +
-        ", progress thread " + (options_.progress_thread ? "on" : "off") +
+        std::to_string(options_.group.world) + " processes" + rails_text(opened_) + ", notifications " +
+        (point.notify ? "on" : "off") + ", progress thread " + (options_.progress_thread ? "on" : "off") +
         (options_.uses_gpu() ? ", " + options_.mem.text() + " and " + options_.target_mem.text() : "") +
         (options_.check ? "" : ", NOT CHECKED");
     if (heading == last_heading_) return;
@@ -132,7 +135,7 @@ void GroupReport::add(GroupPointResult result) {
         print_row(result);
     }
     tell_wrong(result.point, result.wrong);
-    rows_.push_back(to_json(result, options_));
+    rows_.push_back(to_json(result, options_, opened_));
 }
 
 void GroupReport::finish(const std::string& error) {

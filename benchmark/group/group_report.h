@@ -40,7 +40,8 @@ struct GroupPointResult {
 };
 
 /// The keys of one element of "results": those of two sides, and "processes".
-[[nodiscard]] nlohmann::json to_json(const GroupPointResult& result, const Options& options);
+[[nodiscard]] nlohmann::json to_json(const GroupPointResult& result, const Options& options,
+                                     const Opened& opened = {});
 
 /// Rank 0's. One thread.
 class GroupReport {
@@ -48,6 +49,8 @@ class GroupReport {
     /// `members`: what each rank is. Throws Failure.
     GroupReport(const Options& options, std::vector<std::string> members);
 
+    /// Rank 0's engine.
+    void set_opened(const Opened& opened);
     void add(GroupPointResult result);
     void finish(const std::string& error);
 
@@ -57,7 +60,8 @@ class GroupReport {
 
     const Options& options_;
     const std::vector<std::string> members_;
-    const std::string provider_;
+    std::string provider_;  ///< as asked for until the engine is open
+    Opened opened_;
     JsonFile json_;
     std::vector<nlohmann::json> rows_;
     std::string last_heading_;

@@ -108,6 +108,7 @@ class GroupMember {
         require_the_same(all);
         arm_watchdog(2 * options_.timeout + 60s, "opening the plugin");
         mesh_ = std::make_unique<Mesh>(options_, rendezvous_.rank(), slice_length);
+        if (report_) report_->set_opened(mesh_->opened());
         mesh_->join(exchange("opened", mesh_->introduction(), 2 * options_.timeout + 60s, false));
         meet("joined");
         arm_watchdog(2 * options_.timeout + 60s, "connecting to the others");

@@ -11,6 +11,7 @@
 
 #include "control.h"
 #include "host/agent.h"
+#include "opened.h"
 #include "options.h"
 #include "request_ring.h"
 #include "side_memory.h"
@@ -27,6 +28,7 @@ class Mesh {
     /// `length`: bytes of a slice, a multiple of the page size. Throws Failure, and Error of the plugin.
     Mesh(const Options& options, unsigned rank, std::uint64_t length);
 
+    [[nodiscard]] Opened opened() const { return opened_by(agent_.metadata()); }
     /// What the others need to join.
     [[nodiscard]] Message introduction() const;
     /// Of every rank, in order.

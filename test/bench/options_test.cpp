@@ -41,17 +41,7 @@ TEST(BenchOptions, ParamsRepeat) {
         good({"--param", "chunk_size=64K", "--param", "log_level=warn", "--rails", "4", "--sizes", "8"});
     EXPECT_EQ(options.params.at("chunk_size"), "64K");
     EXPECT_EQ(options.params.at("log_level"), "warn");
-    EXPECT_EQ(rails_asked(fabric_choice(options.params)), 4u);
-}
-
-TEST(BenchOptions, RailsAskedFollowParams) {
-    EXPECT_EQ(rails_asked({"tcp", "lo", 4, 0}), 4u);
-    EXPECT_EQ(rails_asked({"tcp", "a,b", 2, 0}), 4u);
-    EXPECT_EQ(rails_asked({"tcp", "a,b", 2, 3}), 3u);
-    EXPECT_EQ(rails_asked({"tcp", "^a,b", 2, 0}), 2u);
-    EXPECT_EQ(rails_asked({"auto", "", 1, 0}), 1u);
-    EXPECT_EQ(rails_asked({"efa-direct", "", 1, 0}), 0u);
-    EXPECT_EQ(rails_asked({"efa-direct", "", 1, 8}), 8u);
+    EXPECT_EQ(fabric_choice(options.params).rails_per_device, 4u);
 }
 
 TEST(BenchOptions, WorkloadIsTaken) {

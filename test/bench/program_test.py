@@ -70,6 +70,25 @@ def plugin(provider):
             expect(found["rails"] == int(rails) and found["pt"] is False, f"wrong labels: {found}")
 
 
+def expect_heading(done, what):
+    """The heading says what the engines say that they have opened."""
+    engine = re.search(r"engine with (\d+) rails over (\S+),", done.stderr)
+    expect(engine, "the engine does not tell", done)
+    rails, provider = engine.groups()
+    said = re.escape(f"{rails} rail" + ("" if rails == "1" else "s"))
+    expect(re.search(rf"# RAILYARD, {re.escape(provider)}, write, {what}{said}[, ]", done.stdout), f"not {rails} rails over {provider}", done)
+
+
+def plugin_heading():
+    told = {"RAILYARD_LOG_LEVEL": "info"}
+    for arguments in ([], ["--rails", "3"], ["--rails", "4", "--param", "rails=2"], ["--provider", "shm"]):
+        expect_heading(run(*PLUGIN, *FAST, "--sizes", "8", *arguments, env=told), "")
+        expect_heading(run(*PLUGIN, *FAST, "--sizes", "8", "--world", "2", *arguments, env=told), "all-to-all of 2 processes, ")
+    done = run(*PLUGIN, *FAST, "--sizes", "8", "--json", "-")
+    document = json.loads(done.stdout)
+    expect(document["host"]["provider"] in ("tcp", "net") and document["results"][0]["rails"] == 1, "another engine", done)
+
+
 def plugin_progress_thread():
     for provider in ("tcp", "shm"):
         results(*PLUGIN, "--provider", provider, "--pt", "on", "--op", "both", "--sizes", "8,64K", "--batch", "1,16",
@@ -149,7 +168,7 @@ CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RA
          "plugin-efa-direct": lambda: simulated(lambda: plugin_simulated("efa-direct")), "plugin-progress-thread": plugin_progress_thread,
          "plugin-ratio": plugin_ratio, "plugin-corrupt": lambda: corrupt(PLUGIN),
          "plugin-stall": lambda: stall(PLUGIN), "plugin-two-roles": lambda: two_roles(PLUGIN),
-         "plugin-idle": plugin_idle, "gpu-missing": gpu_missing,
+         "plugin-heading": plugin_heading, "plugin-idle": plugin_idle, "gpu-missing": gpu_missing,
          "gpu-tcp": lambda: plugin_gpu("--provider", "tcp"), "gpu-shm": lambda: plugin_gpu("--provider", "shm"),
          "gpu-efa-direct": lambda: simulated(
              lambda: plugin_gpu("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=target")), "plugin-missing": plugin_missing}

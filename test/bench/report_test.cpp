@@ -21,9 +21,8 @@ PointResult sample() {
 
 TEST(BenchReport, KeysWithoutRaw) {
     Options options;
-    options.params = {{"rails_per_device", "4"}};
     options.progress_thread = true;
-    nlohmann::json json = to_json(sample(), options);
+    nlohmann::json json = to_json(sample(), options, {"tcp", 4});
     EXPECT_EQ(json.at("op"), "read");
     EXPECT_EQ(json.at("size"), 4096);
     EXPECT_EQ(json.at("batch"), 16);
@@ -44,6 +43,7 @@ TEST(BenchReport, SaysWhereTheMemoryLies) {
     nlohmann::json json = to_json(sample(), Options{});
     EXPECT_EQ(json.at("mem"), "dram");
     EXPECT_EQ(json.at("target_mem"), "dram");
+    EXPECT_TRUE(json.at("rails").is_null()) << "nobody has said";
     EXPECT_EQ(json.at("stream"), "off");
     EXPECT_TRUE(json.at("gpu").is_null() && json.at("target_gpu").is_null());
     Options options;

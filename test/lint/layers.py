@@ -18,6 +18,7 @@ OUTSIDE = [
 BENCHMARK_MAY = {"common", "host"}
 RAW_MAY = BENCHMARK_MAY | {"fabric"}  # the plain libfabric loop
 FLOW_MAY = RAW_MAY | {"tools"}  # owners of the flow API's objects, beside the plain loop
+OPENED_MAY = BENCHMARK_MAY | {"engine"}  # reads what an engine tells its peers
 GPU_MAY = BENCHMARK_MAY | {"cuda"}  # the memory and the streams that a program brings, which the plugin does not make
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
@@ -51,6 +52,7 @@ def problem_with(path, quote, name):
     if path.startswith("benchmark/"):
         allowed = (RAW_MAY if path.startswith("benchmark/raw_") else
                    FLOW_MAY if path.startswith("benchmark/flow/") else
+                   OPENED_MAY if path.startswith("benchmark/opened.") else
                    GPU_MAY if path.startswith("benchmark/gpu.") else BENCHMARK_MAY)
         return None if target in allowed else f"the benchmark uses {', '.join(sorted(allowed))} only"
     own = layer_of(path)
