@@ -1,6 +1,7 @@
 // CBOR messages over the channel.
 #include "control.h"
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -9,13 +10,19 @@
 
 namespace railyard::bench {
 
+std::string seconds_text(std::chrono::milliseconds time) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%g s", static_cast<double>(time.count()) / 1000);
+    return text;
+}
+
 void Control::send(const Message& message) {
     std::string bytes;
     Message::to_cbor(message, bytes);
     try {
         channel_.send(bytes);
     } catch (const Error& error) {
-        throw PeerGone(std::string("the other side is gone: ") + error.what());
+        throw PeerGone(other_ + " is gone: " + error.what());
     }
 }
 
@@ -25,13 +32,14 @@ Message Control::receive(std::chrono::milliseconds limit) {
         bytes = channel_.receive(limit);
     } catch (const Error& error) {
         if (error.status() == Status::canceled) {
-            throw Failure("the other side did not answer within " + std::to_string(limit.count()) + " ms");
+            throw Failure(other_ + " did not answer within " + seconds_text(limit) +
+                          ": see that a railyard-bench runs there, and no other program has the port; "
+                          "--timeout sets the limit");
         }
-        throw PeerGone(std::string("the other side is gone: ") + error.what());
+        throw PeerGone(other_ + " is gone: " + error.what());
     }
     Message message = Message::from_cbor(bytes, true, false);
-    if (!message.is_object())
-        throw Failure("the other side sent something that is no railyard-bench message");
+    if (!message.is_object()) throw Failure(other_ + " sent something that is no railyard-bench message");
     return message;
 }
 

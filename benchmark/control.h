@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "host/metadata_exchange.h"
 
@@ -10,10 +11,15 @@ namespace railyard::bench {
 
 using Message = nlohmann::json;
 
+/// "30 s", "0.5 s".
+[[nodiscard]] std::string seconds_text(std::chrono::milliseconds time);
+
 /// One thread at a time. Throws PeerGone, and Failure for a peer that is silent or sends what is no message.
 class Control {
   public:
-    explicit Control(host::Channel channel) : channel_(std::move(channel)) {}
+    /// `other`: how messages call the other side, with its address where it has one.
+    explicit Control(host::Channel channel, std::string other = "the other side")
+        : channel_(std::move(channel)), other_(std::move(other)) {}
 
     void send(const Message& message);
     [[nodiscard]] Message receive(std::chrono::milliseconds limit);
@@ -25,6 +31,7 @@ class Control {
 
   private:
     host::Channel channel_;
+    std::string other_;
 };
 
 }  // namespace railyard::bench

@@ -16,4 +16,8 @@ std::optional<HostPort> split_host_port(const std::string& text) {
     return found;
 }
 
+std::string join_host_port(const std::string& host, std::uint16_t port) {
+    return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+}
+
 }  // namespace railyard::bench

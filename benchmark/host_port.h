@@ -14,5 +14,7 @@ struct HostPort {
 
 /// "host:1", "[::1]:1" or ":1"; nothing where the text is none of these.
 [[nodiscard]] std::optional<HostPort> split_host_port(const std::string& text);
+/// The other way round.
+[[nodiscard]] std::string join_host_port(const std::string& host, std::uint16_t port);
 
 }  // namespace railyard::bench

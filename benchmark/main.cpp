@@ -3,10 +3,12 @@
 #include <cstdlib>
 #include <exception>
 
+#include "common/status.h"
 #include "control.h"
 #include "failure.h"
 #include "forked_side.h"
 #include "group/launcher.h"
+#include "host_port.h"
 #include "options.h"
 #include "report.h"
 #include "runner.h"
@@ -41,9 +43,28 @@ int run_both(const Options& options, const std::vector<Point>& points) {
 
 int run_listening(const Options& options) {
     host::Listener listener(options.peer_host, options.peer_port);
-    std::fprintf(stderr, "railyard-bench: target: listening on %s:%u\n", options.peer_host.c_str(),
-                 listener.port());
-    return run_target(options, Control(listener.accept(options.timeout)));
+    const std::string place = join_host_port(options.peer_host, listener.port());
+    std::fprintf(stderr, "railyard-bench: target: listening on %s\n", place.c_str());
+    try {
+        return run_target(options, Control(listener.accept(options.timeout), "the initiator"));
+    } catch (const Error& error) {
+        if (error.status() != Status::canceled) throw;
+        throw Failure("target: no initiator has come to " + place + " within " +
+                      seconds_text(options.timeout) +
+                      ": start one with --role initiator and --peer of this address, and see that it leads "
+                      "here; --timeout sets the limit");
+    }
+}
+
+Control dial_target(const Options& options) {
+    const std::string place = join_host_port(options.peer_host, options.peer_port);
+    try {
+        return Control(host::Channel::connect(options.peer_host, options.peer_port, options.timeout),
+                       "the target at " + place);
+    } catch (const Error& error) {
+        throw Failure("no target at " + place + ": " + error.what() +
+                      "; start it there with --role target, and see that nothing between filters the port");
+    }
 }
 
 int run(const Options& options) {
@@ -51,8 +72,7 @@ int run(const Options& options) {
     if (options.role == Role::target) return run_listening(options);
     const std::vector<Point> points = make_points(options);
     if (options.role == Role::both) return run_both(options, points);
-    return run_here(options, points,
-                    Control(host::Channel::connect(options.peer_host, options.peer_port, options.timeout)));
+    return run_here(options, points, dial_target(options));
 }
 
 }  // namespace

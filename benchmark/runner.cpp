@@ -58,6 +58,8 @@ class Initiator {
 
     void open() {
         arm_watchdog(2 * options_.timeout + 60s, "opening the plugin and its peer");
+        // At once from any target, so that another program on its port is found out before the long waits.
+        if (options_.role == Role::initiator) control_->call({{"do", "hello"}}, options_.timeout);
         memory_.emplace(options_.mem, length_);
         const Message there = call(open_request(options_, length_));
         Message join = {

@@ -30,8 +30,7 @@ bool take_prefix(std::string& text, std::string_view prefix) {
 }  // namespace
 
 std::string RendezvousAddress::text() const {
-    const std::string place =
-        (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+    const std::string place = join_host_port(host, port);
     if (kind == Kind::tcp) return "tcp://" + place;
     return (secure ? "etcds://" : "etcd://") + place + "/" + group;
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "control.h"
 #include "group/etcd_rendezvous.h"
 #include "group/socket_rendezvous.h"
 
@@ -10,13 +11,6 @@ namespace railyard::bench {
 namespace {
 
 constexpr std::size_t most_named = 8;
-
-/// "30 s", "0.5 s".
-std::string seconds_text(std::chrono::milliseconds time) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%g s", static_cast<double>(time.count()) / 1000);
-    return text;
-}
 
 }  // namespace
 

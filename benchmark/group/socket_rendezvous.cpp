@@ -2,8 +2,11 @@
 
 #include <poll.h>
 
+#include <algorithm>
+
 #include "common/status.h"
 #include "failure.h"
+#include "host_port.h"
 
 namespace railyard::bench {
 
@@ -11,8 +14,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The coordinator's own limit comes first, because it knows who is missing.
-constexpr auto patience = 5s;
+/// The coordinator's own limit comes first, because it knows who is missing. That of a far one that says
+/// nothing at all comes soon after it.
+std::chrono::milliseconds patience_beyond(std::chrono::milliseconds limit) {
+    return std::clamp<std::chrono::milliseconds>(limit / 2, 500ms, 5s);
+}
 
 /// Nothing where another process listens there, or the address is another machine's.
 std::optional<host::Listener> try_listen(const RendezvousAddress& address) {
@@ -27,13 +33,15 @@ std::optional<host::Listener> try_listen(const RendezvousAddress& address) {
 
 SocketRendezvous::SocketRendezvous(host::Listener listener, unsigned world, std::chrono::milliseconds timeout)
     : coordinator_(std::make_unique<Coordinator>(std::move(listener), world, timeout)),
-      control_(coordinator_->own_channel()) {
+      control_(coordinator_->own_channel()),
+      who_("rank 0, which coordinates the group,") {
     await_start(timeout);
 }
 
 SocketRendezvous::SocketRendezvous(Control control, unsigned world, std::optional<unsigned> rank,
-                                   std::chrono::milliseconds timeout)
-    : control_(std::move(control)) {
+                                   std::chrono::milliseconds timeout, const std::string& place)
+    : control_(std::move(control)),
+      who_("rank 0, which coordinates the group" + (place.empty() ? "," : " at " + place + ",")) {
     control_->send(hello_message(world, rank));
     await_start(timeout);
 }
@@ -47,11 +55,14 @@ void SocketRendezvous::await_start(std::chrono::milliseconds timeout) {
 Message SocketRendezvous::receive(std::chrono::milliseconds limit) {
     Message message;
     try {
-        message = control_->receive(limit + patience);
+        message = control_->receive(limit + patience_beyond(limit));
     } catch (const PeerGone&) {
-        throw Failure("rank 0, which coordinates the group, has gone");
+        throw Failure(who_ + " has gone");
     } catch (const Failure&) {
-        throw Failure("rank 0, which coordinates the group, is silent");
+        throw Failure(
+            who_ +
+            " is silent: see that a railyard-bench with the same --rendezvous has that port, and no "
+            "other program; --timeout sets the limit");
     }
     if (message.contains("error")) throw Failure(message.at("error").get<std::string>());
     return message;
@@ -65,7 +76,7 @@ std::vector<std::string> SocketRendezvous::exchange(const std::string& phase, co
                         {"value", Message::binary({value.begin(), value.end()})}});
     } catch (const Failure&) {
         check();  // it may have said why
-        throw Failure("rank 0, which coordinates the group, has gone");
+        throw Failure(who_ + " has gone");
     }
     const Message all = receive(limit);
     std::vector<std::string> values;
@@ -80,7 +91,7 @@ void SocketRendezvous::check() {
     pollfd entry{control_->descriptor(), POLLIN, 0};
     if (poll(&entry, 1, 0) <= 0) return;
     static_cast<void>(receive(0ms));
-    throw Failure("rank 0, which coordinates the group, speaks out of turn");
+    throw Failure(who_ + " speaks out of turn");
 }
 
 void SocketRendezvous::fail(const std::string& reason) noexcept {
@@ -108,7 +119,8 @@ std::unique_ptr<Rendezvous> meet_at_socket(const GroupOptions& options, std::chr
             return std::make_unique<SocketRendezvous>(std::move(*listener), options.world, timeout);
     }
     Control control(host::Channel::connect(address.host, address.port, timeout));
-    return std::make_unique<SocketRendezvous>(std::move(control), options.world, options.rank, timeout);
+    return std::make_unique<SocketRendezvous>(std::move(control), options.world, options.rank, timeout,
+                                              join_host_port(address.host, address.port));
 }
 
 }  // namespace railyard::bench

@@ -17,9 +17,10 @@ class SocketRendezvous final : public Rendezvous {
   public:
     /// As the coordinator and rank 0.
     SocketRendezvous(host::Listener listener, unsigned world, std::chrono::milliseconds timeout);
-    /// As one that the coordinator at the other end of `control` takes in.
+    /// As one that the coordinator at the other end of `control`, which is at `place` (empty: on this host),
+    /// takes in.
     SocketRendezvous(Control control, unsigned world, std::optional<unsigned> rank,
-                     std::chrono::milliseconds timeout);
+                     std::chrono::milliseconds timeout, const std::string& place = {});
 
     [[nodiscard]] unsigned rank() const noexcept override { return rank_; }
     [[nodiscard]] const std::vector<std::string>& members() const noexcept override { return members_; }
@@ -36,6 +37,7 @@ class SocketRendezvous final : public Rendezvous {
     std::unique_ptr<Coordinator>
         coordinator_;  ///< rank 0's; waits for the others when it goes, so first here
     std::optional<Control> control_;
+    std::string who_;  ///< the coordinator, for messages
     unsigned rank_ = 0;
     std::vector<std::string> members_;
 };

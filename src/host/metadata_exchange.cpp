@@ -71,7 +71,12 @@ int open_socket(const addrinfo& address) {
 int try_connect(int descriptor, const addrinfo& address, Clock::time_point deadline) {
     if (connect(descriptor, address.ai_addr, address.ai_addrlen) == 0) return 0;
     if (errno != EINPROGRESS) return errno;
-    wait_ready(descriptor, POLLOUT, deadline, "connect");
+    try {
+        wait_ready(descriptor, POLLOUT, deadline, "connect");
+    } catch (const Error& late) {
+        if (late.status() != Status::canceled) throw;
+        return ETIMEDOUT;  // the caller says where to
+    }
     int error = 0;
     socklen_t size = sizeof error;
     if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;

@@ -96,6 +96,12 @@ def meet_anywhere(address):
 
 def group_socket():
     meet_anywhere(f"tcp://127.0.0.1:{free_ports(1)[0]}")
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        place = f"127.0.0.1:{stranger.getsockname()[1]}"
+        began = time.monotonic()
+        expect_errors(group_of(1, "--rank", "1", "--timeout", "4", address=f"tcp://{place}", world=2),
+                      f"rank 0, which coordinates the group at {place}, is silent")
+        expect(time.monotonic() - began < 7, f"took {time.monotonic() - began} s")
 
 
 def group_etcd():

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import tempfile
+import time
 
 from program import CASE, FAST, MATRIX, PLUGIN, PROGRAM, RAW, expect, results, run, simulated
 
@@ -62,6 +64,21 @@ def two_roles(side):
         target.kill()
         target.wait()
         target.stderr.close()
+
+
+def raw_silent():
+    """What is not there, or not of ours, is named with its address, not long after --timeout."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        place = f"127.0.0.1:{stranger.getsockname()[1]}"
+        began = time.monotonic()
+        done = run(*RAW, "--role", "initiator", "--peer", place, "--timeout", "4", status=1)
+        expect(time.monotonic() - began < 6, f"took {time.monotonic() - began} s", done)
+        expect(f"the target at {place} did not answer within 4 s" in done.stderr, "does not say who is silent", done)
+    done = run(*RAW, "--role", "initiator", "--peer", place, "--timeout", "0.5", status=1)
+    expect(f"no target at {place}" in done.stderr and "--role target" in done.stderr, "does not say who is not there", done)
+    done = run(*RAW, "--role", "target", "--peer", "127.0.0.1:0", "--timeout", "0.5", status=1)
+    place = re.search(r"listening on (\S+)", done.stderr).group(1)
+    expect(f"no initiator has come to {place} within 0.5 s" in done.stderr, "does not say who has not come", done)
 
 
 def plugin(provider):
@@ -163,7 +180,7 @@ def gpu_missing():
 
 
 CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RAW), "raw-stall": lambda: stall(RAW),
-         "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
+         "raw-silent": raw_silent, "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
          "plugin-shm": lambda: plugin("shm"), "plugin-efa": lambda: simulated(lambda: plugin_simulated("efa")),
          "plugin-efa-direct": lambda: simulated(lambda: plugin_simulated("efa-direct")), "plugin-progress-thread": plugin_progress_thread,
          "plugin-ratio": plugin_ratio, "plugin-corrupt": lambda: corrupt(PLUGIN),
