@@ -57,16 +57,25 @@ std::string bytes_text(std::uint64_t bytes) {
     return text;
 }
 
+/// Three digits, and never an exponent.
+std::string us_text(double ns) {
+    char text[32];
+    std::snprintf(text, sizeof(text), ns < 999'500 ? "%.3g" : "%.0f", ns / 1000);
+    return text;
+}
+
+/// "1 rail", "2 rails".
+std::string counted_text(std::size_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 /// Of both directions together, half of the transfers and 99 of a hundred.
 std::string latency_text(const PeerTrafficReport& traffic) {
     LatencyCounts all = traffic.write_latency;
     for (std::size_t i = 0; i < LatencyCounts::buckets; ++i)
         all.counts[i] += traffic.read_latency.counts[i];
     if (all.count() == 0) return "-";
-    char text[64];
-    std::snprintf(text, sizeof(text), "%.3g, %.3g us", all.percentile_ns(0.5) / 1000,
-                  all.percentile_ns(0.99) / 1000);
-    return text;
+    return us_text(all.percentile_ns(0.5)) + ", " + us_text(all.percentile_ns(0.99)) + " us";
 }
 
 void add_cells(std::vector<std::string>& row, std::initializer_list<std::uint64_t> numbers) {
@@ -163,8 +172,8 @@ std::string engine_line(const LiveFile& file, std::uint64_t now_ms) {
     const std::uint64_t age = age_of(report, now_ms);
     std::string line =
         cell(report.agent) + ": instance " + instance_text(report.nonce) + ", process " +
-        std::to_string(report.pid) + ", " + std::to_string(report.rails.size()) + " rails over " +
-        report.provider + ", " + std::to_string(report.peers.size()) + " peers, Railyard " + report.version +
+        std::to_string(report.pid) + ", " + counted_text(report.rails.size(), "rail") + " over " +
+        report.provider + ", " + counted_text(report.peers.size(), "peer") + ", Railyard " + report.version +
         ", " + (file.interval_ms ? "in " + seconds_text(file.interval_ms) : seconds_text(age) + " ago") +
         "\n";
     if (age > stale_ms)

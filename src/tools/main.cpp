@@ -18,7 +18,8 @@
 namespace railyard::tools {
 namespace {
 
-constexpr int unknown_health = 3;
+constexpr int usage_error = 2;     // as the other tools have it
+constexpr int unknown_health = 3;  // of the doctor, whose 2 is a machine on which something does not work
 
 struct Command {
     SurveyOptions survey;
@@ -140,7 +141,20 @@ int run(const Command& command) {
     std::fputs(report.c_str(), stdout);
     if (survey.trouble.empty()) return 0;
     std::fprintf(stderr, "railyard-info: no rails: %s\n", survey.trouble.c_str());
-    return command.survey.offline ? 0 : 1;  // a topology without EFAs is an answer, too
+    return 1;
+}
+
+int parse_and_run(CLI::App& app, Command& command, int argc, char** argv) {
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& asked) {  // --help and --version
+        return app.exit(asked);
+    } catch (const CLI::ParseError& error) {
+        std::fprintf(stderr, "railyard-info: %s; see --help\n", error.what());
+        return app.got_subcommand("doctor") ? unknown_health : usage_error;
+    }
+    warn_of_unknown_variables();
+    return run(command);
 }
 
 }  // namespace
@@ -149,7 +163,9 @@ int run(const Command& command) {
 int main(int argc, char** argv) {
     using namespace railyard;
     tools::Command command;
-    CLI::App app("What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom.");
+    CLI::App app(
+        "What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom. Exit status: 0 there "
+        "are rails, 1 there are none or something failed, 2 usage.");
     try {
         const Params params =
             Params::parse({});  // the environment's settings, for what the command line leaves out
@@ -160,9 +176,7 @@ int main(int argc, char** argv) {
         command.survey.stage_always = params.vram_staging == "always";
         command.survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
         tools::declare(app, command);
-        CLI11_PARSE(app, argc, argv);
-        warn_of_unknown_variables();
-        return tools::run(command);
+        return tools::parse_and_run(app, command, argc, argv);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "railyard-info: %s\n", error.what());
         return command.doctor ? tools::unknown_health : 1;

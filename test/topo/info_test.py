@@ -213,6 +213,15 @@ def case_errors(program):
     done = run(program, "--provider", "nosuchprovider", status=1)
     assert "nosuchprovider" in done.stderr and "libfabric offers" in done.stderr, done.stderr
     assert "NUMA nodes" in done.stdout, "the machine is shown even where no rail is"
+    for usage in (["foo"], ["--live"], ["--interval", "x"]):
+        done = run(program, *usage, status=2)
+        assert done.stderr.startswith("railyard-info: ") and usage[0] in done.stderr and not done.stdout, done.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        text = (HERE / "c5n.18xl.xml").read_text(encoding="utf-8")
+        without = pathlib.Path(folder) / "without.xml"
+        without.write_text(text.replace("1d0f:efa", "1d0f:ec2"), encoding="utf-8")
+        done = run(program, "--offline", "--xml", str(without), status=1)
+        assert "no rails: the topology has no EFA" in done.stderr and "NUMA nodes" in done.stdout, (done.stdout, done.stderr)
     done = run(program, "--devices", "a,,b", status=1)
     assert "devices" in done.stderr, done.stderr
 
@@ -273,6 +282,7 @@ def case_engines(program):
         head = next(line for line in lines if "peer" in line and "instance" in line and "state" in line)
         assert head.split() == ["agent", "peer", "instance", "state", "over", "paths", "failed", "written", "read", "transfers", "errors", "failovers",
                                 "notifications", "p50,", "p99"], head
+        assert "1 rail over tcp, 1 peer," in done.stdout, done.stdout
         assert [line for line in lines if line.startswith("Note:")] == [line for line in lines if stale in line] != [], done.stdout
         rails = [line.split() for line in lines if "rail0:eth0" in line]
         assert rails == [["near", "rail0:eth0", "5", "2", "1.2", "MB", "999", "B", "42", "7", "8", "9", "6"],
@@ -296,7 +306,7 @@ def case_engines(program):
             assert bad in done.stderr and all(word in done.stderr for word in words), done.stderr
             assert "near" in done.stdout, "what can be read is shown"
             assert not run(program, "--live", bad, status=1).stdout, bad
-        assert "--svg" in run(program, "--live", good, "--svg", "x", status=108).stderr
+        assert "--svg" in run(program, "--live", good, "--svg", "x", status=2).stderr
 
 
 if __name__ == "__main__":

@@ -92,6 +92,13 @@ void declare_initiator(CLI::App& app, Options& options, Texts& texts) {
         ->excludes(file);
 }
 
+/// Instead of "A subcommand is required", which names nothing.
+std::string subcommand_text(const CLI::App& app) {
+    const std::vector<std::string> unknown = app.remaining();
+    const std::string wanted = "the first word is to be target or initiator";
+    return unknown.empty() ? wanted : wanted + ", not '" + unknown.front() + "'";
+}
+
 struct Preset {
     std::uint64_t grain_size;
     double rate;
@@ -168,6 +175,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
         result.text = app.help();
     } catch (const CLI::CallForVersion&) {
         result.text = std::string(RAILYARD_VERSION) + "\n";
+    } catch (const CLI::RequiredError&) {
+        result = {std::nullopt, "railyard-flow: " + subcommand_text(app) + "; see --help\n", 2};
     } catch (const std::exception& error) {
         result = {std::nullopt, std::string("railyard-flow: ") + error.what() + "; see --help\n", 2};
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/status.h"
+#include "tools/live_view.h"
 
 namespace railyard::tools {
 namespace {
@@ -20,6 +21,15 @@ LiveFile first_look() {
     peer.traffic.emplace().transfers_read = 50;
     peer.traffic->read_latency.counts[3] = 50;
     return file;
+}
+
+TEST(LiveView, LongLatenciesAreWrittenOut) {
+    LiveFile file = first_look();
+    LatencyCounts& latency = file.report.peers.front().traffic->read_latency;
+    latency = {};
+    latency.counts[13] = 1;  // 4.2 to 8.4 ms
+    EXPECT_NE(live_text({file}, 100'000).find("6291, 8347 us"), std::string::npos)
+        << live_text({file}, 100'000);
 }
 
 TEST(LiveRates, CountersAreADifferenceASecondAndStatesAreThoseOfTheSecondLook) {
