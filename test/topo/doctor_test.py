@@ -70,9 +70,10 @@ def case_errors(program):
     assert any("nonsense" in finding["what"] for finding in json.loads(done.stdout)["findings"]), done.stdout
     with tempfile.TemporaryDirectory() as folder:
         findings = examined(program, "--xml", P5_XML, "--root", folder, status=2)
-        names = {efa_name(bus, slot) for bus, slot, _, _ in efas_of(P5)}
-        assert {finding["what"].split()[0] for finding in findings["device"]} == names and len(names) == 32, findings
-        assert all("modprobe efa" in finding["remedy"] for finding in findings["device"]), findings
+        (driverless,) = findings["device"]
+        named = [efa_name(bus, slot) for bus, slot, _, _ in efas_of(P5) if efa_name(bus, slot) in driverless["what"]]
+        assert driverless["what"].startswith("32 devices have no driver") and len(named) == 4, findings
+        assert "modprobe efa" in driverless["remedy"], findings
 
 
 def case_simulated(program):

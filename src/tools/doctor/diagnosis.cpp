@@ -1,6 +1,7 @@
 #include "tools/doctor/diagnosis.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "fabric/info.h"
@@ -13,6 +14,21 @@ constexpr unsigned rdma_core_that_asks = 35;
 /// An endpoint of libfabric's shm takes 16 MiB of /dev/shm.
 constexpr std::uint64_t least_shm = std::uint64_t{64} << 20;
 
+/// What ails one device, and how that is said of many.
+struct DeviceTrouble {
+    std::string name, one, many, remedy;
+};
+
+/// "32 devices have no driver: a, b, c, d and 28 more".
+std::string text_of_many(const std::vector<DeviceTrouble>& kind) {
+    constexpr std::size_t most_named = 4;
+    std::string text = std::to_string(kind.size()) + " devices " + kind.front().many + ": ";
+    for (std::size_t i = 0; i < kind.size() && i < most_named; ++i)
+        text += (i == 0 ? "" : ", ") + kind[i].name;
+    if (kind.size() > most_named) text += " and " + std::to_string(kind.size() - most_named) + " more";
+    return text;
+}
+
 class Diagnosis {
   public:
     Diagnosis(const HostFacts& facts, const Survey& survey) : facts_(facts), survey_(survey) {}
@@ -20,8 +36,7 @@ class Diagnosis {
     std::vector<Finding> make() {
         const auto is_efa = [](const VerbsDevice& device) { return device.efa; };
         has_efa_ = std::any_of(facts_.devices.begin(), facts_.devices.end(), is_efa);
-        for (const VerbsDevice& device : facts_.devices)
-            check_device(device);
+        check_devices();
         check_libfabric();
         check_rails();
         if (!facts_.devices.empty()) {
@@ -40,30 +55,66 @@ class Diagnosis {
         findings_.push_back({severity, check, std::move(what), std::move(remedy)});
     }
 
-    void check_device(const VerbsDevice& device) {
+    /// Nothing where the device can be used.
+    [[nodiscard]] std::optional<DeviceTrouble> trouble_of(const VerbsDevice& device) const {
         if (device.driver.empty()) {
-            return add(
-                Severity::error, "device", device.name + " has no driver",
+            return DeviceTrouble{
+                device.name, device.name + " has no driver", "have no driver",
                 device.efa
                     ? "load the kernel module: `modprobe efa`; where there is none, run the EFA installer"
-                    : "load the kernel module of this device");
+                    : "load the kernel module of this device"};
         }
         if (device.node.empty()) {
-            return add(
-                Severity::error, "device",
-                device.name + " is driven by " + device.driver + ", and the kernel has made no verbs device",
-                "load the kernel module ib_uverbs: `modprobe ib_uverbs`");
+            const std::string driven =
+                "driven by " + device.driver + ", and the kernel has made no verbs device";
+            return DeviceTrouble{device.name, device.name + " is " + driven, "are " + driven,
+                                 "load the kernel module ib_uverbs: `modprobe ib_uverbs`"};
         }
         if (!device.present) {
-            return add(Severity::error, "device", device.name + ": " + device.node + " is not here",
-                       missing_node());
+            return DeviceTrouble{device.name, device.name + ": " + device.node + " is not here",
+                                 "have files in /dev/infiniband that are not here", missing_node()};
         }
         if (!device.usable) {
-            return add(Severity::error, "device",
-                       device.name + ": this user may not read and write " + device.node,
-                       "give the user rights to it, by a udev rule or the group of the file");
+            return DeviceTrouble{device.name,
+                                 device.name + ": this user may not read and write " + device.node,
+                                 "have files that this user may not read and write",
+                                 "give the user rights to it, by a udev rule or the group of the file"};
         }
-        add(Severity::ok, "device", device.name + ", driver " + device.driver + ", " + device.node);
+        return std::nullopt;
+    }
+
+    /// What ails many devices alike is said once.
+    void check_devices() {
+        std::vector<std::vector<DeviceTrouble>> kinds;
+        for (const VerbsDevice& device : facts_.devices) {
+            std::optional<DeviceTrouble> trouble = trouble_of(device);
+            if (!trouble) {
+                add(Severity::ok, "device", device.name + ", driver " + device.driver + ", " + device.node);
+                continue;
+            }
+            const auto alike = [&](const std::vector<DeviceTrouble>& kind) {
+                return kind.front().many == trouble->many && kind.front().remedy == trouble->remedy;
+            };
+            auto kind = std::find_if(kinds.begin(), kinds.end(), alike);
+            if (kind == kinds.end()) kind = kinds.emplace(kinds.end());
+            kind->push_back(std::move(*trouble));
+        }
+        for (const std::vector<DeviceTrouble>& kind : kinds)
+            add(Severity::error, "device", kind.size() == 1 ? kind.front().one : text_of_many(kind),
+                kind.front().remedy);
+    }
+
+    /// What libfabric has been told to leave out, as the beginning of a remedy; empty where nothing is set.
+    [[nodiscard]] std::string unset_first() const {
+        std::string text;
+        const std::pair<const char*, const std::string&> variables[] = {
+            {"FI_PROVIDER", facts_.fi_provider}, {"FI_PROVIDER_PATH", facts_.fi_provider_path}};
+        for (const auto& [name, value] : variables) {
+            if (!value.empty())
+                text += std::string("unset ") + name + " (\"" + value +
+                        "\" here), which says what libfabric offers; ";
+        }
+        return text;
     }
 
     [[nodiscard]] std::string missing_node() const {
@@ -107,8 +158,9 @@ class Diagnosis {
         const auto usable = [](const VerbsDevice& device) { return device.efa && device.usable; };
         if (std::any_of(facts_.devices.begin(), facts_.devices.end(), usable) && !offers_efa()) {
             add(Severity::error, "libfabric", "it does not offer the EFAs that are here",
-                "see `fi_info -p efa`; the EFA installer has a libfabric with the provider: "
-                "-Dlibfabric_path=/opt/amazon/efa");
+                unset_first() +
+                    "see `fi_info -p efa`; the EFA installer has a libfabric with the provider: "
+                    "-Dlibfabric_path=/opt/amazon/efa");
         }
     }
 
@@ -116,7 +168,8 @@ class Diagnosis {
         if (survey_.rails.empty()) {
             return add(
                 Severity::error, "rails", survey_.trouble.empty() ? "there are none" : survey_.trouble,
-                "see which providers there are: `fi_info -l`, `fi_info -p NAME`; package libfabric-bin");
+                unset_first() +
+                    "see which providers there are: `fi_info -l`, `fi_info -p NAME`; package libfabric-bin");
         }
         for (const RailRow& rail : survey_.rails) {
             if (rail.state == "down") {

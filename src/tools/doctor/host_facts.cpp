@@ -41,6 +41,16 @@ std::uint64_t number_in(const std::string& text, int base = 10) {
     return std::strtoull(text.c_str(), nullptr, base);
 }
 
+/// Of the environment that this process was started with; the settings' reader of it has none of these.
+std::string variable(const std::string& root, std::string_view name) {
+    std::istringstream environment(text_of(root + "/proc/self/environ"));
+    for (std::string entry; std::getline(environment, entry, '\0');) {
+        if (entry.starts_with(name) && entry.size() > name.size() && entry[name.size()] == '=')
+            return entry.substr(name.size() + 1);
+    }
+    return {};
+}
+
 void read_process(const std::string& root, HostFacts& facts) {
     const std::string limit = value_of(text_of(root + "/proc/self/limits"), "Max locked memory");
     if (!limit.empty() && !limit.starts_with("unlimited")) facts.memlock = number_in(limit);
@@ -116,6 +126,8 @@ HostFacts gather_facts(const std::string& root, const topology::Machine& machine
     HostFacts facts;
     read_process(root, facts);
     read_kernel(root, facts);
+    facts.fi_provider = variable(root, "FI_PROVIDER");
+    facts.fi_provider_path = variable(root, "FI_PROVIDER_PATH");
     facts.rdma_core = rdma_core_version(root);
     facts.container = container_under(root);
     facts.free_shm = free_shared_memory(root);

@@ -92,6 +92,38 @@ TEST(Diagnosis, Devices) {
     expect_one(machine, "device", Severity::error, "rdmap79s0 has no driver", "modprobe efa");
 }
 
+TEST(Diagnosis, ManyDevicesWithOneTroubleAreOneFinding) {
+    Case machine;
+    for (int i = 1; i < 32; ++i) {
+        machine.facts.devices.push_back(good_efa);
+        machine.facts.devices.back().name = "rdmap" + std::to_string(100 + i) + "s0";
+    }
+    for (VerbsDevice& device : machine.facts.devices)
+        device.driver.clear();
+    expect_one(machine, "device", Severity::error,
+               "32 devices have no driver: rdmap79s0, rdmap101s0, rdmap102s0, rdmap103s0 and 28 more",
+               "modprobe efa");
+    for (VerbsDevice& device : machine.facts.devices)
+        device = {device.name, true, "efa", "/dev/infiniband/uverbs0", true, false};
+    machine.facts.devices.resize(2);
+    expect_one(machine, "device", Severity::error,
+               "2 devices have files that this user may not read and write: rdmap79s0, rdmap101s0", "rights");
+}
+
+TEST(Diagnosis, TheEnvironmentOfLibfabricIsNamedWhereSomethingIsMissing) {
+    Case machine;
+    machine.facts.fi_provider = "sockets";
+    EXPECT_TRUE(machine.troubles("rails").empty()) << "nothing is missing";
+    machine.survey.rails.clear();
+    machine.survey.trouble = "no usable device; libfabric offers: nothing";
+    expect_one(machine, "rails", Severity::error, "offers: nothing", "unset FI_PROVIDER (\"sockets\" here)");
+    machine.facts.fi_provider.clear();
+    machine.facts.fi_provider_path = "/no/such";
+    expect_one(machine, "rails", Severity::error, "offers: nothing", "unset FI_PROVIDER_PATH (\"/no/such\"");
+    machine.survey.family = "tcp";
+    EXPECT_NE(machine.troubles("libfabric").at(0).remedy.find("unset FI_PROVIDER_PATH"), std::string::npos);
+}
+
 TEST(Diagnosis, Libfabric) {
     Case machine;
     machine.survey.family = "tcp";
