@@ -68,7 +68,8 @@ std::string wrong_provider(std::string_view provider, const fi_info* list) {
     std::vector<std::string> known = words;
     known.insert(known.end(), providers.begin(), providers.end());
     return "unknown provider " + quoted(provider) + guess(provider, known) + "; known: " + joined(words) +
-           (providers.empty() ? "" : ", and what libfabric offers here: " + joined(providers));
+           (providers.empty() ? "; libfabric offers nothing here"
+                              : ", and what libfabric offers here: " + joined(providers));
 }
 
 /// libfabric has some, and `devices`, or what is down, leaves none of them.
