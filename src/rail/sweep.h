@@ -74,12 +74,14 @@ class BlockedSet {
     [[nodiscard]] bool contains(PeerAddress peer) const noexcept {
         if (!any_) [[likely]]
             return false;
-        return met_.contains(peer) || (sweeping_ && earlier_.test(place(peer)));
+        return has_met(peer);
     }
-    void insert(PeerAddress peer) noexcept {
+    [[gnu::noinline]] void insert(PeerAddress peer) noexcept {
         met_.insert(peer);
         any_ = true;
     }
+    /// Neither this pass nor an earlier one of its sweep has met any.
+    [[nodiscard]] bool empty() const noexcept { return !any_; }
     /// The pass has met so many that it has to stop.
     [[nodiscard]] bool full() const noexcept { return met_.full(); }
     void begin_pass() noexcept {
@@ -102,6 +104,10 @@ class BlockedSet {
   private:
     /// So many that few of some thousand share a bit, and little enough to be forgotten again and again.
     static constexpr unsigned place_bits = 14;
+    /// Not inlined, nor insert(): a pass would grow so large by it that g++ 12 no longer inlines take_run().
+    [[gnu::noinline]] bool has_met(PeerAddress peer) const noexcept {
+        return met_.contains(peer) || (sweeping_ && earlier_.test(place(peer)));
+    }
     [[nodiscard]] std::size_t place(PeerAddress peer) const noexcept {
         return static_cast<std::size_t>(std::uint64_t{peer} * multiplier_ >> (64 - place_bits));
     }
@@ -126,14 +132,16 @@ class Sweep {
     /// After a pass over `pending` that has stepped around `kept`: puts it back, or aside where the sweep is
     /// to go on behind it.
     void end_pass(PendingList<Node>& pending, PendingList<Node>& kept, BlockedSet& blocked) noexcept {
-        if (!kept.empty() || !aside_.empty()) [[unlikely]]
-            put_back(pending, kept, blocked);
+        if (blocked.empty()) [[likely]]
+            return pending.prepend(kept);
+        put_back(pending, kept, blocked);
     }
     /// Nothing is tried any more.
     void end(PendingList<Node>& pending) noexcept { pending.prepend(aside_); }
 
   private:
-    [[gnu::noinline]] void put_back(PendingList<Node>& pending, PendingList<Node>& kept,
+    /// Has `kept` by value, so that a pass need not have it in memory.
+    [[gnu::noinline]] void put_back(PendingList<Node>& pending, PendingList<Node> kept,
                                     BlockedSet& blocked) noexcept {
         const bool stopped = blocked.full() && !pending.empty();
         if (!stopped && aside_.empty()) return pending.prepend(kept);
