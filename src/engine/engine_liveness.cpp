@@ -70,17 +70,15 @@ void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
     if (message.result == Status::canceled) return;
     const bool failed = message.path->failed();
     const std::uint64_t now = now_ns();
-    // It had left before, or transfers that are given up keep taking its sender away: a peer that is there
-    // may lose one such probe, one that is not answers none.
-    const bool says_nothing =
-        message.result == Status::ok
-            ? message.path->failures() != message.failures_before
-            : message.lost &&
-                  !message.peer->silent_for(*message.probed, now, config_.params.peer_timeout_ms * 1'000'000);
-    if (says_nothing) {
-        message.peer->probe_again(*message.probed, now);
+    if (message.result == Status::ok && message.path->failures() != message.failures_before) {
+        message.peer->probe_again(*message.probed, now);  // it had left before
         return watch_soon();
     }
+    // Transfers that are given up keep taking its sender away: a peer that is there may lose one such probe,
+    // one that is not answers none.
+    if (message.lost &&
+        message.peer->excuse(*message.probed, now, config_.params.peer_timeout_ms * 1'000'000))
+        return watch_soon();
     message.peer->probed(*message.probed, message.result == Status::ok, message.confirms, now);
     if (message.path->failed() == failed) return;
     RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",

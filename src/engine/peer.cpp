@@ -124,8 +124,7 @@ void Peer::compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vect
 
 PeerEndpoint& Peer::ask(PeerEndpoint& endpoint, std::uint64_t now_ns) noexcept {
     endpoint.probing = true;
-    endpoint.asked_at = now_ns;
-    if (endpoint.silent_since == 0) endpoint.silent_since = now_ns;
+    if (!endpoint.excused) endpoint.asked_at = now_ns;
     return endpoint;
 }
 
@@ -221,10 +220,9 @@ bool Peer::look_at_process() {
 
 void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uint64_t now_ns) {
     const MutexLock lock(mutex_);
-    endpoint.probing = false;
+    endpoint.probing = endpoint.excused = false;
     if (answered) {
         endpoint.answered_at = now_ns;
-        endpoint.silent_since = 0;
         endpoint.may_be_held_up = false;
         endpoint.probe_pause = 0;
         endpoint.path.heal();
@@ -240,13 +238,17 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uin
 
 void Peer::probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns) {
     const MutexLock lock(mutex_);
-    endpoint.probing = false;
+    endpoint.probing = endpoint.excused = false;
     endpoint.probe_at = now_ns;
 }
 
-bool Peer::silent_for(const PeerEndpoint& endpoint, std::uint64_t now_ns, std::uint64_t patience_ns) const {
+bool Peer::excuse(PeerEndpoint& endpoint, std::uint64_t now_ns, std::uint64_t patience_ns) {
     const MutexLock lock(mutex_);
-    return endpoint.silent_since != 0 && now_ns - endpoint.silent_since >= patience_ns;
+    if (now_ns - endpoint.asked_at >= patience_ns) return false;
+    endpoint.probing = false;
+    endpoint.excused = true;
+    endpoint.probe_at = now_ns;
+    return true;
 }
 
 DueKeepalive Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone) {

@@ -45,15 +45,16 @@ struct PeerEndpoint {
     PeerAddress address = no_address;
     Rail* rail = nullptr;  ///< ours
     Path path;
-    bool probing = false;            ///< guarded by the peer's mutex, as all that follows
-    bool confirmed = false;          ///< a probe has failed, too
-    bool introduced_before = false;  ///< it has acknowledged a sender of ours
-    bool may_be_held_up = false;     ///< something failed there since our sender was replaced for a probe
-    std::uint32_t probe_pause = 0;   ///< ns
-    std::uint64_t probe_at = 0;      ///< ns, once it has failed
-    std::uint64_t asked_at = 0;      ///< ns, by the last probe
-    std::uint64_t answered_at = 0;   ///< ns
-    std::uint64_t silent_since = 0;  ///< ns; the first probe since then. 0: it was answered
+    // Bits, as a process may have millions of these.
+    bool probing : 1 = false;            ///< guarded by the peer's mutex, as all that follows
+    bool confirmed : 1 = false;          ///< a probe has failed, too
+    bool introduced_before : 1 = false;  ///< it has acknowledged a sender of ours
+    bool may_be_held_up : 1 = false;     ///< something failed there since our sender was replaced for a probe
+    bool excused : 1 = false;            ///< the last probe was lost, and the next one takes its place
+    std::uint32_t probe_pause = 0;       ///< ns
+    std::uint64_t probe_at = 0;          ///< ns, once it has failed
+    std::uint64_t asked_at = 0;          ///< ns, by the last probe, or the first that it takes the place of
+    std::uint64_t answered_at = 0;       ///< ns
 
     /// For a control message over it.
     [[nodiscard]] ControlRoute route() noexcept { return {rail, address, &path}; }
@@ -205,9 +206,8 @@ class Peer {
     void probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uint64_t now_ns);
     /// The probe said nothing: the next look has it probed again.
     void probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns);
-    /// None of its probes has been answered for so long.
-    [[nodiscard]] bool silent_for(const PeerEndpoint& endpoint, std::uint64_t now_ns,
-                                  std::uint64_t patience_ns) const;
+    /// The probe was lost with its sender: probed again, unless that has gone on for so long. False: it has.
+    [[nodiscard]] bool excuse(PeerEndpoint& endpoint, std::uint64_t now_ns, std::uint64_t patience_ns);
 
     PeerTraffic traffic;
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed

@@ -66,7 +66,8 @@ bool Peer::look_at_senders() {
         if (endpoint->path.admits(current)) continue;
         ++unacquainted;
         // Forgotten by the peer, or replaced before it could answer. Others wait for their first use.
-        const bool forgotten = std::exchange(endpoint->introduced_before, false);
+        const bool forgotten = endpoint->introduced_before;
+        endpoint->introduced_before = false;
         untold = untold || forgotten || (endpoint->announced != 0 && endpoint->announced != current);
         if (forgotten) endpoint->announced = 0;
     }

@@ -164,8 +164,8 @@ int main(int argc, char** argv) {
     using namespace railyard;
     tools::Command command;
     CLI::App app(
-        "What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom. Exit status: 0 there "
-        "are rails, 1 there are none or something failed, 2 usage.");
+        "What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom. Exit status: 0 "
+        "there are rails, 1 there are none or something failed, 2 usage.");
     try {
         const Params params =
             Params::parse({});  // the environment's settings, for what the command line leaves out

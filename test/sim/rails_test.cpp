@@ -98,7 +98,7 @@ TEST(RailsInUse, DevicesNamesThemOrLeavesThemOut) {
     EXPECT_EQ(on_first.value() + on_far.value(), 0u);
     EXPECT_EQ(everywhere.value(), 60u);
     const std::string text = error_of([] { engine_with({{"devices", "rdmap1s0"}}); }, Status::backend);
-    EXPECT_NE(text.find("efa:rdmap79s0"), std::string::npos) << text;
+    EXPECT_NE(text.find("efa-direct has rdmap79s0, "), std::string::npos) << text;
 }
 
 TEST(RailsInUse, ATopologyFileReplacesTheMachine) {
