@@ -5,33 +5,10 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
+#include "engine/pinned.h"
 
 namespace railyard {
 namespace {
-
-/// Keeps memory registered until a transfer of it has been started, which whoever deregisters it sees then.
-class Pinned {
-  public:
-    Pinned() = default;
-    Pinned(const Pinned&) = delete;
-    Pinned& operator=(const Pinned&) = delete;
-    ~Pinned() {
-        for (const auto& region : regions_)
-            region->pins.fetch_sub(1, std::memory_order_release);
-    }
-    /// Of the two, this and deregister_memory, the later one sees what the other has done. Throws Error.
-    void add(const std::shared_ptr<Registration>& region) {
-        regions_.push_back(region);
-        region->pins.fetch_add(1, std::memory_order_seq_cst);
-        if (region->revoked.load(std::memory_order_seq_cst)) throw_unregistered();
-    }
-    [[noreturn]] static void throw_unregistered() {
-        throw Error(Status::invalid_param, "it names memory that is not registered (any more)");
-    }
-
-  private:
-    std::vector<std::shared_ptr<Registration>> regions_;
-};
 
 std::shared_ptr<RemoteRegion> asker_memory(const Peer& peer, RequestMemory memory) {
     if (memory.rails.back() >= peer.rail_count())
@@ -116,7 +93,7 @@ std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token)
     const MutexLock lock(registrations_mutex_);
     const auto found = tokens_.find(token);
     if (found == tokens_.end() || found->second->revoked.load(std::memory_order_acquire))
-        Pinned::throw_unregistered();
+        throw_unregistered();
     return found->second;
 }
 

@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
+#include "engine/pinned.h"
 #include "engine/route_choice.h"
 
 namespace railyard {
@@ -35,11 +36,15 @@ std::string describe(std::uint64_t address, std::uint64_t length) {
 template <class Region>
 class RegionIndex {
   public:
-    explicit RegionIndex(std::vector<std::shared_ptr<Region>>& regions) : regions_(regions) {}
+    RegionIndex(std::vector<std::shared_ptr<Region>>& regions, Pinned& pinned)
+        : regions_(regions), pinned_(pinned) {}
     std::uint32_t of(const std::shared_ptr<Region>& region) {
         if (region.get() == last_) return last_index_;
         const auto [entry, added] = known_.emplace(region.get(), static_cast<std::uint32_t>(regions_.size()));
-        if (added) regions_.push_back(region);
+        if (added) {
+            regions_.push_back(region);
+            pinned_.add(region);
+        }
         last_ = region.get();
         last_index_ = entry->second;
         return last_index_;
@@ -47,6 +52,7 @@ class RegionIndex {
 
   private:
     std::vector<std::shared_ptr<Region>>& regions_;
+    Pinned& pinned_;
     std::unordered_map<const Region*, std::uint32_t> known_;
     const Region* last_ = nullptr;
     std::uint32_t last_index_ = 0;
@@ -110,8 +116,9 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
 
     std::vector<Piece> pieces;
     pieces.reserve(local.size());
-    RegionIndex<Registration> locals(transfer->locals);
-    RegionIndex<RemoteRegion> remotes(transfer->remotes);
+    Pinned pinned;
+    RegionIndex<Registration> locals(transfer->locals, pinned);
+    RegionIndex<RemoteRegion> remotes(transfer->remotes, pinned);
     for (std::size_t i = 0; i < local.size(); ++i) {
         check_local(i, local[i], operation);
         check_remote(i, remote[i], operation, agent, transfer->peer.get());

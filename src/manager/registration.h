@@ -50,7 +50,7 @@ class Registration {
     /// How GPUs of other processes of this host reach it; where on_host has a key.
     std::optional<cuda::SharedAllocation> shared;
     std::atomic<bool> revoked{false};
-    /// Peers' requests for it that are becoming transfers: it is not deregistered meanwhile.
+    /// Transfers of it that are being made, for us or for peers: it is not deregistered meanwhile.
     std::atomic<std::uint32_t> pins{0};
 };
 

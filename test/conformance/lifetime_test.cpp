@@ -148,7 +148,7 @@ TEST_P(LifetimeTest, MemoryThatGoesWhileItsHandleIsPreparedIsNotUsed) {
     pair.a->release(transfer);
 }
 
-TEST_P(LifetimeTest, MemoryThatAPeersRequestIsBeingCarriedOutForIsNotDeregistered) {
+TEST_P(LifetimeTest, MemoryOfATransferThatIsBeingMadeIsNotDeregistered) {
     EnginePair pair(GetParam());
     Buffer buffer(*pair.a, 4096);
     buffer.region->pins = 1;
