@@ -246,6 +246,8 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     const std::uint64_t posted_before = transfer.posted_at.load(std::memory_order_relaxed);
     transfer.posted_at.store(exact ? now_ns() : posted_before + 1, std::memory_order_relaxed);
     transfer.started.store(true, std::memory_order_release);
+    const bool early =
+        transfer.early;  // else the round may be over, and the transfer gone, once it is offered
     if (transfer.eagerly) {
         eager_sender_.start(*transfer.eager);
     } else if (transfer.submissions.size() == 1) {
@@ -255,7 +257,7 @@ void Engine::Impl::start(Transfer& transfer) noexcept {
     } else {
         offer_lanes(transfer, {by_weight(), callers_.mine().makes_passes(), &callers_});
     }
-    if (transfer.early) transfer.send_notification();
+    if (early) transfer.send_notification();
     if (transfer.start_control) transfer.part_done(Status::ok);  // it may be freed from here on
 }
 

@@ -135,7 +135,8 @@ class Transfer : public Work {
     /// Where this round's notification is early: it is that no more. One that has failed may have left half
     /// of what it was at the peer.
     void end_early_round() noexcept {
-        if (!std::exchange(early, false)) return;
+        if (!early) return;
+        early = false;
         if (status() != Status::ok) doubt_immediates();
         peer->early().end();
     }

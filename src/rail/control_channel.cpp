@@ -339,7 +339,7 @@ void ControlChannel::give_up_on(PeerAddress peer) noexcept {
 /// It goes over the connection that its question came on. Tried once.
 bool ControlChannel::answered(OutMessage& message) noexcept {
     if (message.asker == no_address) return false;
-    if (answers_ && message.removals == removals() && answers_->send(message)) return true;
+    if (answers_ && message.removals == removals_ && answers_->send(message)) return true;
     message.asker = no_address;
     return false;
 }

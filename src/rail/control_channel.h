@@ -1,7 +1,6 @@
 // Control messages of one rail: fragments out through a pool of send buffers, fragments in to a sink.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,12 +52,9 @@ class ControlChannel {
     void cancel_all() noexcept;
     /// Posts what there is room for; true if anything went out.
     bool post_pending() noexcept;
-    /// An address of a peer is removed: answers to askers that were looked up before go the ordinary way.
-    void peer_removed() noexcept { removals_.fetch_add(1, std::memory_order_release); }
-    /// Any thread.
-    [[nodiscard]] std::uint64_t removals() const noexcept {
-        return removals_.load(std::memory_order_acquire);
-    }
+    /// An address of a peer is removed, as the `count`th: answers to askers that were looked up before
+    /// (OutMessage::removals) go the ordinary way.
+    void peer_removed(std::uint64_t count) noexcept { removals_ = count; }
     [[nodiscard]] std::uint32_t outstanding() const noexcept {
         return in_flight_ + (answers_ ? answers_->outstanding() : 0);
     }
@@ -130,7 +126,7 @@ class ControlChannel {
     PendingList<OutMessage> pending_;
     RefusedFragments refused_;
     std::unique_ptr<AnswerChannel> answers_;  ///< where there is such a way
-    std::atomic<std::uint64_t> removals_{0};
+    std::uint64_t removals_ = 0;
     bool wants_room_ = false;
     Sweep<OutMessage> sweep_;  // over pending_
     BlockedSet blocked_;       // take nothing in this pass

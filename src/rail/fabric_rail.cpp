@@ -106,7 +106,7 @@ PeerAddress FabricRail::do_insert_peer(std::string_view address) {
 }
 
 void FabricRail::do_remove_peer(PeerAddress peer) noexcept {
-    control_->peer_removed();
+    control_->peer_removed(removals_.fetch_add(1, std::memory_order_acq_rel) + 1);
     if (fabric_->addresses.remove(peer) && sending_) sending_->forget(peer);
 }
 

@@ -64,7 +64,9 @@ class FabricRail final : public Rail {
     [[nodiscard]] bool carries_immediates() const noexcept override {
         return fabric_->domain.caps().immediate_data;
     }
-    [[nodiscard]] std::uint64_t removals() const noexcept override { return control_->removals(); }
+    [[nodiscard]] std::uint64_t removals() const noexcept override {
+        return removals_.load(std::memory_order_acquire);
+    }
     [[nodiscard]] bool tells_of_writes() const noexcept override {
         return fabric_->domain.caps().tells_of_writes;
     }
@@ -237,6 +239,7 @@ class FabricRail final : public Rail {
     std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;        ///< ns; the last attempt failed
     std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;  ///< until the next one
     std::atomic<bool> renewal_requested_{false};
+    std::atomic<std::uint64_t> removals_{0};  ///< of peers' addresses
     std::uint32_t renewals_ ABSL_GUARDED_BY(role_) = 0;
     mutable Mutex sender_mutex_;
     Sender sender_ ABSL_GUARDED_BY(sender_mutex_);

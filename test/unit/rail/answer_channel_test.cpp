@@ -60,9 +60,9 @@ TEST_F(ControlChannelTest, AnswersThatAreNotTakenAtOnceGoTheOrdinaryWay) {
 /// An asker that has replaced its sender is another address; the old one may be nobody's by now.
 TEST_F(ControlChannelTest, AnswersToAskersThatMayHaveBeenRemovedGoTheOrdinaryWay) {
     const auto channel = open();
-    channel->peer_removed();
+    channel->peer_removed(1);
     Reply known_before, known_since;
-    known_since.removals = channel->removals();
+    known_since.removals = 1;
     send(*channel, known_before);
     send(*channel, known_since);
     ASSERT_EQ(script.sent.size(), 2u);
