@@ -1,7 +1,9 @@
 // Memory that must not be deregistered while a transfer of it is made.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -22,13 +24,19 @@ class Pinned {
     Pinned(const Pinned&) = delete;
     Pinned& operator=(const Pinned&) = delete;
     ~Pinned() {
-        for (const auto& region : regions_)
+        for (std::size_t i = 0; i < count_; ++i)
+            few_[i]->pins.fetch_sub(1, std::memory_order_release);
+        for (const auto& region : more_)
             region->pins.fetch_sub(1, std::memory_order_release);
     }
     /// Of the two, this and Engine::deregister_memory, the later one sees what the other has done. Throws
     /// Error.
     void add(const std::shared_ptr<Registration>& region) {
-        regions_.push_back(region);
+        if (count_ < few_.size()) {
+            few_[count_++] = region;
+        } else {
+            more_.push_back(region);
+        }
         region->pins.fetch_add(1, std::memory_order_seq_cst);
         if (region->revoked.load(std::memory_order_seq_cst)) throw_unregistered();
     }
@@ -38,7 +46,9 @@ class Pinned {
     }
 
   private:
-    std::vector<std::shared_ptr<Registration>> regions_;
+    std::array<std::shared_ptr<Registration>, 4> few_;  // without an allocation
+    std::size_t count_ = 0;
+    std::vector<std::shared_ptr<Registration>> more_;
 };
 
 }  // namespace railyard
