@@ -8,6 +8,7 @@
 #include "common/base64.h"
 #include "common/status.h"
 #include "failure.h"
+#include "host_port.h"
 
 namespace railyard::bench {
 
@@ -131,9 +132,7 @@ struct EtcdClient::Connection {
 };
 
 EtcdClient::EtcdClient(const RendezvousAddress& server, std::chrono::milliseconds limit)
-    : base_((server.secure ? "https://" : "http://") +
-            (server.host.find(':') == std::string::npos ? server.host : "[" + server.host + "]") + ":" +
-            std::to_string(server.port)),
+    : base_((server.secure ? "https://" : "http://") + join_host_port(server.host, server.port)),
       user_(server.secure ? user_of_environment() : ""),
       limit_(limit) {
     start_curl();

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/joined.h"
 #include "common/log.h"
 #include "common/nearest.h"
 #include "common/status.h"
@@ -180,11 +181,8 @@ void settle_devices(Params& params) {
     for (const StockSpec& stock : stock_specs) {
         if (std::find(names.begin(), names.end(), stock.name) == names.end()) names.emplace_back(stock.name);
     }
-    std::string known;
-    for (const std::string& one : names)
-        known += (known.empty() ? "" : ", ") + one;
     throw Error(Status::invalid_param,
-                "unknown parameter \"" + name + "\"" + guess(name, names) + "; known: " + known);
+                "unknown parameter \"" + name + "\"" + guess(name, names) + "; known: " + joined(names));
 }
 
 bool is_own(const std::string& name) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/joined.h"
 #include "common/log.h"
 #include "common/nearest.h"
 #include "common/shortage.h"
@@ -12,14 +13,6 @@
 
 namespace railyard::fabric {
 namespace {
-
-template <typename Names>
-std::string joined(const Names& names, const char* separator = ", ") {
-    std::string text;
-    for (const auto& name : names)
-        text += (text.empty() ? "" : separator) + std::string(name);
-    return text;
-}
 
 std::string quoted(std::string_view text) {
     return "\"" + std::string(text) + "\"";

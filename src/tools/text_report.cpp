@@ -1,18 +1,12 @@
 #include <algorithm>
 #include <map>
 
+#include "common/joined.h"
 #include "tools/reports.h"
 #include "tools/table.h"
 
 namespace railyard::tools {
 namespace {
-
-std::string joined(const std::vector<std::string>& words, const char* between = ", ") {
-    std::string text;
-    for (const std::string& word : words)
-        text += (text.empty() ? "" : between) + word;
-    return text;
-}
 
 std::string numa_text(int numa) {
     return numa == topology::unknown_numa ? "-" : std::to_string(numa);

@@ -1,68 +1,9 @@
 // Transfers of GPU memory on the fake driver, whose device addresses fault when a CPU touches them: without a
 // copy where the NICs reach it (simulated EFA), through staging buffers elsewhere.
-#include <dlfcn.h>
-
-#include "fakecuda/nothing_left.h"
-#include "gpu_side.h"
+#include "gpu_transfers.h"
 
 namespace railyard::test {
 namespace {
-
-/// Where the two sides' memory lies.
-struct Pairing {
-    int local = host;  ///< CUDA ordinal, or host
-    int remote = host;
-};
-constexpr Pairing pairings[] = {{host, 0}, {0, host}, {0, 1}, {1, 1}};
-
-class GpuMemory : public testing::TestWithParam<GpuFabric> {
-  protected:
-    void SetUp() override {
-        ASSERT_TRUE(fake()) << "the driver that was loaded is not the fake one";
-        before_ = fake().statistics();
-    }
-    void TearDown() override {
-        fakecuda::expect_nothing_left(before_, fake().statistics());
-        EXPECT_EQ(current_context(), nullptr);
-    }
-
-  private:
-    fakecuda_statistics before_{};
-};
-
-struct Way {
-    Operation operation;
-    Pairing pairing;
-};
-std::vector<Way> ways() {
-    std::vector<Way> all;
-    for (const Pairing pairing : pairings) {
-        all.push_back({Operation::write, pairing});
-        all.push_back({Operation::read, pairing});
-    }
-    return all;
-}
-
-std::string describe(const Way& way) {
-    return std::string(way.operation == Operation::read ? "READ" : "WRITE") + ", local " +
-           std::to_string(way.pairing.local) + ", remote " + std::to_string(way.pairing.remote);
-}
-
-/// The bytes of `length` at `offset` on both sides after a transfer, which are to be equal; around them
-/// nothing is to have changed.
-void expect_moved(const Place& from, const Place& to, std::size_t from_offset, std::size_t to_offset,
-                  std::size_t length) {
-    const std::vector<std::uint8_t> sent = from.content(), got = to.content();
-    EXPECT_TRUE(std::equal(sent.begin() + static_cast<std::ptrdiff_t>(from_offset),
-                           sent.begin() + static_cast<std::ptrdiff_t>(from_offset + length),
-                           got.begin() + static_cast<std::ptrdiff_t>(to_offset)));
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        if (i >= to_offset && i < to_offset + length) continue;
-        if (got[i] == 0) continue;
-        ADD_FAILURE() << "byte " << i << " was changed";
-        break;
-    }
-}
 
 TEST_P(GpuMemory, EveryPairingMovesExactlyTheBytesAsked) {
     EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
@@ -139,74 +80,6 @@ TEST_P(GpuMemory, OneListMixesEveryKindOfMemoryAndManyPieces) {
         for (auto& place : remotes)
             place->drop(*pair.b);
     }
-}
-
-TEST_P(GpuMemory, SelfTransfersAreCopiedByTheDevice) {
-    const auto engine = make_engine("alone", GetParam().fabric, GetParam().extra);
-    for (const Pairing pairing : pairings) {
-        for (const Operation operation : {Operation::write, Operation::read}) {
-            SCOPED_TRACE(describe({operation, pairing}));
-            constexpr std::size_t length = 700'000;
-            Place local(*engine, pairing.local, length), remote(*engine, pairing.remote, length);
-            const bool write = operation == Operation::write;
-            (write ? local : remote).fill(9);
-            const auto region = engine->local_as_remote(remote.region);
-            const LocalDescriptor here[] = {{local.address + 5, length - 5, &local.region}};
-            const RemoteDescriptor there[] = {{remote.address, length - 5, &region}};
-            Transfer* transfer = engine->prepare(operation, here, there, "alone", "done");
-            ASSERT_EQ(run_alone(*engine, *transfer), Status::ok);
-            if (write) {
-                expect_moved(local, remote, 5, 0, length - 5);
-            } else {
-                expect_moved(remote, local, 0, 5, length - 5);
-            }
-            engine->release(transfer);
-            local.drop(*engine);
-            remote.drop(*engine);
-        }
-    }
-}
-
-/// Of a program with a context of its own, which kernels of the device's primary one may not touch.
-TEST_P(GpuMemory, PagesOfAnotherContextAreMoved) {
-    const auto engine = make_engine("alone", GetParam().fabric, GetParam().extra);
-    constexpr std::size_t page = 4096, count = 16, length = 2 * page * count;
-    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-    auto* const create =
-        reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(dlsym(library, "cuCtxCreate_v2"));
-    auto* const destroy = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(library, "cuCtxDestroy_v2"));
-    CUcontext own = nullptr, popped = nullptr;
-    ASSERT_EQ(create(&own, 0, 0), CUDA_SUCCESS);
-    CUdeviceptr pages = 0;
-    ASSERT_EQ(cuda_driver().mem_alloc(&pages, length), CUDA_SUCCESS);
-    std::vector<std::uint8_t> bytes(length);
-    fill_pattern(bytes, 11);
-    ASSERT_EQ(cuda_driver().memcpy(pages, reinterpret_cast<std::uint64_t>(bytes.data()), length),
-              CUDA_SUCCESS);
-    ASSERT_EQ(cuda_driver().ctx_pop_current(&popped), CUDA_SUCCESS);
-    std::shared_ptr<Registration> region = engine->register_memory(pages, length, 0, MemoryType::device);
-    Place target(*engine, 0, length);
-    const auto remote = engine->local_as_remote(target.region);
-    std::vector<LocalDescriptor> from;
-    std::vector<RemoteDescriptor> to;
-    for (std::size_t i = 0; i < count; ++i) {
-        from.push_back({pages + 2 * i * page, page, &region});
-        to.push_back({target.address + 2 * i * page, page, &remote});
-    }
-    Transfer* transfer = engine->prepare(Operation::write, from, to, "alone", std::nullopt);
-    ASSERT_EQ(run_alone(*engine, *transfer), Status::ok);
-    const std::vector<std::uint8_t> moved = target.content();
-    for (std::size_t i = 0; i < length; ++i)
-        ASSERT_EQ(moved[i], i / page % 2 == 0 ? bytes[i] : 0) << i;
-    engine->release(transfer);
-    target.drop(*engine);
-    engine->deregister_memory(region);
-    {
-        const cuda::ContextGuard guard(cuda_driver(), own);
-        EXPECT_EQ(cuda_driver().mem_free(pages), CUDA_SUCCESS);
-    }
-    EXPECT_EQ(destroy(own), CUDA_SUCCESS);
-    dlclose(library);
 }
 
 /// With FAKECUDA_LATE the GPU sees what NICs write after a flush only.

@@ -278,13 +278,14 @@ TEST_F(Explained, ErrorsOfNicsNeedThemOnEveryPath) {
 }
 
 TEST_F(Explained, NothingLandsOnceItsEndIsTold) {
-    expect(Wrong::late_write, [](Oracle& oracle) {
+    const auto lands_after_a_restart = [](Oracle& oracle) {
         oracle.fault_begins(Fault::restart, 1);
         oracle.begin_round(0);
         oracle.end_round(0, Status::remote_disconnect);
         land(oracle, 0);
         oracle.check_memory();
-    });
+    };
+    expect(Wrong::late_write, lands_after_a_restart);
     expect(Wrong::late_write, [](Oracle& oracle) {
         oracle.begin_round(0);
         oracle.deregistered(1, 0);
@@ -323,13 +324,7 @@ TEST_F(Explained, NothingLandsOnceItsEndIsTold) {
         EXPECT_TRUE(oracle.spent(0));
     });
     expect(Wrong::none, lands_late(Fault::late));
-    expect(Wrong::late_write, [](Oracle& oracle) {
-        oracle.fault_begins(Fault::restart, 1);
-        oracle.begin_round(0);
-        oracle.end_round(0, Status::remote_disconnect);
-        land(oracle, 0);
-        oracle.check_memory();
-    });
+    expect(Wrong::late_write, lands_after_a_restart);
     expect(Wrong::none, [](Oracle& oracle) {
         oracle.begin_round(0);
         oracle.destroyed(0);

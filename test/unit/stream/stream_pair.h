@@ -1,11 +1,8 @@
 // Two engines over tcp, one of which orders its transfers on streams of the fake driver.
 #pragma once
 
-#include <dlfcn.h>
-
-#include <stdexcept>
-
 #include "conformance/engine_pair.h"
+#include "fakecuda/symbol.h"
 #include "log_lines.h"
 #include "on_fake_driver.h"
 #include "program_stream.h"
@@ -49,13 +46,6 @@ struct StreamPair {
     EnginePair pair;
     std::unique_ptr<StreamTransfers> streams;
 };
-
-/// A driver function that the project itself does not call.
-inline void* symbol(const char* name) {
-    void* found = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), name);
-    if (!found) throw std::runtime_error(std::string("no ") + name);
-    return found;
-}
 
 /// What a program calls to record a graph; the engine has no use for it.
 struct CaptureCalls {
