@@ -27,18 +27,25 @@ const char* memory_name(nixl_mem_t type) noexcept {
     return "memory of an unknown type";
 }
 
-const MemoryHandle& handle_of(const nixlMetaDesc& desc, const char* side, std::size_t index) {
-    if (desc.metadataP == nullptr)
-        throw Error(Status::invalid_param,
-                    std::string(side) + " descriptor " + std::to_string(index) + " has no registration");
-    return static_cast<const MemoryHandle&>(*desc.metadataP);
+const MemoryHandle& handle_of(MemoryTable::Lookup& memory, const nixlMetaDesc& desc, const char* side,
+                              std::size_t index) {
+    const MemoryHandle* const handle = memory.find(desc.metadataP);
+    if (handle == nullptr)
+        throw Error(
+            Status::invalid_param,
+            std::string(side) + " descriptor " + std::to_string(index) +
+                (desc.metadataP == nullptr ? " has no registration"
+                                           : " has a registration that is no longer there: memory "
+                                             "deregistered, or metadata unloaded, after the list was made"));
+    return *handle;
 }
 
-std::vector<LocalDescriptor> local_descriptors(const nixl_meta_dlist_t& list, MemoryType type) {
+std::vector<LocalDescriptor> local_descriptors(MemoryTable::Lookup& memory, const nixl_meta_dlist_t& list,
+                                               MemoryType type) {
     std::vector<LocalDescriptor> descriptors;
     descriptors.reserve(static_cast<std::size_t>(list.descCount()));
     for (const nixlMetaDesc& desc : list) {
-        const MemoryHandle& handle = handle_of(desc, "local", descriptors.size());
+        const MemoryHandle& handle = handle_of(memory, desc, "local", descriptors.size());
         if (handle.local == nullptr)
             throw Error(Status::invalid_param, "a local descriptor lies in remote memory");
         if ((handle.local->gpu != nullptr) != (type == MemoryType::device))
@@ -50,11 +57,11 @@ std::vector<LocalDescriptor> local_descriptors(const nixl_meta_dlist_t& list, Me
     return descriptors;
 }
 
-std::vector<RemoteDescriptor> remote_descriptors(const nixl_meta_dlist_t& list) {
+std::vector<RemoteDescriptor> remote_descriptors(MemoryTable::Lookup& memory, const nixl_meta_dlist_t& list) {
     std::vector<RemoteDescriptor> descriptors;
     descriptors.reserve(static_cast<std::size_t>(list.descCount()));
     for (const nixlMetaDesc& desc : list) {
-        const MemoryHandle& handle = handle_of(desc, "remote", descriptors.size());
+        const MemoryHandle& handle = handle_of(memory, desc, "remote", descriptors.size());
         if (handle.remote == nullptr)
             throw Error(Status::invalid_param, "a remote descriptor lies in local memory");
         descriptors.push_back({desc.addr, desc.len, &handle.remote});
@@ -121,11 +128,18 @@ MemoryType HostEngine::memory_type(nixl_mem_t type, const char* what) {
                     memory_name(type));
 }
 
-const std::shared_ptr<Registration>& HostEngine::registered_region(const nixlBackendMD* meta) const {
-    const MemoryHandle* const handle = memory_.find(meta);
+std::shared_ptr<Registration> HostEngine::registered_region(const nixlBackendMD* meta) const {
+    MemoryTable::Lookup memory(memory_);
+    const MemoryHandle* const handle = memory.find(meta);
     if (handle == nullptr || handle->local == nullptr)
         throw Error(Status::invalid_param, "the handle is of no registered region of this engine");
     return handle->local;
+}
+
+bool HostEngine::is_loaded_region(const nixlBackendMD* meta) const {
+    MemoryTable::Lookup memory(memory_);
+    const MemoryHandle* const handle = memory.find(meta);
+    return handle != nullptr && handle->remote != nullptr;
 }
 
 nixl_mem_list_t HostEngine::getSupportedMems() const {
@@ -144,7 +158,7 @@ nixl_status_t HostEngine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t&
 
 nixl_status_t HostEngine::deregisterMem(nixlBackendMD* meta) {
     return guarded_call("deregisterMem", [&] {
-        const std::shared_ptr<Registration>& region = registered_region(meta);
+        const std::shared_ptr<Registration> region = registered_region(meta);
         engine_->deregister_memory(region);
         memory_.remove(meta);
         return NIXL_SUCCESS;
@@ -167,10 +181,8 @@ nixl_status_t HostEngine::disconnect(const std::string& remote_agent) {
 
 nixl_status_t HostEngine::unloadMD(nixlBackendMD* input) {
     return guarded_call("unloadMD", [&] {
-        const MemoryHandle* const handle = memory_.find(input);
-        if (handle == nullptr || handle->remote == nullptr)
+        if (!is_loaded_region(input) || memory_.remove(input) == nullptr)
             throw Error(Status::invalid_param, "the handle is of no loaded region of this engine");
-        memory_.remove(input);
         return NIXL_SUCCESS;
     });
 }
@@ -194,8 +206,12 @@ nixl_status_t HostEngine::prepXfer(const nixl_xfer_op_t& operation, const nixl_m
         memory_type(remote.getType(), "remote descriptors refused");
         std::optional<std::string_view> notification;
         if (options != nullptr && options->hasNotif) notification = options->notifMsg;
-        Transfer* const transfer = engine_->prepare(operation_of(operation), local_descriptors(local, type),
-                                                    remote_descriptors(remote), remote_agent, notification);
+        Transfer* transfer = nullptr;
+        {
+            MemoryTable::Lookup memory(memory_);
+            transfer = engine_->prepare(operation_of(operation), local_descriptors(memory, local, type),
+                                        remote_descriptors(memory, remote), remote_agent, notification);
+        }
         if (options != nullptr && !options->customParam.empty())
             put_on_stream(*transfer, options->customParam);
         handle = as_handle(transfer);
@@ -226,7 +242,7 @@ nixl_status_t HostEngine::releaseReqH(nixlBackendReqH* handle) const {
 
 nixl_status_t HostEngine::getPublicData(const nixlBackendMD* meta, std::string& out) const {
     return guarded_call("getPublicData", [&] {
-        const std::shared_ptr<Registration>& region = registered_region(meta);
+        const std::shared_ptr<Registration> region = registered_region(meta);
         out = engine_->memory_metadata(*region);
         return NIXL_SUCCESS;
     });
@@ -258,7 +274,7 @@ nixl_status_t HostEngine::loadRemoteMD(const nixlBlobDesc& mem, const nixl_mem_t
 
 nixl_status_t HostEngine::loadLocalMD(nixlBackendMD* input, nixlBackendMD*& out) {
     return guarded_call("loadLocalMD", [&] {
-        const std::shared_ptr<Registration>& region = registered_region(input);
+        const std::shared_ptr<Registration> region = registered_region(input);
         out = memory_.adopt(std::make_unique<MemoryHandle>(engine_->local_as_remote(region)));
         return NIXL_SUCCESS;
     });

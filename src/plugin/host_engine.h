@@ -75,7 +75,8 @@ class HostEngine final : public nixlBackendEngine {
     static MemoryType memory_type(nixl_mem_t type, const char* what);
     /// Releases the transfer where it throws.
     void put_on_stream(Transfer& transfer, const nixl_blob_t& stream) const;
-    const std::shared_ptr<Registration>& registered_region(const nixlBackendMD* meta) const;
+    std::shared_ptr<Registration> registered_region(const nixlBackendMD* meta) const;
+    bool is_loaded_region(const nixlBackendMD* meta) const;
 
     const std::string agent_;
     const bool progress_thread_;

@@ -4,7 +4,7 @@ namespace railyard::plugin {
 
 MemoryHandle* MemoryTable::adopt(std::unique_ptr<MemoryHandle> handle) {
     MemoryHandle* const pointer = handle.get();
-    const MutexLock lock(mutex_);
+    const ExclusiveLock lock(mutex_);
     const auto [position, inserted] = handles_.try_emplace(pointer, std::move(handle));
     if (pointer->local == nullptr) return pointer;
     try {
@@ -16,14 +16,18 @@ MemoryHandle* MemoryTable::adopt(std::unique_ptr<MemoryHandle> handle) {
     return pointer;
 }
 
-MemoryHandle* MemoryTable::find(const nixlBackendMD* pointer) const {
-    const MutexLock lock(mutex_);
-    const auto found = handles_.find(pointer);
-    return found == handles_.end() ? nullptr : found->second.get();
+// The analysis does not see that lock_ is of the table's mutex.
+const MemoryHandle* MemoryTable::Lookup::find(const nixlBackendMD* pointer) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (pointer != last_pointer_) {
+        const auto found = table_.handles_.find(pointer);
+        last_ = found == table_.handles_.end() ? nullptr : found->second.get();
+        last_pointer_ = pointer;
+    }
+    return last_;
 }
 
 std::unique_ptr<MemoryHandle> MemoryTable::remove(const nixlBackendMD* pointer) {
-    const MutexLock lock(mutex_);
+    const ExclusiveLock lock(mutex_);
     const auto found = handles_.find(pointer);
     if (found == handles_.end()) return nullptr;
     std::unique_ptr<MemoryHandle> handle = std::move(found->second);
@@ -38,7 +42,7 @@ std::unique_ptr<MemoryHandle> MemoryTable::remove(const nixlBackendMD* pointer) 
 }
 
 std::optional<MemoryTable::Range> MemoryTable::region_around(const Range& wanted) const {
-    const MutexLock lock(mutex_);
+    const SharedLock lock(mutex_);
     // Regions that begin behind its start cannot hold it; any before may, since they overlap as they like.
     for (auto region = local_regions_.begin(), end = local_regions_.upper_bound(wanted.address);
          region != end; ++region) {

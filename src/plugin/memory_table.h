@@ -41,12 +41,13 @@ class MemoryHandle final : public nixlBackendMD {
 };
 
 /// Owns the handles. A pointer that the table does not own is answered with nullptr, so that a host's second
-/// deregisterMem or unloadMD is an error instead of a crash. Any thread.
+/// deregisterMem or unloadMD, or a descriptor list that outlived its registration, is an error instead of a
+/// crash. Any thread.
 class MemoryTable {
   public:
     MemoryHandle* adopt(std::unique_ptr<MemoryHandle> handle);
-    /// The handle behind the host's pointer, nullptr for a foreign or finished one.
-    [[nodiscard]] MemoryHandle* find(const nixlBackendMD* pointer) const;
+    /// Looks handles up; while it lives, none of them goes and none comes.
+    class Lookup;
     /// Takes the handle out of the table; nullptr as for find.
     std::unique_ptr<MemoryHandle> remove(const nixlBackendMD* pointer);
 
@@ -59,10 +60,29 @@ class MemoryTable {
     [[nodiscard]] std::optional<Range> region_around(const Range& wanted) const;
 
   private:
-    mutable Mutex mutex_;
+    mutable SharedMutex mutex_;
     std::unordered_map<const nixlBackendMD*, std::unique_ptr<MemoryHandle>> handles_ ABSL_GUARDED_BY(mutex_);
     /// Each local region by address; regions may overlap.
     std::multimap<std::uint64_t, Range> local_regions_ ABSL_GUARDED_BY(mutex_);
+};
+
+class ABSL_SCOPED_LOCKABLE MemoryTable::Lookup {
+  public:
+    explicit Lookup(const MemoryTable& table) ABSL_SHARED_LOCK_FUNCTION(table.mutex_)
+        : table_(table), lock_(table.mutex_) {}
+    ~Lookup() ABSL_UNLOCK_FUNCTION() = default;
+    Lookup(const Lookup&) = delete;
+    Lookup& operator=(const Lookup&) = delete;
+
+    /// The handle behind the host's pointer, nullptr for a foreign or finished one; valid as long as this is.
+    [[nodiscard]] const MemoryHandle* find(const nixlBackendMD* pointer);
+
+  private:
+    const MemoryTable& table_;
+    SharedLock lock_;
+    /// The last one found: lists name one region many times in a row.
+    const nixlBackendMD* last_pointer_ = nullptr;
+    const MemoryHandle* last_ = nullptr;
 };
 
 }  // namespace railyard::plugin

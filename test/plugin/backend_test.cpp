@@ -2,7 +2,10 @@
 #include <backend/backend_engine.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "host/plugin_loader.h"
 #include "pair.h"
@@ -142,6 +145,57 @@ TEST_F(SelfBackend, ChecksDescriptorsThatTheHostLetsThrough) {
     nixl_meta_dlist_t two = Backend::list(base, 10, own);
     two.addDesc(two[0]);
     EXPECT_EQ(attempt(two, Backend::list(base, 10, target)), NIXL_ERR_INVALID_PARAM);
+}
+
+TEST_F(SelfBackend, AListThatOutlivedItsMemoryIsRefused) {
+    nixlBackendReqH* handle = nullptr;
+    const nixl_meta_dlist_t stale = to();
+    ASSERT_EQ(backend.engine->unloadMD(target), NIXL_SUCCESS);
+    EXPECT_EQ(backend.engine->prepXfer(NIXL_WRITE, from, stale, "self", handle, nullptr),
+              NIXL_ERR_INVALID_PARAM);
+    ASSERT_EQ(backend.engine->loadLocalMD(own, target), NIXL_SUCCESS);
+    ASSERT_EQ(backend.engine->deregisterMem(own), NIXL_SUCCESS);
+    EXPECT_EQ(prepare(handle), NIXL_ERR_INVALID_PARAM);
+    EXPECT_EQ(handle, nullptr);
+    own = backend.add(memory.data(), memory.size());
+    ASSERT_EQ(backend.engine->unloadMD(target), NIXL_SUCCESS);
+    ASSERT_EQ(backend.engine->loadLocalMD(own, target), NIXL_SUCCESS);
+    from = Backend::list(at(memory.data()), 1024, own);
+    ASSERT_EQ(prepare(handle), NIXL_SUCCESS) << "registered again";
+    EXPECT_EQ(finish(handle), NIXL_SUCCESS);
+    EXPECT_EQ(backend.engine->releaseReqH(handle), NIXL_SUCCESS);
+}
+
+/// While one thread registers and deregisters, others prepare with whatever handle they saw last: it is
+/// refused or prepared, never read after it is gone (a sanitizer sees that).
+TEST_F(SelfBackend, DeregistrationBesidePreparationIsSafe) {
+    std::atomic<nixlBackendMD*> seen{own};
+    std::atomic<bool> over{false};
+    std::array<unsigned, 2> prepared{};
+    std::vector<std::thread> preparing;
+    for (unsigned& count : prepared) {
+        preparing.emplace_back([&, this] {
+            while (!over.load()) {
+                nixlBackendReqH* handle = nullptr;
+                const nixl_meta_dlist_t list = Backend::list(at(memory.data()), 1024, seen.load());
+                const nixl_status_t status =
+                    backend.engine->prepXfer(NIXL_WRITE, list, to(), "self", handle, nullptr);
+                if (status != NIXL_SUCCESS) continue;
+                ++count;
+                EXPECT_EQ(backend.engine->releaseReqH(handle), NIXL_SUCCESS);
+            }
+        });
+    }
+    for (int i = 0; i < 300; ++i) {
+        nixlBackendMD* const other = backend.add(memory.data(), memory.size());
+        seen.store(other);
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        EXPECT_EQ(backend.engine->deregisterMem(other), NIXL_SUCCESS);
+    }
+    over.store(true);
+    for (std::thread& thread : preparing)
+        thread.join();
+    EXPECT_GT(prepared[0] + prepared[1], 0U);
 }
 
 TEST_F(SelfBackend, HandlesAreRefusedWhenThereIsNone) {
