@@ -24,9 +24,12 @@ class Victim:
         self.pair = pair
         self.remote = Remote("victim", LENGTH, pair.options, REMOTE_LIMIT_S)
         self.remote.while_waiting = pair.remote.while_waiting
-        metadata, pair.addresses["victim"], _ = self.remote.ask("describe")
-        assert text(pair.agent.add_remote_agent(metadata)) == "victim"
+        self.metadata, pair.addresses["victim"], _ = self.remote.ask("describe")
+        self.load()
         assert self.remote.ask("load", pair.agent.get_agent_metadata()) == "initiator"
+
+    def load(self):
+        assert text(self.pair.agent.add_remote_agent(self.metadata)) == "victim"
 
     def write(self):
         """Shows that transfers to it work."""
@@ -37,6 +40,9 @@ class Victim:
     def stop(self):
         os.kill(self.remote.process.pid, signal.SIGSTOP)
         os.waitpid(self.remote.process.pid, os.WUNTRACED)
+
+    def go_on(self):
+        os.kill(self.remote.process.pid, signal.SIGCONT)
 
     def kill(self):
         self.remote.process.kill()
@@ -107,6 +113,54 @@ def case_killed_peer(pair):
     again.write()
     pair.agent.remove_remote_agent("victim")
     again.remote.close()
+
+
+def lose(pair, victim):
+    """Stops the victim under two transfers, which end; returns the first."""
+    victim.write()
+    handles = [pair.prepare("WRITE", [(0, LENGTH)], [(0, LENGTH)], agent="victim") for _ in range(2)]
+    victim.stop()
+    states = [pair.agent.transfer(handle) for handle in handles]
+    begin = time.monotonic()
+    for handle, state in zip(handles, states):
+        state, seconds = end_of(pair, handle, state, begin)
+        assert state == "nixlRemoteDisconnectError", state
+    print(f"transfers to a silent peer: {state} after {seconds:.2f} s", flush=True)
+    handles[1].release()
+    return handles[0]
+
+
+def case_peer_that_comes_back(pair):
+    """The same process after a silence: by the handles of before, and removed and loaded once more, as frameworks do."""
+    victim = Victim(pair)
+    try:
+        handle = lose(pair, victim)
+        content = pair.fill(0, LENGTH)
+        victim.go_on()
+        begin = time.monotonic()
+        while (state := outcome(pair.agent.transfer, handle)) == "nixlRemoteDisconnectError":
+            assert time.monotonic() < begin + END_LIMIT_S, "it is there again, and posts are refused"
+            time.sleep(0.01)
+        pair.wait(handle, state)
+        print(f"its handle works again after {time.monotonic() - begin:.2f} s", flush=True)
+        assert victim.remote.ask("get", 0, LENGTH) == content
+        handle.release()
+
+        lose(pair, victim).release()
+        pair.agent.remove_remote_agent("victim")
+        victim.load()
+        content = pair.fill(0, LENGTH)
+        handle = pair.prepare("WRITE", [(0, LENGTH)], [(0, LENGTH)], agent="victim")
+        state = pair.agent.transfer(handle)
+        assert state == "PROC", f"nobody is there yet: {state}"
+        victim.go_on()
+        pair.wait(handle, state)
+        assert victim.remote.ask("get", 0, LENGTH) == content
+        handle.release()
+        pair.agent.remove_remote_agent("victim")
+        victim.remote.close()
+    finally:
+        victim.clear()
 
 
 def case_deregistered(pair):
