@@ -7,6 +7,10 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
 
 #include "common/log.h"
 #include "common/status.h"
@@ -23,6 +27,25 @@ std::string file_name_of(const std::string& agent) {
     }
     if (!name.empty() && name.front() == '.') name.front() = '_';
     return name;
+}
+
+/// Who has written the report at `path`, for a sentence; empty where it is the engine `nonce`. Throws
+/// std::bad_alloc.
+std::string other_writer(const std::string& path, std::uint64_t nonce) {
+    namespace fs = std::filesystem;
+    constexpr std::uintmax_t longest = 64 << 20;  // bytes; nobody's pipe or disk is read here
+    std::error_code error;
+    if (fs::is_regular_file(fs::symlink_status(path, error)) && fs::file_size(path, error) <= longest) {
+        std::ifstream file(path, std::ios::binary);
+        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        try {
+            const LiveReport report = parse_live_report(text);
+            if (report.nonce == nonce) return {};
+            return "agent " + file_name_of(report.agent) + " in process " + std::to_string(report.pid);
+        } catch (const Error&) {
+        }
+    }
+    return "something that is no engine";
 }
 
 }  // namespace
@@ -59,16 +82,18 @@ std::string StatsFile::name(const std::string& pattern, const std::string& agent
 
 StatsFile::StatsFile(const std::string& pattern, const std::string& agent, std::uint64_t nonce)
     : agent_(agent),
+      nonce_(nonce),
       path_(name(pattern, agent, nonce)),
       temporary_(path_ + "." + instance_text(nonce) + ".tmp") {}
 
 StatsFile::~StatsFile() {
-    if (written_) unlink(path_.c_str());
+    if (written_ && !is_replaced()) unlink(path_.c_str());
 }
 
 void StatsFile::write(const LiveReport& report, std::uint64_t now_ns) noexcept {
     due_at_ = now_ns + interval_ns;
     int error = ENOMEM;
+    if (written_ && !shared_ && is_replaced()) warn_of_another();
     try {
         text_.clear();
         to_prometheus(report, text_);
@@ -86,7 +111,30 @@ void StatsFile::write(const LiveReport& report, std::uint64_t now_ns) noexcept {
     failing_ = error != 0;
 }
 
-int StatsFile::replace() const noexcept {
+bool StatsFile::is_replaced() const noexcept {
+    struct stat now {};
+    // A inode is soon taken again; not with the same time.
+    return lstat(path_.c_str(), &now) == 0 &&
+           (now.st_ino != last_.st_ino || now.st_dev != last_.st_dev ||
+            now.st_mtim.tv_sec != last_.st_mtim.tv_sec || now.st_mtim.tv_nsec != last_.st_mtim.tv_nsec);
+}
+
+void StatsFile::warn_of_another() noexcept {
+    try {
+        const std::string other = other_writer(path_, nonce_);
+        if (other.empty()) return;
+        shared_ = true;
+        RAILYARD_LOG(
+            warn, agent_.c_str(),
+            "stats_file %s is written by %s, too, and has now the one's report and now the other's. "
+            "Give each engine a name of its own: with %%p (process id), %%a (agent) or %%i (instance) "
+            "in the setting each makes its own",
+            path_.c_str(), other.c_str());
+    } catch (const std::exception&) {  // no memory for it: the next time
+    }
+}
+
+int StatsFile::replace() noexcept {
     const int fd = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) return errno;
     int error = 0;
@@ -98,8 +146,11 @@ int StatsFile::replace() const noexcept {
             error = count == 0 ? EIO : errno;
         }
     }
+    struct stat made {};
+    if (fstat(fd, &made) != 0 && error == 0) error = errno;
     if (close(fd) != 0 && error == 0) error = errno;
     if (error == 0 && rename(temporary_.c_str(), path_.c_str()) != 0) error = errno;
+    if (error == 0) last_ = made;
     if (error != 0) unlink(temporary_.c_str());
     return error;
 }

@@ -1,6 +1,8 @@
 // The file in which a running engine keeps its state, for people and for Prometheus.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <string>
 
@@ -28,20 +30,27 @@ class StatsFile {
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     [[nodiscard]] bool due(std::uint64_t now_ns) const noexcept { return now_ns >= due_at_; }
     /// Replaces the file as a whole: no reader sees half of it. Some tens of microseconds on a local file
-    /// system. What fails is logged, once until it works again.
+    /// system. What fails is logged, once until it works again; and once that another engine writes there,
+    /// too, which is seen by what was written having been replaced: whoever has ended replaces nothing.
     void write(const LiveReport& report, std::uint64_t now_ns) noexcept;
 
   private:
     /// 0, or the errno of what failed.
-    [[nodiscard]] int replace() const noexcept;
+    [[nodiscard]] int replace() noexcept;
+    /// There is a file, which is not the one written last.
+    [[nodiscard]] bool is_replaced() const noexcept;
+    void warn_of_another() noexcept;
 
     const std::string agent_;
+    const std::uint64_t nonce_;
     const std::string path_;
     const std::string temporary_;  ///< beside it, of this engine alone
     std::string text_;
     std::uint64_t due_at_ = 0;  ///< ns
+    struct stat last_ {};       ///< of what was written last
     bool written_ = false;
     bool failing_ = false;
+    bool shared_ = false;  ///< that was said
 };
 
 }  // namespace railyard

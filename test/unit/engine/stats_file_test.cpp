@@ -134,6 +134,52 @@ TEST_F(StatsFileTest, AFailureAtTheLastStepLeavesNothingBehind) {
     EXPECT_TRUE(fs::is_directory(path())) << "took away what it had not written";
 }
 
+/// Each says once who the other one is; the first to end leaves the other's file.
+TEST_F(StatsFileTest, TwoEnginesOfOneFileAreTold) {
+    StatsFile alpha(path(), "alpha", 7);
+    {
+        StatsFile beta(path(), "beta", 8);
+        alpha.write(report(1), 0);
+        beta.write({"1", "beta", 8, "tcp", 4711, 0}, 0);
+        EXPECT_EQ(log_.count(), 0) << "it may be a leftover";
+        for (int i = 0; i < 3; ++i) {
+            alpha.write(report(1), 0);
+            beta.write({"1", "beta", 8, "tcp", 4711, 0}, 0);
+        }
+        const auto logged = log_.all();
+        ASSERT_EQ(logged.size(), 2u);
+        for (const char* part : {"alpha", "engine.prom", "agent beta in process 4711", "%p", "%a", "%i"})
+            EXPECT_NE(logged[0].find(part), std::string::npos) << logged[0];
+        EXPECT_NE(logged[1].find("agent alpha in process 1,"), std::string::npos) << logged[1];
+        alpha.write(report(1), 0);
+    }
+    EXPECT_EQ(read().agent, "alpha") << "took away what the other had written";
+}
+
+/// Of whoever was killed, even while a process of that number lives.
+TEST_F(StatsFileTest, ALeftoverIsReplacedWithoutAWord) {
+    std::string text;
+    to_prometheus({"1", "beta", 8, "tcp", static_cast<std::uint64_t>(getpid()), 0}, text);
+    std::ofstream(path()) << text;
+    StatsFile file(path(), "alpha", 7);
+    for (int i = 0; i < 3; ++i)
+        file.write(report(1), 0);
+    fs::remove(path());
+    file.write(report(1), 0);
+    fs::last_write_time(path(), fs::file_time_type::clock::now());  // still ours
+    file.write(report(1), 0);
+    EXPECT_EQ(log_.count(), 0);
+}
+
+TEST_F(StatsFileTest, AFileThatIsNoReportIsNamedSo) {
+    StatsFile file(path(), "alpha", 7);
+    file.write(report(1), 0);
+    std::ofstream(path()) << "mine";
+    file.write(report(1), 0);
+    ASSERT_EQ(log_.count(), 1);
+    EXPECT_NE(log_.all()[0].find("something that is no engine"), std::string::npos);
+}
+
 /// Somebody's link in its place is not followed: what it names stays as it is.
 TEST_F(StatsFileTest, ALinkInItsPlaceIsReplaced) {
     const fs::path other = directory_ / "other";
