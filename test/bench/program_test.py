@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """railyard-bench as a user runs it.  program_test.py PROGRAM CASE [PLUGIN_DIR]"""
+import contextlib
 import json
 import os
 import re
@@ -50,20 +51,27 @@ def stall(side):
     expect("stalled" in json.loads(done.stdout)["error"], "the JSON does not tell of the stall", done)
 
 
-def two_roles(side):
-    target = subprocess.Popen([PROGRAM, *side, "--role", "target", "--peer", "127.0.0.1:0", "--param", "devices=lo",
-                               "--provider", "tcp"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+@contextlib.contextmanager
+def listening(*arguments):
+    """A target that is started by itself, over lo, and has to end well: the address at which it listens."""
+    target = subprocess.Popen([PROGRAM, *arguments, "--role", "target", "--peer", "127.0.0.1:0", "--param", "devices=lo"],
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         line = target.stderr.readline()
-        port = re.search(r"listening on .*:(\d+)", line)
-        expect(port, f"the target says {line!r}")
-        results(*side, *FAST, "--role", "initiator", "--peer", f"127.0.0.1:{port.group(1)}", "--provider", "tcp",
-                "--param", "devices=lo", "--op", "both", "--sizes", "8,64K", points=4)
+        place = re.search(r"listening on (\S+:\d+)", line)
+        expect(place, f"the target says {line!r}")
+        yield place.group(1)
         expect(target.wait(timeout=20) == 0, f"the target ended with {target.returncode}")
     finally:
         target.kill()
         target.wait()
         target.stderr.close()
+
+
+def two_roles(side):
+    with listening(*side, "--provider", "tcp") as place:
+        results(*side, *FAST, "--role", "initiator", "--peer", place, "--provider", "tcp", "--param", "devices=lo",
+                "--op", "both", "--sizes", "8,64K", points=4)
 
 
 def raw_silent():
@@ -101,6 +109,12 @@ def plugin_heading():
     for arguments in ([], ["--rails", "3"], ["--rails", "4", "--param", "rails=2"], ["--provider", "shm"]):
         expect_heading(run(*PLUGIN, *FAST, "--sizes", "8", *arguments, env=told), "")
         expect_heading(run(*PLUGIN, *FAST, "--sizes", "8", "--world", "2", *arguments, env=told), "all-to-all of 2 processes, ")
+    # Not forked, so that --provider has no default but the engine's choice.
+    with listening(*PLUGIN) as place:
+        expect_heading(run(*PLUGIN, *FAST, "--sizes", "8", "--role", "initiator", "--peer", place, "--param", "devices=lo", env=told), "")
+    with listening(*RAW, "--rails", "3") as place:
+        done = run(*RAW, *FAST, "--sizes", "8", "--role", "initiator", "--peer", place, "--param", "devices=lo", "--rails", "3")
+    expect(re.search(r"# plain libfabric loop, (tcp|net), write, 3 rails,", done.stdout), "does not say over what", done)
     done = run(*PLUGIN, *FAST, "--sizes", "8", "--json", "-")
     document = json.loads(done.stdout)
     expect(document["host"]["provider"] in ("tcp", "net") and document["results"][0]["rails"] == 1, "another engine", done)
