@@ -68,6 +68,8 @@ def case_errors(program):
     assert "--nonsense" in run(program, "doctor", "--nonsense", status=3).stderr
     done = run(program, "doctor", "--provider", "nonsense", "--json", status=2)
     assert any("nonsense" in finding["what"] for finding in json.loads(done.stdout)["findings"]), done.stdout
+    (missing,) = examined(program, "--provider", "tcp", status=2, FI_PROVIDER="sockets")["rails"]
+    assert missing["remedy"].startswith('unset FI_PROVIDER ("sockets" here)'), missing
     with tempfile.TemporaryDirectory() as folder:
         findings = examined(program, "--xml", P5_XML, "--root", folder, status=2)
         (driverless,) = findings["device"]

@@ -78,6 +78,18 @@ TEST_F(HostFactsTest, Process) {
     EXPECT_TRUE(facts.may_trace);
 }
 
+/// Of names that begin or end alike none is taken for another, and a value may have anything in it but a NUL.
+TEST_F(HostFactsTest, Environment) {
+    EXPECT_EQ(gather().fi_provider + gather().fi_provider_path, "") << "there is none";
+    using namespace std::string_literals;
+    put("/proc/self/environ",
+        "XFI_PROVIDER=a\0FI_PROVIDER_PATH=/opt/a=b\nc\0FI_PROVIDER\0FI_PROVIDER=^tcp\0FI_PROVIDER=b\0"s);
+    EXPECT_EQ(gather().fi_provider, "^tcp");
+    EXPECT_EQ(gather().fi_provider_path, "/opt/a=b\nc");
+    put("/proc/self/environ", "XFI_PROVIDER=a\0FI_PROVIDER_PATH=\0FI_PROVIDERS=b\0"s);
+    EXPECT_EQ(gather().fi_provider + gather().fi_provider_path, "");
+}
+
 TEST_F(HostFactsTest, Kernel) {
     put("/proc/sys/kernel/osrelease", "5.10.223-211.872.amzn2.x86_64\n");
     put("/proc/sys/kernel/yama/ptrace_scope", "2\n");
