@@ -302,7 +302,7 @@ void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
         Transfer::RouteRange all = transfer.lane_routes[lane];
         if (all.host_first) {
-            if (!transfer.routes[all.begin].has_failed()) {
+            if (!transfer.routes[all.begin].has_failed() && !transfer.submissions[all.begin].kept_from_rail) {
                 spare_others(transfer, lane);
                 offer(transfer, all.begin);
                 continue;

@@ -216,7 +216,8 @@ bool HostRail::fail(Submission& submission, int error) noexcept {
             return false;
         }
     }
-    if (error == ESTALE || (error == EFAULT && !is_kept_from_us(submission))) {
+    if (error == EFAULT) submission.kept_from_rail = is_kept_from_us(submission);
+    if (error == ESTALE || (error == EFAULT && !submission.kept_from_rail)) {
         refuse(submission);
         return true;
     }

@@ -20,7 +20,8 @@ namespace railyard {
 /// writes. A refused chunk ends with Status::backend, as with a NIC; where the process has ended they end
 /// with Status::remote_disconnect. Where its engine or its main thread has gone or the kernel forbids it,
 /// they go to the other routes of their lane. Either way the path has failed. It has
-/// not where they go there because the kernel keeps their memory from other processes, as with memfd_secret.
+/// not where they go there because the kernel keeps their memory from other processes, as with memfd_secret:
+/// later rounds of that submission are better not offered to it (Submission::kept_from_rail).
 class HostRail final : public HostPeerRail {
   public:
     static constexpr std::uint64_t bytes_per_round = std::uint64_t{1} << 20;

@@ -251,8 +251,11 @@ struct Submission {
     std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
     bool in_turn = false;           ///< has been given its allowance and may not have used it yet
     bool undivided = false;         ///< the rail has a striped lane to itself, by who offers it
-    std::uint32_t attempts = 0;     ///< rails that its chunks were taken from
-    std::uint32_t moved = 0;  ///< bytes of the first chunk of its run, where a rail may stop inside of one
+    /// The rail cannot get at the memory, in no round: others carry the lane from the next one on. Role
+    /// holder only; between rounds, by who offers it.
+    bool kept_from_rail = false;
+    std::uint32_t attempts = 0;  ///< rails that its chunks were taken from
+    std::uint32_t moved = 0;     ///< bytes of the first chunk of its run, where a rail may stop inside of one
     /// Where rails have different weights, by who offers it. Chunks that the rail may have outstanding,
     /// instead of the lane's share; 0: that.
     std::uint32_t share = 0;

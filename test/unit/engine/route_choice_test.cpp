@@ -159,6 +159,18 @@ TEST_F(RouteChoiceTest, WhereTheHostRailHasFailedTheFabricCarriesAll) {
     EXPECT_EQ(transfer_->parts_left(), 64u + 3u);
 }
 
+/// The kernel keeps its memory from other processes; the peer is reached all the same.
+TEST_F(RouteChoiceTest, WhatTheHostRailCouldNotGetAtIsNotOfferedToItAgain) {
+    for (const bool striped : {true, false}) {
+        make(64, striped, 16);
+        transfer_->lane_routes[0].host_first = true;
+        transfer_->submissions[0].kept_from_rail = true;
+        offer_all(false);
+        EXPECT_EQ(rails_[0].offered, 0u);
+        EXPECT_EQ(transfer_->parts_left(), 64u + (striped ? 3u : 1u));
+    }
+}
+
 TEST_F(RouteChoiceTest, WhereRailsAreBusyOneOfThemCarriesABlock) {
     make(8, true);
     transfer_->lanes[0].undivided_from = 1000;

@@ -215,6 +215,7 @@ TEST_F(HostRailTest, MemoryThatIsNotThereIsRefused) {
     write.prepare(Work::Kind::write, {{0, 0, 1000}});
     EXPECT_EQ(write.run(), Status::backend);
     EXPECT_TRUE(write.fabric.taken.empty()) << "a provider that copies by itself there would crash";
+    EXPECT_FALSE(write.submission.kept_from_rail) << "it would get there with the next post";
     EXPECT_FALSE(write.paths[0].failed());
 }
 
@@ -230,6 +231,7 @@ TEST_F(HostRailTest, MemoryKeptFromOtherProcessesIsLeftToOtherRails) {
         HostTransfer transfer(rail, other, peer, ours_);
         transfer.prepare(kind, {{0, 0, 1000}, {2000, 2000, 7}});
         const Status status = transfer.run();
+        EXPECT_EQ(transfer.submission.kept_from_rail, status == Status::ok) << "for the next post";
         EXPECT_EQ(transfer.fabric.taken.size(), status == Status::ok ? 2u : 0u);
         EXPECT_FALSE(transfer.paths[0].failed()) << "the peer's other memory is reached";
         rail.remove_peer(peer);
