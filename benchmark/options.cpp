@@ -10,6 +10,7 @@
 #include "common/params.h"
 #include "common/random.h"
 #include "common/status.h"
+#include "common/unexpected_option.h"
 #include "common/usage_error.h"
 #include "host_port.h"
 #include "plugin_directory.h"
@@ -312,8 +313,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
         result.text = app.help();
     } catch (const CLI::CallForVersion&) {
         result.text = std::string(RAILYARD_VERSION) + "\n";
-    } catch (const CLI::ParseError& error) {
-        result = {std::nullopt, std::string("railyard-bench: ") + error.what() + "; see --help\n", 2};
+    } catch (const CLI::ExtrasError&) {
+        result = {std::nullopt, "railyard-bench: " + unexpected(app) + "; see --help\n", 2};
     } catch (const std::exception& error) {
         result = {std::nullopt, std::string("railyard-bench: ") + error.what() + "; see --help\n", 2};
     }

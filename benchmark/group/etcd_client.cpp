@@ -194,7 +194,8 @@ EtcdClient::Answer EtcdClient::ask(const char* method, const Json& request) {
     const CURLcode code = curl_easy_perform(curl);
     if (code != CURLE_OK) {
         const std::string why = connection_->error[0] != '\0' ? connection_->error : curl_easy_strerror(code);
-        throw Failure("the etcd server at " + base_ + " does not answer: " + why);
+        throw Failure("the etcd server at " + base_ + " does not answer: " + why +
+                      "; see that it runs there, as --rendezvous says");
     }
     Answer answer;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);

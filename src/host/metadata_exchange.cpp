@@ -199,7 +199,10 @@ Listener::Listener(const std::string& host, std::uint16_t port) {
         error = errno;
         close_if_open(descriptor_);
     }
-    if (descriptor_ < 0) fail("cannot listen on '" + host + "' port " + std::to_string(port), error);
+    if (descriptor_ < 0)
+        fail("cannot listen on '" + host + "' port " + std::to_string(port) +
+                 ", which has to be an address of this machine and a port that is free",
+             error);
     sockaddr_storage bound{};
     socklen_t size = sizeof bound;
     if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {

@@ -18,7 +18,9 @@ std::string file_name(const std::string& name) {
 
 std::string path_of(const std::string& directory, const std::string& name) {
     const bool sane = !name.empty() && name.find('/') == std::string::npos;
-    if (!sane) throw Error(Status::invalid_param, "'" + name + "' is no name of a plugin");
+    if (!sane)
+        throw Error(Status::invalid_param,
+                    "'" + name + "' is no name of a plugin: give the NAME of its file, libplugin_NAME.so");
     std::error_code ignored;
     if (!std::filesystem::is_directory(directory, ignored))
         throw Error(Status::not_found,

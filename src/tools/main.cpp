@@ -3,11 +3,16 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "common/params.h"
 #include "common/status.h"
+#include "common/unexpected_option.h"
 #include "common/variables.h"
 #include "railyard_version.h"
 #include "tools/doctor/diagnosis.h"
@@ -43,7 +48,13 @@ void declare(CLI::App& app, Command& command) {
            "--max-bw-per-dram-seg", command.survey.max_host_gbps,
            "as the setting max_bw_per_dram_seg: most that a range of host memory gets rails for (Gbit/s)")
         ->capture_default_str()
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Validator(
+            [](std::string& text) {
+                char* end = nullptr;
+                const bool fine = std::strtod(text.c_str(), &end) >= 0 && *end == '\0';
+                return fine ? std::string() : "'" + text + "' is no number of Gbit/s from 0 on";
+            },
+            "NONNEGATIVE"));
     app.add_option("--xml", command.survey.xml,
                    "take the topology from this hwloc XML file, not from this machine")
         ->type_name("FILE");
@@ -116,7 +127,25 @@ int show_live(const Command& command) {
     return files.size() == command.live.size() ? 0 : 1;
 }
 
+/// The doctor would pass over them.
+void refuse_for_doctor(const Command& command) {
+    const std::pair<bool, const char*> others[] = {{command.attributes, "--attributes"},
+                                                   {!command.svg.empty(), "--svg"},
+                                                   {!command.live.empty(), "--live"},
+                                                   {command.interval > 0, "--interval"}};
+    for (const auto& [given, name] : others) {
+        if (given)
+            throw Error(Status::invalid_param, std::string(name) + ": not for doctor; leave one of them out");
+    }
+    std::error_code error;
+    if (!command.root.empty() && !std::filesystem::is_directory(command.root, error))
+        throw Error(Status::invalid_param,
+                    "--root \"" + command.root +
+                        "\" is no directory: name one with the proc, sys and dev of a machine in it");
+}
+
 int examine(const Command& command) {
+    refuse_for_doctor(command);
     const Survey survey = make_survey(command.survey);
     const std::vector<Finding> findings = diagnose(gather_facts(command.root, survey.machine), survey);
     std::fputs((command.json ? diagnosis_json(findings) : diagnosis_text(findings)).c_str(), stdout);
@@ -144,14 +173,21 @@ int run(const Command& command) {
     return 1;
 }
 
+/// The exit status.
+int refuse(const CLI::App& app, const std::string& why) {
+    std::fprintf(stderr, "railyard-info: %s; see --help\n", why.c_str());
+    return app.got_subcommand("doctor") ? unknown_health : usage_error;
+}
+
 int parse_and_run(CLI::App& app, Command& command, int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& asked) {  // --help and --version
         return app.exit(asked);
+    } catch (const CLI::ExtrasError&) {
+        return refuse(app, unexpected(app));
     } catch (const CLI::ParseError& error) {
-        std::fprintf(stderr, "railyard-info: %s; see --help\n", error.what());
-        return app.got_subcommand("doctor") ? unknown_health : usage_error;
+        return refuse(app, error.what());
     }
     warn_of_unknown_variables();
     return run(command);
@@ -165,7 +201,8 @@ int main(int argc, char** argv) {
     tools::Command command;
     CLI::App app(
         "What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom. Exit status: 0 "
-        "there are rails, 1 there are none or something failed, 2 usage.");
+        "there are rails, 1 there are none or something failed, 2 usage.",
+        "railyard-info");
     try {
         const Params params =
             Params::parse({});  // the environment's settings, for what the command line leaves out

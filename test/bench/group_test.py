@@ -217,7 +217,7 @@ def group_etcd_unreachable():
     port = free_ports(1)[0]
     begin = time.monotonic()
     expect_errors(group_of(1, address=f"etcd://127.0.0.1:{port}/x", world=2),
-                  f"the etcd server at http://127.0.0.1:{port} does not answer: .*onnect")
+                  f"the etcd server at http://127.0.0.1:{port} does not answer: .*onnect.*; see that it runs there, as --rendezvous says")
     expect_errors(group_of(1, address="etcd://no-such-host.invalid:2379/x", world=2), "no-such-host.invalid")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -19,6 +19,11 @@ def usage():
         done = run(*RAW, *arguments, status=2)
         expect(done.stderr.startswith("railyard-bench: "), "no message", done)
         expect(done.stdout == "", "usage errors belong on standard error", done)
+    done = run(*RAW, "--sizs", "8", status=2)
+    expect("'--sizs' is no option here (did you mean --sizes?)" in done.stderr, "does not say what may have been meant", done)
+    # An address of nobody's, kept for documents.
+    done = run(*RAW, "--role", "target", "--peer", "192.0.2.1:0", status=1)
+    expect("192.0.2.1" in done.stderr and "an address of this machine" in done.stderr, "does not say what to give", done)
     done = run(*RAW, "--provider", "nonsense", "--sizes", "8", status=1)
     expect("nonsense" in done.stderr and "libfabric offers" in done.stderr, "does not name what there is", done)
     done = run(*RAW, "--sizes", "8", "--json", "/no/such/dir/file", *FAST, status=1)
@@ -155,6 +160,8 @@ def plugin_idle():
 def plugin_missing():
     done = run("--plugin-dir", "/no/such/dir", "--sizes", "8", status=1)
     expect("/no/such/dir" in done.stderr, "does not name the plugin dir", done)
+    done = run(*PLUGIN, "--plugin", "../NAME", "--sizes", "8", status=1)
+    expect("'../NAME' is no name of a plugin" in done.stderr and "libplugin_NAME.so" in done.stderr, "does not say what is one", done)
     done = run(*PLUGIN, "--plugin", "NO_SUCH", "--sizes", "8", status=1)
     expect("NO_SUCH" in done.stderr, "does not name the plugin", done)
     done = run(*PLUGIN, "--param", "no_such_param=1", "--sizes", "8", status=1)

@@ -66,6 +66,12 @@ def case_errors(program):
     done = run(program, "doctor", "--xml", "/missing.xml", status=3)
     assert "/missing.xml" in done.stderr and not done.stdout, done
     assert "--nonsense" in run(program, "doctor", "--nonsense", status=3).stderr
+    for other in (["--svg", "x"], ["--live", "x"], ["--interval", "1"], ["--attributes"]):
+        done = run(program, "doctor", *other, status=3)
+        assert f"{other[0]}: not for doctor" in done.stderr and not done.stdout, done
+    for root in ("/missing", __file__):
+        done = run(program, "doctor", "--root", root, status=3)
+        assert f'--root "{root}" is no directory' in done.stderr and not done.stdout, done
     done = run(program, "doctor", "--provider", "nonsense", "--json", status=2)
     assert any("nonsense" in finding["what"] for finding in json.loads(done.stdout)["findings"]), done.stdout
     (missing,) = examined(program, "--provider", "tcp", status=2, FI_PROVIDER="sockets")["rails"]

@@ -213,6 +213,15 @@ def case_errors(program):
     done = run(program, "--provider", "nosuchprovider", status=1)
     assert "nosuchprovider" in done.stderr and "libfabric offers" in done.stderr, done.stderr
     assert "NUMA nodes" in done.stdout, "the machine is shown even where no rail is"
+    for bad in ("-1", "x", "5y", "nan"):
+        done = run(program, "--max-bw-per-dram-seg", bad, status=2)
+        assert done.stderr == f"railyard-info: --max-bw-per-dram-seg: '{bad}' is no number of Gbit/s from 0 on; see --help\n", done.stderr
+    for wrong, meant in (("--jsn", "--json"), ("--root=/", None), ("doctr", "doctor")):
+        done = run(program, wrong, status=2)
+        guess = f" (did you mean {meant}?)" if meant else ""
+        assert done.stderr == f"railyard-info: '{wrong}' is no option here{guess}; see --help\n", done.stderr
+    assert "'--rot' is no option here (did you mean --root?)" in run(program, "doctor", "--rot", "/", status=3).stderr
+    assert "Usage: railyard-info [" in run(program, "--help").stdout
     for usage in (["foo"], ["--live"], ["--interval", "x"]):
         done = run(program, *usage, status=2)
         assert done.stderr.startswith("railyard-info: ") and usage[0] in done.stderr and not done.stdout, done.stderr
