@@ -40,6 +40,10 @@ def main():
         assert not (folder / "build").exists()
         expect(0, [".ci/run [STAGE]"], ".ci/run", "--help", folder=folder)
         expect(2, ["no stage nosuch", "leftovers"], ".ci/run", "nosuch", folder=folder)
+        expect(0, ["usage: test/run [OPTION]"], "test/run", "--help", folder=folder)
+        for option in ("--repeat", "--again", "--limit", "--jobs"):
+            for wrong in ("x", "-1", "", "0" if option != "--again" else "1.5"):
+                expect(2, [f"{option} '{wrong}'", "number"], "test/run", "--no-install", option, wrong, folder=folder)
         expect(0, ["scripts/update-docs [BUILD_DIR]"], "scripts/update-docs", "--help", folder=folder)
         expect(0, ["usage: compare.py [-h]"], "benchmark/compare.py", "--help", folder=folder)
         for other in ("libfabric", "mooncake"):
