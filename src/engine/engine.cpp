@@ -114,8 +114,11 @@ Status Engine::look(Transfer& transfer) noexcept {
     return impl_->look(transfer);
 }
 void Engine::release(Transfer* transfer) noexcept {
+    release(std::span(&transfer, 1));
+}
+void Engine::release(std::span<Transfer* const> transfers) noexcept {
     if (!own_process()) return;
-    impl_->release(transfer);
+    impl_->release(transfers);
 }
 CostEstimate Engine::estimate(const Transfer& transfer) const noexcept {
     if (!own_process()) return {};

@@ -163,6 +163,8 @@ class Engine {
     /// cannot be interrupted, docs/reliability.md, "Nothing late", and has not ended by then keeps the handle
     /// with the engine until it has.)
     void release(Transfer* transfer) noexcept;
+    /// The same of several: what is in flight is waited for together, up to 0.25 s in all. NULL is fine.
+    void release(std::span<Transfer* const> transfers) noexcept;
     /// True once its peer was found to have ended.
     [[nodiscard]] bool peer_is_gone(const Transfer& transfer) const noexcept;
     CostEstimate estimate(const Transfer& transfer) const noexcept;

@@ -96,7 +96,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     bool carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept;
     Status poll(Transfer& transfer) noexcept;
     Status look(Transfer& transfer) noexcept;
-    void release(Transfer* transfer) noexcept;
+    void release(std::span<Transfer* const> transfers) noexcept;
     [[nodiscard]] CostEstimate estimate(const Transfer& transfer) const noexcept;
 
   private:
@@ -148,7 +148,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     Status check_postable(Transfer& transfer) noexcept;
     Status finished(Transfer& transfer) noexcept;
     [[gnu::noinline]] void measure(const Transfer& transfer) noexcept;
-    void cancel(Transfer& transfer) noexcept;
+    void cancel(std::span<Transfer* const> transfers) noexcept;
     void progress_for(Transfer& transfer) noexcept;
     void wake() noexcept;
     [[nodiscard]] std::vector<ProgressThreads::Part> parts_of_threads() const;

@@ -340,24 +340,34 @@ bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
     return true;
 }
 
-/// Its buffers are the caller's again from here on, unless the fabric does not let go of them in time.
-void Engine::Impl::cancel(Transfer& transfer) noexcept {
-    transfer.end_early(Status::canceled);
+/// Their buffers are the caller's again from here on, unless the fabric does not let go of them in time.
+void Engine::Impl::cancel(std::span<Transfer* const> transfers) noexcept {
+    const auto in_flight = [](const Transfer* transfer) { return transfer && !transfer->done(); };
+    for (Transfer* transfer : transfers) {
+        if (in_flight(transfer)) transfer->end_early(Status::canceled);
+    }
     const auto wait = [&](std::uint64_t limit_ns) {
         const std::uint64_t end = now_ns() + limit_ns;
-        while (!transfer.done() && now_ns() < end)
-            progress_for(transfer);
-        return transfer.done();
+        // The first that is left is looked after: the next one's turn comes when it has ended.
+        auto left = std::find_if(transfers.begin(), transfers.end(), in_flight);
+        while (left != transfers.end() && now_ns() < end) {
+            progress_for(**left);
+            left = std::find_if(left, transfers.end(), in_flight);
+        }
+        return left == transfers.end();
     };
     if (wait(cancel_patience_ns)) return;
-    transfer.interrupt();
+    for (Transfer* transfer : transfers) {
+        if (in_flight(transfer)) transfer->interrupt();
+    }
     wait(interrupt_limit_ns);
 }
 
-void Engine::Impl::release(Transfer* transfer) noexcept {
-    if (!transfer) return;
-    if (!transfer->done()) cancel(*transfer);
-    transfers_.release(transfer);
+void Engine::Impl::release(std::span<Transfer* const> transfers) noexcept {
+    cancel(transfers);
+    for (Transfer* transfer : transfers) {
+        if (transfer) transfers_.release(transfer);
+    }
     if (transfers_.has_retired()) progress();
 }
 

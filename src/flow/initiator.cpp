@@ -24,7 +24,28 @@ Initiator::~Initiator() {
     } catch (const std::exception& error) {
         RAILYARD_LOG(debug, side_.name().c_str(), "letters were left: %s", error.what());
     }
-    links_.clear();
+    try {
+        end_where([](const TargetLink&) { return true; });
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, side_.name().c_str(), "no leave of the targets: %s", error.what());
+    }
+}
+
+/// Waits for whatever is under way to them together, and not for one after the other.
+template <class Which>
+bool Initiator::end_where(Which which) {
+    if (std::none_of(links_.begin(), links_.end(), [&](const auto& link) { return which(*link); }))
+        return false;
+    const auto first =
+        std::stable_partition(links_.begin(), links_.end(), [&](const auto& link) { return !which(*link); });
+    std::vector<Transfer*> handles;
+    for (auto link = first; link != links_.end(); ++link)
+        (*link)->add_handles(handles);
+    for (auto link = first; link != links_.end(); ++link)
+        (*link)->leave();
+    side_.engine().release(handles);
+    links_.erase(first, links_.end());
+    return true;
 }
 
 void Initiator::add_target(const TargetInfo& info) {
@@ -38,7 +59,7 @@ void Initiator::add_target(const TargetInfo& info) {
 
 bool Initiator::remove_target(const TargetInfo& info) {
     const LeaseGuard turn(turn_);
-    return std::erase_if(links_, [&](const auto& link) { return link->id() == info.id(); }) != 0;
+    return end_where([&](const TargetLink& link) { return link.id() == info.id(); });
 }
 
 void Initiator::require_grain(std::uint32_t index) const {
@@ -88,10 +109,11 @@ void Initiator::read_letters() {
 }
 
 void Initiator::remove_the_lost() {
+    const auto is_lost = [](const TargetLink& link) { return !link.lost().empty(); };
     for (const auto& link : links_) {
-        if (!link->lost().empty()) lost_.push_back(link->lost());
+        if (is_lost(*link)) lost_.push_back(link->lost());
     }
-    std::erase_if(links_, [](const auto& link) { return !link->lost().empty(); });
+    end_where(is_lost);
 }
 
 bool Initiator::drive() {

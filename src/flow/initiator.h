@@ -47,6 +47,9 @@ class Initiator {
     bool drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     Outcome step(std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     void read_letters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    /// Takes leave of those targets; false: there are none. Throws std::bad_alloc, with nothing done.
+    template <class Which>
+    bool end_where(Which which) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     void remove_the_lost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
     Side side_;

@@ -58,21 +58,22 @@ TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening
     answer_due_ns_ = now_ns() + engine.params().connect_timeout_ms * 1'000'000;
 }
 
-TargetLink::~TargetLink() {
+void TargetLink::add_handles(std::vector<Transfer*>& all) const {
+    all.push_back(watch_);
+    for (const Grain& grain : grains_) {
+        for (const auto& handle : grain.handles)
+            all.push_back(handle->transfer);
+    }
+}
+
+void TargetLink::leave() noexcept {
     Engine& engine = side_.engine();
-    if (!engine.own_process()) return;  // all of it is the parent's
     try {
         if (lost_.empty())
             engine.send_notification(id_, encode(FlowLetter{.kind = LetterKind::close, .opening = opening_}));
-        // Stops everything that is under way at once, so that not each of them has to be waited for.
         engine.disconnect(id_);
     } catch (const std::exception& error) {
         RAILYARD_LOG(debug, side_.name().c_str(), "no leave of %s: %s", id_.c_str(), error.what());
-    }
-    engine.release(watch_);
-    for (const Grain& grain : grains_) {
-        for (const auto& handle : grain.handles)
-            engine.release(handle->transfer);
     }
 }
 

@@ -28,10 +28,14 @@ class TargetLink {
   public:
     /// Begins to connect. Throws Error.
     TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening);
-    /// Ends what is under way, takes leave and forgets the peer.
-    ~TargetLink();
     TargetLink(const TargetLink&) = delete;
     TargetLink& operator=(const TargetLink&) = delete;
+
+    /// Adds what the engine is to release after leave(): of all links that end, so that it waits for them
+    /// once.
+    void add_handles(std::vector<Transfer*>& all) const;
+    /// Takes leave, forgets the peer and stops what is under way.
+    void leave() noexcept;
 
     [[nodiscard]] const std::string& id() const noexcept { return id_; }
     /// Throws Error{invalid_param} for slices that the target does not have.

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t ring_size = 4;
+constexpr std::size_t ring_size = 8;
 constexpr std::size_t grain_length = 1'000'000;
 
 /// `serve`: a target that takes grains. `send`: an initiator to the target whose info comes on its input.
@@ -220,6 +220,20 @@ TEST_P(FlowFaults, EndingBesideTheDeadTakesBoundedTime) {
         begun = Clock::now();
     }
     EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
+}
+
+/// However many grains are under way to it: a quarter of a second, and what a busy machine adds.
+TEST_P(FlowFaults, RemovingAStoppedTargetWaitsOnce) {
+    FarTarget target;
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    ASSERT_RYF(initiator.settle());
+    target.send_signal(SIGSTOP);
+    for (std::uint32_t i = 0; i < ring_size; ++i)
+        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+    const auto begun = Clock::now();
+    EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, target.info));
+    EXPECT_LT(Clock::now() - begun, milliseconds(900));
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FlowFaults, testing::ValuesIn(fabrics()), name_of);
