@@ -1,5 +1,6 @@
 // The C API: arguments are looked at, and handed on.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -22,14 +23,15 @@ struct ryf_instance {};
 struct ryf_regions {
     std::vector<flow::Region> list;
 };
-struct ryf_target {
+/// What is set up once, while other threads may ask whether it is.
+template <class Flow>
+struct ryf_handle {
+    ~ryf_handle() { delete flow.load(std::memory_order_acquire); }
     std::mutex setup;
-    std::unique_ptr<flow::Target> flow;
+    std::atomic<Flow*> flow{nullptr};  ///< owned; released by set_up_now(), for set_up()
 };
-struct ryf_initiator {
-    std::mutex setup;
-    std::unique_ptr<flow::Initiator> flow;
-};
+struct ryf_target : ryf_handle<flow::Target> {};
+struct ryf_initiator : ryf_handle<flow::Initiator> {};
 struct ryf_target_info {
     flow::TargetInfo info;
 };
@@ -55,21 +57,24 @@ ryf_status to_status(Outcome outcome) {
 }
 
 /// What is behind a handle that has been set up, in the process that did so.
-template <class Handle>
-auto& set_up(Handle* handle, const char* name) {
+template <class Flow>
+Flow& set_up(ryf_handle<Flow>* handle, const char* name) {
     require(handle, name);
-    if (!handle->flow) refuse(RYF_ERR_INVALID_STATE, std::string(name) + " has not been set up");
-    handle->flow->require_own_process();
-    return *handle->flow;
+    Flow* const flow = handle->flow.load(std::memory_order_acquire);
+    if (!flow) refuse(RYF_ERR_INVALID_STATE, std::string(name) + " has not been set up");
+    flow->require_own_process();
+    return *flow;
 }
 
-template <class Flow, class Handle>
-Flow& set_up_now(Handle& handle, const ryf_config& config, const char* name) {
+template <class Flow>
+Flow& set_up_now(ryf_handle<Flow>& handle, const ryf_config& config, const char* name) {
     const ryf_regions& regions = require(config.regions, "config->regions");
     const std::lock_guard lock(handle.setup);
-    if (handle.flow) refuse(RYF_ERR_INVALID_STATE, std::string(name) + " has been set up already");
-    handle.flow = std::make_unique<Flow>(flow::to_side_config(config, regions.list));
-    return *handle.flow;
+    if (handle.flow.load(std::memory_order_relaxed))
+        refuse(RYF_ERR_INVALID_STATE, std::string(name) + " has been set up already");
+    auto made = std::make_unique<Flow>(flow::to_side_config(config, regions.list));
+    handle.flow.store(made.get(), std::memory_order_release);
+    return *made.release();
 }
 
 /// The two-call way: `found` into `out`, which has room for `*count`.
@@ -148,7 +153,7 @@ ryf_status ryf_target_setup(ryf_target* target, const ryf_config* config, ryf_ta
         ryf_target& handle = require(target, "target");
         ryf_target_info*& out = require(info, "info");
         auto result = std::make_unique<ryf_target_info>();
-        result->info = set_up_now<flow::Target>(handle, require(config, "config"), "target").info();
+        result->info = set_up_now(handle, require(config, "config"), "target").info();
         out = result.release();
         return RYF_OK;
     });
@@ -215,7 +220,7 @@ ryf_status ryf_initiator_create(ryf_instance* instance, ryf_initiator** initiato
 
 ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_config* config) {
     return guarded(__func__, [&] {
-        set_up_now<flow::Initiator>(require(initiator, "initiator"), require(config, "config"), "initiator");
+        set_up_now(require(initiator, "initiator"), require(config, "config"), "initiator");
         return RYF_OK;
     });
 }

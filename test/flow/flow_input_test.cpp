@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <thread>
 
 #include "flow_program.h"
 
@@ -52,6 +53,39 @@ TEST(FlowInput, NullIsRefusedByName) {
     EXPECT_RYF(ryf_regions_destroy(nullptr));
     EXPECT_RYF(ryf_target_info_free(nullptr));
     EXPECT_RYF(ryf_instance_destroy(nullptr));
+}
+
+/// Calls of one thread while another sets the object up: refused, or already served.
+TEST(FlowInput, OthersMayAskDuringSetup) {
+    Instance instance;
+    Ring ring(2, 100);
+    ryf_target* target = nullptr;
+    ryf_initiator* initiator = nullptr;
+    ryf_target_info* info = nullptr;
+    ASSERT_RYF(ryf_target_create(instance.handle, &target));
+    ASSERT_RYF(ryf_initiator_create(instance.handle, &initiator));
+    const auto until_set_up = [](auto call) {
+        ryf_status status = RYF_ERR_INVALID_STATE;
+        while (status == RYF_ERR_INVALID_STATE)
+            status = call();
+        return status;
+    };
+    std::thread receiver([&] {
+        ryf_grain grain;
+        EXPECT_EQ(until_set_up([&] { return ryf_target_try_new_grain(target, &grain); }), RYF_ERR_NOT_READY);
+    });
+    std::thread sender([&] {
+        EXPECT_EQ(until_set_up([&] { return ryf_initiator_transfer_grain(initiator, 0); }),
+                  RYF_ERR_NOT_FOUND);
+    });
+    const ryf_config config = config_for(tcp, ring.regions);
+    EXPECT_RYF(ryf_target_setup(target, &config, &info));
+    EXPECT_RYF(ryf_initiator_setup(initiator, &config));
+    receiver.join();
+    sender.join();
+    EXPECT_RYF(ryf_target_info_free(info));
+    EXPECT_RYF(ryf_target_destroy(target));
+    EXPECT_RYF(ryf_initiator_destroy(initiator));
 }
 
 TEST(FlowInput, CallsOutOfOrderAreRefused) {
