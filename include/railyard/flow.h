@@ -129,10 +129,11 @@ typedef struct ryf_config {
 
 /** A grain that has arrived. */
 typedef struct ryf_grain {
-    uint32_t index;  /**< region that it is in */
-    uint32_t source; /**< who sent it: ryf_source.id */
-    uint64_t round;  /**< how many times `source` has begun to send this index since it added the target, this
-                        one  included: from 1 on */
+    uint32_t index; /**< region that it is in */
+    uint32_t
+        source;     /**< who sent it: ryf_source.id; a grain that waits keeps it when the id is given again */
+    uint64_t round; /**< how many times `source` has begun to send this index since it added the target, this
+                       one  included: from 1 on */
 } ryf_grain;
 
 /** What a target knows of one initiator. */

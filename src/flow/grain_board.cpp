@@ -23,19 +23,30 @@ Side* GrainBoard::sleepers() const noexcept {
     return side && side->has_sleepers() ? side : nullptr;
 }
 
-void GrainBoard::open(std::uint32_t source, const GrainGeometry& geometry) {
+void GrainBoard::open(std::uint32_t source, const GrainGeometry& geometry, Counting counting) {
     auto ledger = std::make_unique<GrainLedger>(geometry);
     std::vector<Entry> entries(geometry.grains());
     for (std::uint32_t i = 0; i < geometry.grains(); ++i)
         entries[i].grain = {i, source, 0};
     const LeaseGuard turn(turn_);
     Source& kept = sources_[source];
-    for (Entry& entry : kept.entries) {
-        if (entry.next) remove(entry);
+    if (kept.entries.size() < entries.size()) {
+        for (std::size_t i = 0; i < kept.entries.size(); ++i)
+            move(kept.entries[i], entries[i]);
+        kept.entries = std::move(entries);
+    }
+    if (counting == Counting::anew) {
+        kept.counters = {};
+    } else if (kept.ledger) {
+        kept.counters.lost += kept.ledger->lost();
     }
     kept.ledger = std::move(ledger);
-    kept.entries = std::move(entries);
-    kept.counters = {};
+}
+
+/// With its place in the list, if it has one.
+void GrainBoard::move(Entry& from, Entry& to) noexcept {
+    to = from;
+    if (to.next) to.previous->next = to.next->previous = &to;
 }
 
 void GrainBoard::on_immediate(std::uint32_t data) noexcept {
@@ -104,7 +115,7 @@ GrainBoard::Counters GrainBoard::counters(std::uint32_t source) const noexcept {
     const LeaseGuard turn(turn_);
     const Source& asked = sources_[source];
     Counters counters = asked.counters;
-    if (asked.ledger) counters.lost = asked.ledger->lost();
+    if (asked.ledger) counters.lost += asked.ledger->lost();
     return counters;
 }
 

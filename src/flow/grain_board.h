@@ -35,8 +35,11 @@ class GrainBoard final : public fabric::ImmediateSink {
     /// Who sleeps until there is a grain. While no rail is open, and after the last one was closed: nullptr.
     void wake(Side* side) noexcept;
 
-    /// Begins anew for a source, below most_sources. Throws std::bad_alloc.
-    void open(std::uint32_t source, const GrainGeometry& geometry);
+    enum class Counting : std::uint8_t { goes_on, anew };
+    /// Begins anew for a source, below most_sources: what is not whole is forgotten, and what waits waits on.
+    /// Counting anew is for a number that somebody else has from here on. Throws std::bad_alloc, with nothing
+    /// changed.
+    void open(std::uint32_t source, const GrainGeometry& geometry, Counting counting = Counting::goes_on);
     void on_immediate(std::uint32_t data) noexcept override;
     /// The same for units that were told of by a message.
     void take(std::uint32_t source, const UnitName& first, std::uint32_t count) noexcept;
@@ -56,12 +59,13 @@ class GrainBoard final : public fabric::ImmediateSink {
     };
     struct Source {
         std::unique_ptr<GrainLedger> ledger;
-        std::vector<Entry> entries;  ///< by grain index
-        Counters counters;
+        std::vector<Entry> entries;  ///< by grain index, of every opening
+        Counters counters;           ///< `lost`: of ledgers before this one
     };
 
     bool take_one(Source& source, const UnitName& name) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     void put(Source& source, Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    static void move(Entry& from, Entry& to) noexcept;
     void remove(Entry& entry) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     /// Somebody is to be woken once the turn is over.
     [[nodiscard]] Side* sleepers() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);

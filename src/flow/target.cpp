@@ -129,7 +129,9 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
     Source& source = sources_[*id];
     if (source.connected && source.opening > letter.opening) return;  // late
     try {
-        board_.open(*id, GrainGeometry(side_.grains(), side_.grain_length(), info_.slices, letter.unit));
+        const bool known = source.name == sender;
+        board_.open(*id, GrainGeometry(side_.grains(), side_.grain_length(), info_.slices, letter.unit),
+                    known ? GrainBoard::Counting::goes_on : GrainBoard::Counting::anew);
     } catch (const Error& error) {
         reply.reason = error.what();
         answer(sender, std::move(reply));

@@ -86,7 +86,7 @@ TEST(GrainBoard, ARoundThatIsTornDoesNotTakeBackTheOneBefore) {
     EXPECT_EQ(pop_all(board), (Popped{{1, 0, 1}}));
 }
 
-TEST(GrainBoard, OpeningAgainForgetsWhatWaited) {
+TEST(GrainBoard, OpeningAgainLeavesWhatWaits) {
     const GrainGeometry geometry(3, 4, 1, 1), other(2, 6, 1, 2);
     GrainBoard board;
     board.open(1, geometry);
@@ -97,17 +97,56 @@ TEST(GrainBoard, OpeningAgainForgetsWhatWaited) {
     send(board, geometry, {1, 1, 1, 0});
     expect_counters(board, 1, {2, 8, 0});
     board.open(1, other);
-    expect_counters(board, 1, {0, 0, 0});
+    expect_counters(board, 1, {2, 8, 0});
     expect_counters(board, 2, {1, 0, 0});
     send(board, other, {1, 1, 1, 1});
     send(board, other, {1, 1, 1, 2});
-    EXPECT_EQ(pop_all(board), (Popped{{2, 0, 1}})) << "a unit of before counts no more";
+    EXPECT_EQ(pop_all(board), (Popped{{1, 0, 1}, {2, 0, 1}, {1, 2, 9}}))
+        << "all that was announced, and a unit of before counts no more";
     send(board, other, {1, 1, 1, 0});
     EXPECT_EQ(pop_all(board), (Popped{{1, 1, 1}})) << "its rounds begin anew";
+    expect_counters(board, 1, {3, 8, 0});
     board.open(1, geometry);
     board.open(1, geometry);
     EXPECT_TRUE(board.empty());
     EXPECT_FALSE(board.pop());
+}
+
+TEST(GrainBoard, WhatWaitsAcrossAnOpeningCanBeOverwritten) {
+    const GrainGeometry geometry(2, 4, 1, 1);
+    GrainBoard board;
+    board.open(1, geometry);
+    send_all(board, geometry, {1, 5, 0, 0});
+    send_all(board, geometry, {1, 5, 1, 0});
+    board.open(1, geometry);
+    send_all(board, geometry, {1, 1, 0, 0});
+    expect_counters(board, 1, {3, 8, 1});
+    EXPECT_EQ(pop_all(board), (Popped{{1, 1, 5}, {1, 0, 1}}));
+}
+
+TEST(GrainBoard, WhatWaitsKeepsItsPlaceBesideMoreGrains) {
+    const GrainGeometry few(2, 4, 1, 1), many(100, 4, 1, 1);
+    GrainBoard board;
+    board.open(1, few);
+    send_all(board, few, {1, 1, 1, 0});
+    send_all(board, few, {1, 1, 0, 0});
+    board.open(1, many);
+    send_all(board, many, {1, 1, 99, 0});
+    send_all(board, many, {1, 1, 1, 0});
+    EXPECT_EQ(pop_all(board), (Popped{{1, 0, 1}, {1, 99, 1}, {1, 1, 1}}));
+    expect_counters(board, 1, {4, 0, 1});
+}
+
+TEST(GrainBoard, AnotherSourceOfTheSameNumberIsCountedAnew) {
+    const GrainGeometry geometry(2, 4, 1, 1);
+    GrainBoard board;
+    board.open(1, geometry);
+    send_all(board, geometry, {1, 3, 0, 0});
+    board.open(1, geometry, GrainBoard::Counting::anew);
+    expect_counters(board, 1, {0, 0, 0});
+    send_all(board, geometry, {1, 1, 1, 0});
+    expect_counters(board, 1, {1, 0, 0});
+    EXPECT_EQ(pop_all(board), (Popped{{1, 0, 3}, {1, 1, 1}}));
 }
 
 TEST(GrainBoard, SourcesThatWereNeverOpenedAreDropped) {

@@ -252,6 +252,31 @@ TEST_P(FlowTest, TargetsComeAndGo) {
     EXPECT_TRUE(first.ring.holds(0, 3));
 }
 
+/// What was announced before the target was taken away is there after it was added again, and is counted on.
+TEST_P(FlowTest, GrainsThatWaitOutliveTheirOpening) {
+    Target target(instance_, GetParam(), 2, 5000);
+    Initiator initiator(instance_, GetParam(), 2, 5000);
+    initiator.add(target);
+    const auto announced = [&](std::uint64_t count) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (target.sources().at(0).grains < count && std::chrono::steady_clock::now() < end) {
+        }
+        EXPECT_EQ(target.sources().at(0).grains, count);
+    };
+    initiator.send(0, 1);
+    initiator.send(1, 2);
+    announced(2);
+    ASSERT_RYF(ryf_initiator_remove_target(initiator.handle, target.info));
+    initiator.add(target);
+    announced(2);
+    EXPECT_EQ(target.next().round + target.next().round, 2u);
+    EXPECT_TRUE(target.ring.holds(0, 1));
+    EXPECT_TRUE(target.ring.holds(1, 2));
+    initiator.send(0, 3);
+    EXPECT_EQ(target.next().round, 1u);
+    announced(3);
+}
+
 /// A target that nobody asks for grains keeps the latest of each.
 /// The progress thread leaves it to who looks so often, and most of its looks are at the rails alone.
 TEST_P(FlowTest, InitiatorsAreTakenInWhileTheTargetLooksAllTheTime) {

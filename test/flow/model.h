@@ -65,8 +65,7 @@ class GrainModel {
 class BoardModel {
   public:
     void open(std::uint32_t id, const GrainGeometry& geometry) {
-        std::erase_if(waiting_, [&](const GrainBoard::Arrived& grain) { return grain.source == id; });
-        sources_.insert_or_assign(id, Source{geometry, {}, {}});
+        sources_.insert_or_assign(id, Source{geometry, {}, counters(id)});
     }
     void on_immediate(std::uint32_t data) {
         const auto found = sources_.find(NameBits::source_of(data));
