@@ -244,8 +244,8 @@ RYF_API ryf_status ryf_initiator_grain_ready(ryf_initiator* initiator, uint32_t 
 /** Looks after what is on its way. OK: nothing is left.
  * Errors: NOT_READY (something is left, or a target has not answered), DISCONNECTED (a target was destroyed,
  * is gone, or has not answered in time, and has been removed: ryf_last_error names it; the others go on; call
- * again), INTERNAL (a grain could not be sent to a target, which keeps being one), INVALID_STATE. Does not
- * block. */
+ * again), INTERNAL (a grain could not be sent to a target, which keeps being one; a call for each),
+ * INVALID_STATE. Does not block. */
 RYF_API ryf_status ryf_initiator_make_progress(ryf_initiator* initiator);
 
 /** The same, until nothing is left, for at most `timeout_ms`.

@@ -122,6 +122,8 @@ bool Initiator::drive() {
     for (const auto& link : links_)
         link->progress();
     read_letters();
+    for (const auto& link : links_)
+        link->expect_answer();
     const bool left =
         std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->has_left(); });
     remove_the_lost();

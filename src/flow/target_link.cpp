@@ -104,9 +104,9 @@ void TargetLink::transfer(std::uint32_t index, Slices slices) {
         waiting_.push_back({index, slices});
     } catch (const Error& error) {
         if (error.status() == Status::remote_disconnect) return lose(error.what());
-        failure_ = "target " + id_ + ", grain " + std::to_string(index) + ": " + error.what();
+        fail(index, error.what());
     } catch (const std::bad_alloc&) {
-        failure_ = "target " + id_ + ", grain " + std::to_string(index) + ": out of memory";
+        fail(index, "out of memory");
     }
 }
 
@@ -200,9 +200,14 @@ Status TargetLink::post(Handle& handle, std::uint32_t round) {
 
 void TargetLink::ended(const Handle& handle, Status status) {
     if (status == Status::ok) return;
-    const std::string what = "grain " + std::to_string(handle.index) + ": " + to_string(status);
-    if (status == Status::remote_disconnect) return lose(what);
-    failure_ = "target " + id_ + ", " + what;
+    if (status == Status::remote_disconnect)
+        return lose("grain " + std::to_string(handle.index) + ": " + to_string(status));
+    fail(handle.index, to_string(status));
+}
+
+void TargetLink::fail(std::uint32_t index, const std::string& reason) {
+    std::erase_if(failures_, [&](const Failure& known) { return known.index == index; });
+    failures_.push_back({index, "target " + id_ + ", grain " + std::to_string(index) + ": " + reason});
 }
 
 void TargetLink::lose(const std::string& reason) {
@@ -237,16 +242,21 @@ void TargetLink::progress() {
         under_way_.pop_back();
         ended(handle, status);
     }
-    if (!source_ && lost_.empty() && now_ns() > answer_due_ns_) {
-        lose("it has not answered within connect_timeout_ms, " +
-             std::to_string(engine.params().connect_timeout_ms) + " ms");
-    }
     if (under_way_.empty() && lost_.empty() && engine.peer_is_gone(*watch_))
         lose("it does not answer any more");
 }
 
+void TargetLink::expect_answer() {
+    if (source_ || !lost_.empty() || now_ns() <= answer_due_ns_) return;
+    lose("it has not answered within connect_timeout_ms, " +
+         std::to_string(side_.engine().params().connect_timeout_ms) + " ms");
+}
+
 std::optional<std::string> TargetLink::take_failure() {
-    return std::exchange(failure_, std::nullopt);
+    if (failures_.empty()) return std::nullopt;
+    std::string what = std::move(failures_.front().what);
+    failures_.pop_front();
+    return what;
 }
 
 }  // namespace railyard::flow

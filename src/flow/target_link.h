@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,11 +55,14 @@ class TargetLink {
     void on_letter(const FlowLetter& letter);
     /// Looks what has ended.
     void progress();
+    /// Gives it up where its answer is late. After the letters that have come: nobody may have looked at them
+    /// for long.
+    void expect_answer();
     /// The target's answer, or something that is under way.
     [[nodiscard]] bool has_left() const noexcept { return !source_ || !under_way_.empty(); }
     /// Why it is no target any more; empty while it is one.
     [[nodiscard]] const std::string& lost() const noexcept { return lost_; }
-    /// Why a grain did not get there, once.
+    /// Why a grain did not get there: each once, and of one that failed again since, the last time.
     [[nodiscard]] std::optional<std::string> take_failure();
 
   private:
@@ -83,6 +87,11 @@ class TargetLink {
         Slices slices;
     };
 
+    struct Failure {
+        std::uint32_t index = 0;
+        std::string what;
+    };
+
     [[noreturn]] void refuse(Slices slices) const;
     void begin(std::uint32_t index, Slices slices);
     /// A slice that has been sent already does so, and the first one after all were.
@@ -92,6 +101,7 @@ class TargetLink {
     [[nodiscard]] Transfer* prepare(const Handle& handle);
     Status post(Handle& handle, std::uint32_t round);
     void ended(const Handle& handle, Status status);
+    void fail(std::uint32_t index, const std::string& reason);
     void lose(const std::string& reason);
 
     Side& side_;
@@ -106,8 +116,8 @@ class TargetLink {
     std::optional<std::uint32_t> source_;  ///< what the target calls us; none: it has not answered
     std::uint64_t answer_due_ns_ = 0;
     std::string lost_;
-    std::optional<std::string> failure_;
-    std::string letter_;  ///< room for one
+    std::deque<Failure> failures_;  ///< at most one a grain
+    std::string letter_;            ///< room for one
 };
 
 }  // namespace railyard::flow

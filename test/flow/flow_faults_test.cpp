@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <thread>
 
 #include "../shared_memory.h"
 #include "flow_program.h"
@@ -182,6 +183,43 @@ TEST_P(FlowFaults, ATargetThatNeverAnswersIsGivenUpInTime) {
     EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
     EXPECT_NE(std::string(ryf_last_error()).find("answer"), std::string::npos) << ryf_last_error();
     EXPECT_RYF(initiator.settle());
+}
+
+/// The answer has come, and the program was busy with something else for longer than connect_timeout_ms.
+TEST_P(FlowFaults, ATargetThatAnsweredInTimeIsNotGivenUpForALateLook) {
+    Target target(instance_, GetParam(), ring_size, grain_length);
+    setenv("RAILYARD_CONNECT_TIMEOUT_MS", "400", 1);
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    unsetenv("RAILYARD_CONNECT_TIMEOUT_MS");
+    const auto over = Clock::now() + milliseconds(600);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    while (Clock::now() < over)
+        EXPECT_LE(target.sources().size(), 1u);
+    EXPECT_RYF(initiator.settle());
+    initiator.send(0, 1);
+    EXPECT_EQ(target.next().index, 0u);
+}
+
+/// Grains of one target that fail while nobody looks are told of one by one.
+TEST_P(FlowFaults, EveryGrainThatFailsIsToldOf) {
+    FarTarget target;
+    setenv("RAILYARD_XFER_TIMEOUT_MS", "300", 1);
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    unsetenv("RAILYARD_XFER_TIMEOUT_MS");
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    ASSERT_RYF(initiator.settle());
+    target.send_signal(SIGSTOP);
+    for (std::uint32_t i = 0; i < ring_size; ++i)
+        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+    std::this_thread::sleep_for(milliseconds(1000));  // past the limit of all of them
+    target.send_signal(SIGCONT);                      // what cannot be interrupted ends then
+    std::string told;
+    ryf_status status = RYF_OK;
+    while ((status = initiator.settle()) == RYF_ERR_INTERNAL)
+        told += std::string(ryf_last_error()) + "\n";
+    EXPECT_RYF(status);
+    for (std::uint32_t i = 0; i < ring_size; ++i)
+        EXPECT_NE(told.find("grain " + std::to_string(i) + ":"), std::string::npos) << i << " of " << told;
 }
 
 TEST_P(FlowFaults, ASourceThatDiesIsNotConnectedAnyMore) {
