@@ -218,7 +218,8 @@ RYF_API ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_confi
  * up), INTERNAL. Does not wait for the target. */
 RYF_API ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_target_info* info);
 
-/** Takes it away, with what is on its way to it: waits up to a quarter of a second for that to end.
+/** Takes it away, with what is on its way to it: waits up to a quarter of a second for that to end,
+ * or for its answer where it has not connected yet.
  * Errors: NOT_FOUND, INVALID_ARG, INVALID_STATE. */
 RYF_API ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_target_info* info);
 

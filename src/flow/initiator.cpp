@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/log.h"
 
 namespace railyard::flow {
@@ -10,6 +11,8 @@ namespace {
 
 /// The end of a transfer rings no bell: somebody who sleeps looks so often.
 constexpr std::uint32_t nap_ms = 1;
+/// What a target is granted to answer, when it is removed before it has.
+constexpr std::uint64_t answer_patience_ns = 220'000'000;
 
 }  // namespace
 
@@ -59,7 +62,22 @@ void Initiator::add_target(const TargetInfo& info) {
 
 bool Initiator::remove_target(const TargetInfo& info) {
     const LeaseGuard turn(turn_);
-    return end_where([&](const TargetLink& link) { return link.id() == info.id(); });
+    const auto is_it = [&](const TargetLink& link) { return link.id() == info.id(); };
+    for (const auto& link : links_) {
+        if (is_it(*link)) await_answer(*link);
+    }
+    return end_where(is_it);
+}
+
+/// Of one that is to be removed. Until then our leave might overtake what introduces us, or not get there at
+/// all, and a source would be left behind at the target.
+void Initiator::await_answer(TargetLink& link) {
+    link.forget_waiting();
+    const std::uint64_t end = now_ns() + answer_patience_ns;
+    while (!link.answered() && link.lost().empty() && now_ns() < end) {
+        side_.engine().progress();
+        read_letters();
+    }
 }
 
 void Initiator::require_grain(std::uint32_t index) const {

@@ -50,6 +50,7 @@ class Initiator {
     /// Takes leave of those targets; false: there are none. Throws std::bad_alloc, with nothing done.
     template <class Which>
     bool end_where(Which which) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    void await_answer(TargetLink& link) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     void remove_the_lost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
     Side side_;

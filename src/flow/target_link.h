@@ -52,6 +52,11 @@ class TargetLink {
     /// time.
     void transfer(std::uint32_t index, Slices slices);
 
+    /// What would be sent once the target has answered.
+    void forget_waiting() noexcept { waiting_.clear(); }
+    /// It has answered.
+    [[nodiscard]] bool answered() const noexcept { return source_.has_value(); }
+
     void on_letter(const FlowLetter& letter);
     /// Looks what has ended.
     void progress();

@@ -188,13 +188,11 @@ TEST_P(FlowFaults, ATargetThatNeverAnswersIsGivenUpInTime) {
 /// The answer has come, and the program was busy with something else for longer than connect_timeout_ms.
 TEST_P(FlowFaults, ATargetThatAnsweredInTimeIsNotGivenUpForALateLook) {
     Target target(instance_, GetParam(), ring_size, grain_length);
-    setenv("RAILYARD_CONNECT_TIMEOUT_MS", "400", 1);
+    setenv("RAILYARD_CONNECT_TIMEOUT_MS", "2000", 1);
     Initiator initiator(instance_, GetParam(), ring_size, grain_length);
     unsetenv("RAILYARD_CONNECT_TIMEOUT_MS");
-    const auto over = Clock::now() + milliseconds(600);
     ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
-    while (Clock::now() < over)
-        EXPECT_LE(target.sources().size(), 1u);
+    std::this_thread::sleep_for(milliseconds(2200));  // nothing else than that time must pass
     EXPECT_RYF(initiator.settle());
     initiator.send(0, 1);
     EXPECT_EQ(target.next().index, 0u);

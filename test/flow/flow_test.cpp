@@ -252,6 +252,32 @@ TEST_P(FlowTest, TargetsComeAndGo) {
     EXPECT_TRUE(first.ring.holds(0, 3));
 }
 
+/// However messages overtake each other, no source is left behind that will never take its leave.
+TEST_P(FlowTest, ATargetThatIsTakenAwayAtOnceKeepsNoSource) {
+    Target target(instance_, GetParam(), 2, 5000);
+    Initiator initiator(instance_, GetParam(), 2, 5000);
+    const auto connected = [&] {
+        const auto sources = target.sources();
+        return std::any_of(sources.begin(), sources.end(),
+                           [](const auto& source) { return source.connected; });
+    };
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+        if (i % 10 == 9) {
+            ASSERT_RYF(initiator.settle());
+        }
+        ASSERT_RYF(ryf_initiator_remove_target(initiator.handle, target.info));
+        const auto begun = std::chrono::steady_clock::now();
+        bool left = false;
+        // For a while even then: what is late is on its way.
+        for (auto taken = begun - begun;
+             !(left && taken > std::chrono::milliseconds(5)) && taken < std::chrono::seconds(5);
+             taken = std::chrono::steady_clock::now() - begun)
+            left = !connected();
+        ASSERT_TRUE(left) << "after " << i;
+    }
+}
+
 /// What was announced before the target was taken away is there after it was added again, and is counted on.
 TEST_P(FlowTest, GrainsThatWaitOutliveTheirOpening) {
     Target target(instance_, GetParam(), 2, 5000);
