@@ -165,6 +165,9 @@ bool Engine::progress() noexcept {
     if (!own_process()) return false;
     return impl_->make_pass();
 }
+void Engine::catch_up(std::uint64_t limit_ns) noexcept {
+    if (own_process()) impl_->catch_up(limit_ns);
+}
 bool Engine::progress_rails() noexcept {
     if (!own_process()) return false;
     return impl_->make_rails_pass();

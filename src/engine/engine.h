@@ -207,6 +207,9 @@ class Engine {
     /// have, and all besides (messages, peers, memory that is to be freed), which must have its turn, too.
     bool progress_rails() noexcept;
     bool progress_rest() noexcept;
+    /// Looks at each rail until nothing is left there, so that all that came before the call has been seen:
+    /// for at most `limit_ns`, where ever more comes. Not with a rail's role held; from chores.
+    void catch_up(std::uint64_t limit_ns) noexcept;
 
   private:
     class Impl;

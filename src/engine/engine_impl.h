@@ -74,6 +74,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     }
     bool progress_rails() noexcept;
     bool progress_rest() noexcept;
+    void catch_up(std::uint64_t limit_ns) noexcept;
     /// Of a caller; like progress() and progress_rails().
     bool make_pass() noexcept {
         callers_.mine().count_pass();

@@ -309,6 +309,16 @@ void Engine::Impl::progress_for(Transfer& transfer) noexcept {
     run_chores();
 }
 
+void Engine::Impl::catch_up(std::uint64_t limit_ns) noexcept {
+    const std::uint64_t end = now_ns() + limit_ns;
+    for (std::size_t i = 0; i < rails_->size(); ++i) {
+        for (auto found = Rail::Progress::busy; found != Rail::Progress::idle && now_ns() < end;) {
+            found = rails_->rail(i).progress();
+            if (found == Rail::Progress::busy) sched_yield();  // whoever has it may be at something older
+        }
+    }
+}
+
 Status Engine::Impl::poll(Transfer& transfer) noexcept {
     if (!transfer.posted) return Status::not_posted;
     if (!transfer.done()) progress_for(transfer);

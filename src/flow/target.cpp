@@ -16,6 +16,8 @@ constexpr std::uint32_t sleep_ms = 50;
 /// look. A grain that has come is handed over first. Where looks are rare, the progress thread does it.
 constexpr std::uint32_t looks_per_rest = 8;
 constexpr std::uint32_t most_looks_per_rest = 64;
+/// For units of the opening before, which other rails may have brought and nobody has seen.
+constexpr std::uint64_t catch_up_limit_ns = 50'000'000;
 
 }  // namespace
 
@@ -128,6 +130,7 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
     }
     Source& source = sources_[*id];
     if (source.connected && source.opening > letter.opening) return;  // late
+    if (!source.name.empty()) side_.engine().catch_up(catch_up_limit_ns);
     try {
         const bool known = source.name == sender;
         board_.open(*id, GrainGeometry(side_.grains(), side_.grain_length(), info_.slices, letter.unit),

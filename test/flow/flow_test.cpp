@@ -278,6 +278,41 @@ TEST_P(FlowTest, ATargetThatIsTakenAwayAtOnceKeepsNoSource) {
     }
 }
 
+/// What is late of the opening before is not taken for grains of this one, which would be announced early, or
+/// never.
+TEST_P(FlowTest, OpeningsAreKeptApart) {
+    constexpr std::size_t many = 400, small = 4096;
+    Target target(instance_, GetParam(), many, small);
+    Initiator initiator(instance_, GetParam(), many, small);
+    initiator.add(target);
+    ryf_grain grain{};
+    for (unsigned char round = 1; round <= 10; ++round) {
+        for (std::uint32_t i = 0; i < many; ++i)
+            ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+        if (round % 2) {
+            ASSERT_RYF(initiator.settle());
+        }
+        ASSERT_RYF(ryf_initiator_remove_target(initiator.handle, target.info));
+        initiator.add(target);
+        while (ryf_target_try_new_grain(target.handle, &grain) == RYF_OK) {
+        }
+        std::vector<bool> seen(many);
+        for (std::uint32_t i = 0; i < many; ++i) {
+            initiator.ring.fill(i, static_cast<unsigned char>(i + round));
+            ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+        }
+        for (std::size_t i = 0; i < many; ++i) {
+            grain = target.next();
+            ASSERT_EQ(grain.round, 1u);
+            ASSERT_FALSE(seen[grain.index]) << "again";
+            seen[grain.index] = true;
+            ASSERT_TRUE(target.ring.holds(grain.index, static_cast<unsigned char>(grain.index + round)));
+        }
+        ASSERT_RYF(initiator.settle());
+    }
+    EXPECT_EQ(target.sources().at(0).lost, 0u);
+}
+
 /// What was announced before the target was taken away is there after it was added again, and is counted on.
 TEST_P(FlowTest, GrainsThatWaitOutliveTheirOpening) {
     Target target(instance_, GetParam(), 2, 5000);
