@@ -195,6 +195,33 @@ TEST_P(FlowTest, SourcesAreToldApart) {
     }
 }
 
+TEST_P(FlowTest, OneSourceTooManyIsRefusedWithTheReason) {
+    constexpr std::size_t most = 16;
+    Target target(instance_, GetParam(), 1, 1000);
+    std::vector<std::unique_ptr<Initiator>> initiators;
+    for (std::size_t i = 0; i < most; ++i) {
+        initiators.push_back(std::make_unique<Initiator>(instance_, GetParam(), 1, 1000));
+        initiators.back()->add(target);
+    }
+    Initiator late(instance_, GetParam(), 1, 1000);
+    ASSERT_RYF(ryf_initiator_add_target(late.handle, target.info));
+    EXPECT_EQ(late.settle(), RYF_ERR_DISCONNECTED);
+    EXPECT_NE(std::string(ryf_last_error()).find("16 sources"), std::string::npos) << ryf_last_error();
+    initiators[5]->send(0, 1);
+    EXPECT_EQ(target.next().source, 5u);
+    ASSERT_RYF(ryf_initiator_remove_target(initiators[5]->handle, target.info));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (target.sources().at(5).connected && std::chrono::steady_clock::now() < end) {
+    }
+    late.add(target);
+    EXPECT_EQ(target.sources().at(5).grains, 0u) << "another source";
+    late.send(0, 2);
+    const ryf_grain grain = target.next();
+    EXPECT_EQ(grain.source, 5u);
+    EXPECT_EQ(grain.round, 1u);
+    EXPECT_TRUE(target.ring.holds(0, 2));
+}
+
 /// "Call again" is enough: before the target has answered, and while a grain is on its way.
 TEST_P(FlowTest, CallingAgainBringsAGrainOn) {
     Target target(instance_, GetParam(), ring_size, grain_length);
