@@ -57,6 +57,7 @@ void Initiator::add_target(const TargetInfo& info) {
         if (link->id() == info.id())
             throw Error(Status::repost_active, "target " + info.id() + " has been added already");
     }
+    links_.reserve(links_.size() + 1);  // a link that nobody keeps would not take its leave
     links_.push_back(std::make_unique<TargetLink>(side_, info, ++openings_));
 }
 
