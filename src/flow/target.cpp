@@ -79,13 +79,20 @@ Outcome Target::wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t tim
 }
 
 std::vector<SourceReport> Target::sources() {
-    const MutexLock lock(mutex_);
-    note_the_gone();
     std::vector<SourceReport> reports;
-    for (std::uint32_t id = 0; id < most_sources; ++id) {
-        const Source& source = sources_[id];
-        if (!source.name.empty()) reports.push_back({id, source.connected, source.name, board_.counters(id)});
+    std::vector<Transfer*>
+        unwatched;  // released without the lock: a release may make a pass, which handles letters
+    {
+        const MutexLock lock(mutex_);
+        unwatched.reserve(most_sources);
+        note_the_gone(&unwatched);
+        for (std::uint32_t id = 0; id < most_sources; ++id) {
+            const Source& source = sources_[id];
+            if (!source.name.empty())
+                reports.push_back({id, source.connected, source.name, board_.counters(id)});
+        }
     }
+    side_.engine().release(unwatched);
     return reports;
 }
 
@@ -161,19 +168,24 @@ std::optional<std::uint32_t> Target::source_for(const std::string& sender) {
     return best;
 }
 
-void Target::note_the_gone() {
+void Target::note_the_gone(std::vector<Transfer*>* unwatched) {
     for (const PeerReport& peer : side_.engine().peers()) {
         if (peer.state != PeerState::gone) continue;
         for (Source& source : sources_) {
-            if (source.connected && source.name == peer.agent) leave(source);
+            if (source.connected && source.name == peer.agent) leave(source, unwatched);
         }
     }
 }
 
-void Target::leave(Source& source) {
+void Target::leave(Source& source, std::vector<Transfer*>* unwatched) {
     source.connected = false;
     source.left = ++leaves_;
-    side_.engine().release(std::exchange(source.watch, nullptr));
+    Transfer* const watch = std::exchange(source.watch, nullptr);
+    if (unwatched) {
+        unwatched->push_back(watch);
+    } else {
+        side_.engine().release(watch);
+    }
     forget(source.name);
 }
 

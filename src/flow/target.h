@@ -58,8 +58,10 @@ class Target final : private EngineChore {
     void on_open(const std::string& sender, const FlowLetter& letter);
     std::optional<std::uint32_t> source_for(const std::string& sender) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void answer(const std::string& to, FlowLetter letter);
-    void note_the_gone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void leave(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    /// `unwatched`: takes what is to be released; nullptr: it is released here, while letters are handled.
+    void note_the_gone(std::vector<Transfer*>* unwatched = nullptr) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void leave(Source& source, std::vector<Transfer*>* unwatched = nullptr)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void forget(const std::string& initiator) noexcept;
 
     GrainBoard board_;
