@@ -239,6 +239,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void note_progress(Transfer& transfer, bool in_flight, std::uint64_t now);
     void end_overdue(Transfer& transfer, std::uint32_t round, std::uint64_t now) noexcept;
     bool carry_out_again(Peer& peer);
+    void tell_of_paths(Peer& peer, const Peer::Health& health);
     void replace_held_up_senders(Peer& peer, std::uint64_t now);
     void look_for_unanswered(std::uint64_t now) noexcept;
     void end_transfers_to(Peer& peer, bool interrupt);

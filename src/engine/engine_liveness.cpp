@@ -81,7 +81,7 @@ void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
         return watch_soon();
     message.peer->probed(*message.probed, message.result == Status::ok, message.confirms, now);
     if (message.path->failed() == failed) return;
-    RAILYARD_LOG(warn, message.peer->agent().c_str(), "%s on %s",
+    RAILYARD_LOG(info, message.peer->agent().c_str(), "%s on %s",
                  failed ? "answers again" : "does not answer", message.probed->rail->name().c_str());
     watch_soon();
 }
@@ -285,6 +285,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     for (PeerEndpoint* endpoint : to_probe_)
         ping(peer, *endpoint, ping_patience_ns);
     replace_held_up_senders(*peer, now);
+    tell_of_paths(*peer, health);
     if (health.paths == 0) return UINT64_MAX;
     // One that the fabric does not get through to, and the kernel does, may only not be driven yet.
     if (health.dead == health.paths && !peer->is_there_on_host()) {
@@ -299,6 +300,17 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     }
     keep_alive(peer, now, in_flight, asked);
     return health.failed ? now + watch_ns : UINT64_MAX;
+}
+
+/// Once a look: a peer that is gone has many paths.
+void Engine::Impl::tell_of_paths(Peer& peer, const Peer::Health& health) {
+    if (std::exchange(peer.watched.failed_paths, health.failed) == health.failed) return;
+    if (health.failed) {
+        RAILYARD_LOG(warn, peer.agent().c_str(), "does not answer on %zu of %zu paths", health.failed,
+                     health.paths);
+    } else {
+        RAILYARD_LOG(warn, peer.agent().c_str(), "answers again on all of %zu paths", health.paths);
+    }
 }
 
 void Engine::Impl::replace_held_up_senders(Peer& peer, std::uint64_t now) {

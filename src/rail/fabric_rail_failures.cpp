@@ -77,7 +77,7 @@ void FabricRail::give_back(Submission& submission, Run chunks) noexcept {
 
 void FabricRail::note_failure(Path& path) noexcept {
     if (!path.fail()) return;
-    RAILYARD_LOG(warn, name().c_str(), "nobody answers on one of its paths: it is left alone for now");
+    RAILYARD_LOG(info, name().c_str(), "nobody answers on one of its paths: it is left alone for now");
     if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
 }
 
@@ -246,8 +246,11 @@ void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
     if (indirect_) sending_->confirm_delivery();
     if (fabric_->domain.caps().shares_endpoints) DeferredClose::add_name(sending_->name());
     control_->send_from(sending_);
-    RAILYARD_LOG(info, name().c_str(), "sends from a new endpoint: %zu operations are carried out again",
-                 returned_.size());
+    RAILYARD_LOG(
+        info, name().c_str(),
+        "sends from a new endpoint: %zu operations had not ended, and are carried out again unless their "
+        "transfers have been given up",
+        returned_.size());
 }
 
 void FabricRail::publish_sender() noexcept {
