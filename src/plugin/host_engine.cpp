@@ -27,16 +27,19 @@ const char* memory_name(nixl_mem_t type) noexcept {
     return "memory of an unknown type";
 }
 
+[[noreturn]] void refuse_handle(const nixlMetaDesc& desc, const char* side, std::size_t index) {
+    throw Error(
+        Status::invalid_param,
+        std::string(side) + " descriptor " + std::to_string(index) +
+            (desc.metadataP == nullptr ? " has no registration"
+                                       : " has a registration that is no longer there: memory "
+                                         "deregistered, or metadata unloaded, after the list was made"));
+}
+
 const MemoryHandle& handle_of(MemoryTable::Lookup& memory, const nixlMetaDesc& desc, const char* side,
                               std::size_t index) {
     const MemoryHandle* const handle = memory.find(desc.metadataP);
-    if (handle == nullptr)
-        throw Error(
-            Status::invalid_param,
-            std::string(side) + " descriptor " + std::to_string(index) +
-                (desc.metadataP == nullptr ? " has no registration"
-                                           : " has a registration that is no longer there: memory "
-                                             "deregistered, or metadata unloaded, after the list was made"));
+    if (handle == nullptr) refuse_handle(desc, side, index);
     return *handle;
 }
 

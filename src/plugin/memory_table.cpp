@@ -17,12 +17,11 @@ MemoryHandle* MemoryTable::adopt(std::unique_ptr<MemoryHandle> handle) {
 }
 
 // The analysis does not see that lock_ is of the table's mutex.
-const MemoryHandle* MemoryTable::Lookup::find(const nixlBackendMD* pointer) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (pointer != last_pointer_) {
-        const auto found = table_.handles_.find(pointer);
-        last_ = found == table_.handles_.end() ? nullptr : found->second.get();
-        last_pointer_ = pointer;
-    }
+const MemoryHandle* MemoryTable::Lookup::look_up(const nixlBackendMD* pointer)
+    ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const auto found = table_.handles_.find(pointer);
+    last_ = found == table_.handles_.end() ? nullptr : found->second.get();
+    last_pointer_ = pointer;
     return last_;
 }
 

@@ -75,9 +75,13 @@ class ABSL_SCOPED_LOCKABLE MemoryTable::Lookup {
     Lookup& operator=(const Lookup&) = delete;
 
     /// The handle behind the host's pointer, nullptr for a foreign or finished one; valid as long as this is.
-    [[nodiscard]] const MemoryHandle* find(const nixlBackendMD* pointer);
+    [[nodiscard]] const MemoryHandle* find(const nixlBackendMD* pointer) {
+        return pointer == last_pointer_ ? last_ : look_up(pointer);
+    }
 
   private:
+    const MemoryHandle* look_up(const nixlBackendMD* pointer);
+
     const MemoryTable& table_;
     SharedLock lock_;
     /// The last one found: lists name one region many times in a row.
