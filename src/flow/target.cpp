@@ -97,15 +97,21 @@ std::vector<SourceReport> Target::sources() {
 }
 
 bool Target::run() noexcept {
-    if (!side_.engine().has_notifications()) return false;
-    if (handling_.exchange(true, std::memory_order_acquire)) return false;  // also ourselves, from further up
-    try {
-        side_.read_letters(
-            letters_, [&](const std::string& sender, const FlowLetter& letter) { handle(sender, letter); });
-    } catch (const std::exception& error) {
-        RAILYARD_LOG(warn, side_.name().c_str(), "messages of initiators are lost: %s", error.what());
+    // Again after each time: what came for another thread, which left it to us, is not left to the next pass.
+    while (side_.engine().has_notifications()) {
+        if (handling_.exchange(true)) return false;  // also ourselves, from further up
+        bool read = false;
+        try {
+            side_.read_letters(letters_, [&](const std::string& sender, const FlowLetter& letter) {
+                handle(sender, letter);
+            });
+            read = true;
+        } catch (const std::exception& error) {
+            RAILYARD_LOG(warn, side_.name().c_str(), "messages of initiators are lost: %s", error.what());
+        }
+        handling_.store(false);
+        if (!read) break;
     }
-    handling_.store(false, std::memory_order_release);
     return false;
 }
 
