@@ -80,8 +80,8 @@ Outcome Target::wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t tim
 
 std::vector<SourceReport> Target::sources() {
     std::vector<SourceReport> reports;
-    std::vector<Transfer*>
-        unwatched;  // released without the lock: a release may make a pass, which handles letters
+    // Released without the lock: a release may make a pass, which handles letters.
+    std::vector<Transfer*> unwatched;
     {
         const MutexLock lock(mutex_);
         unwatched.reserve(most_sources);
