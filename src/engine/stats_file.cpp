@@ -113,7 +113,7 @@ void StatsFile::write(const LiveReport& report, std::uint64_t now_ns) noexcept {
 
 bool StatsFile::is_replaced() const noexcept {
     struct stat now {};
-    // A inode is soon taken again; not with the same time.
+    // An inode is soon taken again; not with the same time.
     return lstat(path_.c_str(), &now) == 0 &&
            (now.st_ino != last_.st_ino || now.st_dev != last_.st_dev ||
             now.st_mtim.tv_sec != last_.st_mtim.tv_sec || now.st_mtim.tv_nsec != last_.st_mtim.tv_nsec);
