@@ -304,7 +304,8 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
 
 /// Once a look: a peer that is gone has many paths.
 void Engine::Impl::tell_of_paths(Peer& peer, const Peer::Health& health) {
-    if (std::exchange(peer.watched.failed_paths, health.failed) == health.failed) return;
+    const auto failed = static_cast<std::uint32_t>(health.failed);
+    if (std::exchange(peer.watched.failed_paths, failed) == failed) return;
     if (health.failed) {
         RAILYARD_LOG(warn, peer.agent().c_str(), "does not answer on %zu of %zu paths", health.failed,
                      health.paths);

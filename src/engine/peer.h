@@ -217,10 +217,10 @@ class Peer {
         std::uint64_t listed_at = 0;    ///< ns; the last look that has it among those to look after
         std::uint64_t moved_at = 0;     ///< ns; when a transfer in flight last got on
         std::uint64_t stuck_since = 0;  ///< ns; when the one that has not for longest did
-        std::size_t failed_paths = 0;   ///< that were told of
         bool in_flight = false;
         bool was_in_flight = false;
-        bool moves_for_us = false;  ///< what we asked it for
+        bool moves_for_us = false;       ///< what we asked it for
+        std::uint32_t failed_paths = 0;  ///< that were told of
         /// Of all transfers there have been, by Work::Kind; while a report is made.
         std::uint64_t transfers[2] = {0, 0}, bytes[2] = {0, 0};
     } watched;
