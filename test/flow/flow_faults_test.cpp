@@ -243,16 +243,21 @@ TEST_P(FlowFaults, ASourceThatDiesIsNotConnectedAnyMore) {
     EXPECT_TRUE(target.ring.holds(3, 7));
 }
 
+/// A connected target that is stopped, and then sent the whole ring.
+void stop_under_way(FarTarget& target, Initiator& initiator) {
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    ASSERT_RYF(initiator.settle());
+    target.send_signal(SIGSTOP);
+    for (std::uint32_t i = 0; i < ring_size; ++i)
+        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+}
+
 TEST_P(FlowFaults, EndingBesideTheDeadTakesBoundedTime) {
     Clock::time_point begun;
     {
         FarTarget target;
         Initiator initiator(instance_, GetParam(), ring_size, grain_length);
-        ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
-        ASSERT_RYF(initiator.settle());
-        target.send_signal(SIGSTOP);
-        for (std::uint32_t i = 0; i < ring_size; ++i)
-            ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+        ASSERT_NO_FATAL_FAILURE(stop_under_way(target, initiator));
         begun = Clock::now();
     }
     EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
@@ -262,11 +267,7 @@ TEST_P(FlowFaults, EndingBesideTheDeadTakesBoundedTime) {
 TEST_P(FlowFaults, RemovingAStoppedTargetWaitsOnce) {
     FarTarget target;
     Initiator initiator(instance_, GetParam(), ring_size, grain_length);
-    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
-    ASSERT_RYF(initiator.settle());
-    target.send_signal(SIGSTOP);
-    for (std::uint32_t i = 0; i < ring_size; ++i)
-        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+    ASSERT_NO_FATAL_FAILURE(stop_under_way(target, initiator));
     const auto begun = Clock::now();
     EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, target.info));
     EXPECT_LT(Clock::now() - begun, milliseconds(900));
