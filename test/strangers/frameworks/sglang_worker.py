@@ -7,7 +7,6 @@ two chunks and an aux row. Prefill fills its buffers anew for each room, from th
 all of them after it: also the pages that nothing was to be written to.
 """
 
-import json
 import os
 import pathlib
 import random
@@ -16,22 +15,13 @@ import sys
 import time
 import traceback
 
-LAYERS, PAGES, PAGE_BYTES, PAGE_TOKENS = 4, 64, 65536, 16
+from exchange import ADDRESS, hear, tell, wait_for, write_model
+
+LAYERS, PAGES, PAGE_BYTES, PAGE_TOKENS, HEADS = 4, 64, 65536, 16, 8
 AUX_ROWS, AUX_BYTES = 32, 512
 ROOMS, PAGES_OF_A_ROOM, FIRST_CHUNK = 20, 16, 10
 START_S = 120  # importing SGLang takes most of it
 ROOM_S = 30
-ADDRESS = "127.0.0.1"
-
-
-def wait_for(what, limit_s, done):
-    """What done() says, once it says something true."""
-    end = time.monotonic() + limit_s
-    while not (result := done()):
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what}: not within {limit_s} s")
-        time.sleep(0.0005)
-    return result
 
 
 def contents(room):
@@ -66,7 +56,7 @@ def arguments_of(pages, aux):
     told.state_types = told.state_data_ptrs = told.state_data_lens = told.state_item_lens = told.state_layer_ids = []
     told.state_dim_per_tensor = []
     told.is_hybrid_mla_backend, told.mla_compression_ratios, told.ib_device, told.rust_http_port = False, None, "", None
-    told.kv_head_num = told.total_kv_head_num = 8
+    told.kv_head_num = told.total_kv_head_num = HEADS
     told.page_size = PAGE_TOKENS
     return told
 
@@ -103,8 +93,7 @@ def prefill(directory, pages, aux):
     NixlKVBootstrapServer(ADDRESS, port)
     wait_for("the bootstrap server", ROOM_S, lambda: socket.socket().connect_ex((ADDRESS, port)) == 0)
     manager = make_manager("prefill", directory, port, pages, aux)
-    (directory / "port.new").write_text(str(port))
-    (directory / "port.new").rename(directory / "port")
+    tell(directory, "port", port)
     for room in range(ROOMS):
         pages[:], aux[:] = contents(room)
         mine, row = places(room, "prefill")
@@ -115,13 +104,13 @@ def prefill(directory, pages, aux):
         sender.send(mine[FIRST_CHUNK:])
         ended_well(room, sender)
         sender.clear()
-    wait_for("decode to end", ROOM_S, (directory / "decoded").exists)
+    hear(directory, "decoded", ROOM_S)
 
 
 def decode(directory, pages, aux):
     from sglang.srt.disaggregation.nixl import NixlKVReceiver
 
-    port = int(wait_for("prefill to start", START_S, lambda: (directory / "port").exists() and (directory / "port").read_text()))
+    port = hear(directory, "port", START_S)
     manager = make_manager("decode", directory, port, pages, aux)
     if not manager.try_ensure_parallel_info(f"{ADDRESS}:{port}"):
         raise ConnectionError("no answer from prefill's bootstrap server")
@@ -142,7 +131,7 @@ def decode(directory, pages, aux):
         if wrong := int((pages != expected_pages).sum()) + int((aux != expected_aux).sum()):
             raise RuntimeError(f"room {room}: {wrong} bytes are not what they should be")
         receiver.clear()
-    (directory / "decoded").touch()
+    tell(directory, "decoded", True)
     print(f"sglang write: {ROOMS} rooms of {2 * LAYERS} x {PAGES_OF_A_ROOM} pages, right; the median took "
           f"{sorted(took)[ROOMS // 2] * 1e3:.1f} ms", flush=True)
 
@@ -153,12 +142,7 @@ def main():
                    "SGLANG_HOST_IP": ADDRESS}
     import numpy
 
-    model = directory / f"model-{role}"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps({
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024,
-        "num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": LAYERS, "vocab_size": 1000,
-        "max_position_embeddings": 2048, "torch_dtype": "bfloat16"}))
+    write_model(directory / f"model-{role}", LAYERS, HEADS, 64)
     pages = numpy.zeros((2 * LAYERS, PAGES, PAGE_BYTES), dtype=numpy.uint8)
     aux = numpy.zeros((AUX_ROWS, AUX_BYTES), dtype=numpy.uint8)
     {"prefill": prefill, "decode": decode}[role](directory, pages, aux)

@@ -6,17 +6,17 @@ Both sides fill `DIRECTORY` with what a router would tell the other. `decode` ha
 its whole cache after each of them. There is no model and no attention: what is vLLM's is all that reaches NIXL.
 """
 
-import json
 import os
 import pathlib
 import random
 import sys
 import time
 
+from exchange import ADDRESS, hear, tell, write_model
+
 LAYERS, BLOCKS, BLOCK_TOKENS, HEADS, HEAD_SIZE = 4, 64, 32, 8, 64
 ROUNDS, BLOCKS_OF_A_REQUEST = 20, 16
 LIMIT_S = 60
-ADDRESS = "127.0.0.1"
 
 
 def configure(role, mode, directory, backend, side_port):
@@ -38,11 +38,7 @@ def configure(role, mode, directory, backend, side_port):
     from vllm.engine.arg_utils import EngineArgs
 
     model = directory / "model"
-    model.mkdir(exist_ok=True)
-    tell(model, "config.json", {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HEADS * HEAD_SIZE, "intermediate_size": 1024,
-        "num_attention_heads": HEADS, "num_key_value_heads": HEADS, "num_hidden_layers": LAYERS, "vocab_size": 1000,
-        "max_position_embeddings": 2048, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2})
+    write_model(model, LAYERS, HEADS, HEAD_SIZE)
     transfer = KVTransferConfig(kv_connector="NixlConnector" if mode == "pull" else "NixlPushConnector",
                                 kv_role="kv_producer" if role == "prefill" else "kv_consumer", kv_buffer_device="cpu",
                                 kv_connector_extra_config={"backends": [backend]})
@@ -98,22 +94,6 @@ def blocks_of(seed):
 
 def request_of(index):
     return f"request-{index}"
-
-
-def tell(directory, name, what):
-    """Whole, or not at all."""
-    draft = directory / f"{name}.{os.getpid()}"
-    draft.write_text(json.dumps(what))
-    draft.rename(directory / name)
-
-
-def hear(directory, name):
-    limit = time.monotonic() + LIMIT_S
-    while not (directory / name).exists():
-        if time.monotonic() > limit:
-            raise TimeoutError(f"the other side has not told its {name} within {LIMIT_S} s")
-        time.sleep(0.05)
-    return json.loads((directory / name).read_text())
 
 
 def prefill(worker, mode):
@@ -189,9 +169,9 @@ def main():
         if role == "prefill":
             prefill(worker, mode)
         else:
-            decode(worker, mode, mine, hear(directory, "prefill"), side_port)
+            decode(worker, mode, mine, hear(directory, "prefill", LIMIT_S), side_port)
         tell(directory, f"{role}-done", True)
-        hear(directory, {"prefill": "decode", "decode": "prefill"}[role] + "-done")
+        hear(directory, {"prefill": "decode", "decode": "prefill"}[role] + "-done", LIMIT_S)
         worker.close()
 
 
