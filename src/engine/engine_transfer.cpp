@@ -162,7 +162,10 @@ void Engine::Impl::ready_notification(Transfer& transfer) {
 Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
     if (!transfer.done()) return Status::repost_active;
     if (transfer.peer && transfer.peer->state() == PeerState::gone) {
-        if (!transfer.peer->gone()) progress();  // it may be back: somebody has to look
+        if (!transfer.peer->gone()) {
+            transfer.peer->want_back();
+            progress();  // it may be back: somebody has to look
+        }
         return Status::remote_disconnect;
     }
     if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);

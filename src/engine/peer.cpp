@@ -133,6 +133,7 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
     const MutexLock lock(mutex_);
     Health health;
     bool fresh = std::exchange(failed_probe_, false);
+    const bool wanted = wanted_back_.exchange(false, std::memory_order_relaxed);
     for (const auto& endpoint : resolved_) {
         ++health.paths;
         if (!endpoint->path.failed()) {
@@ -149,6 +150,10 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
     for (const auto& endpoint : resolved_) {
         const bool failed = endpoint->path.failed();
         if (!failed) endpoint->probe_pause = 0;
+        if (wanted && endpoint->probe_pause > first_probe_ns) {
+            endpoint->probe_at -= endpoint->probe_pause - first_probe_ns;
+            endpoint->probe_pause = first_probe_ns;
+        }
         endpoint->confirmed = endpoint->confirmed && failed;
         if (endpoint->probing || !(failed ? endpoint->probe_at <= now_ns : fresh)) continue;
         to_probe.push_back(&ask(*endpoint, now_ns));

@@ -187,6 +187,8 @@ class Peer {
     [[nodiscard]] bool has_answered(std::uint64_t since_ns) const;
     /// What is under way to it is carried out again. False: its rails cannot interrupt anything.
     bool renew_senders();
+    /// It is asked for while it does not answer: probed no less often than at first, until the next look.
+    void want_back() noexcept { wanted_back_.store(true, std::memory_order_relaxed); }
     /// Nothing has come of anything that was sent to it.
     void fail_all();
     /// Its process has ended, where that can be seen, or is ours and it was closed there: true once. What was
@@ -264,6 +266,7 @@ class Peer {
     std::atomic<std::uint32_t> unacquainted_{0};   // written under the mutex
     std::atomic<PeerEndpoint*> control_{nullptr};  // written under the mutex
     std::atomic<bool> gone_{false};
+    std::atomic<bool> wanted_back_{false};
     std::atomic<PeerState> state_{PeerState::unknown};
     std::unique_ptr<PeerLatencies> owned_latencies_ ABSL_GUARDED_BY(mutex_);
     std::atomic<PeerLatencies*> latencies_{nullptr};       // written under the mutex
