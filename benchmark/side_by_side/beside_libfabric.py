@@ -12,7 +12,6 @@ Runs in the chroot of scripts/trixie-chroot, as the stock plugin wants a newer l
 and the package index once, and a quiet machine. The host is NIXL 1.5.0, as the plugin of 1.5.1 wants a newer one still. A round has two
 processes of ours and two of theirs, new ones, each a host of its own. In each cell they take turns, slice by slice, and who waits is
 stopped. Every cell's bytes are compared, and every notification is counted. Theirs is told to use all NICs for host memory, as ours is.
-Ours has early_notifications=auto: theirs always sends notifications together with their data.
 Rates are those of the NICs, set so low that not the copying of memory is what is compared; `no rate` lets them go as fast as that.
 """
 

@@ -85,7 +85,7 @@ class Sides:
     def make(self, side, thread, corrupt):
         initiator, target = self.hosts(side)
         backend = "RAILYARD" if side == "ours" else self.plan["against"]
-        params = ALL_NICS | ({"provider": self.plan["provider"], "early_notifications": "auto"} if backend == "RAILYARD" else {})
+        params = ALL_NICS | ({"provider": self.plan["provider"]} if backend == "RAILYARD" else {})
         its_plan = {"backend": backend, "params": params, "progress_thread": thread, "target_environment": {"SIMEFA_HOST": str(target)},
                     "corrupt": corrupt}
         environment = self.machine.environment(initiator)

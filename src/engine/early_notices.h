@@ -16,8 +16,7 @@ namespace railyard {
 /// in whatever order they come. Not for several threads at once.
 class EarlyNotices {
   public:
-    /// Of one writer, of either sort. A target that has not looked for a while finds as many notices as it
-    /// has buffers for messages, and then their marks, or the other way round; the rest is for what failed
+    /// Of one writer, of each sort. Those who keep to their windows have fewer; the rest is for what failed
     /// transfers leave behind.
     static constexpr std::uint16_t most_unmatched = 1024;
 
@@ -26,8 +25,15 @@ class EarlyNotices {
         std::string message;
     };
 
+    /// What a writer is to be told.
+    struct Credit {
+        std::string agent;
+        std::uint64_t instance = 0;
+        std::uint32_t count = 0;  ///< notices that have found their marks since it was told last
+    };
+
     /// The number of that instance, which it keeps; 0: all are given out.
-    std::uint32_t number(std::uint64_t instance);
+    std::uint32_t number(std::uint64_t instance, const std::string& agent);
     /// By number, less one; 0: retired.
     [[nodiscard]] std::vector<std::uint64_t> instances() const;
     /// Frees their numbers; returns what has waited in vain.
@@ -42,18 +48,37 @@ class EarlyNotices {
     bool is_placed(std::uint32_t mark);
     /// After that; false: too many of its writer's wait.
     bool keep(std::uint32_t mark, Notice notice);
+    /// Its writer asks before it carries out a WRITE once more: true where the bytes are in place, as the
+    /// mark has come, or the notice (`taken`) and the mark with it. Else the mark says nothing from then on,
+    /// should it still come, and its notice waits for `next`, which comes with the same bytes. Both are of
+    /// one writer. Throws Error where there is no sense in it, or no room.
+    bool is_in_place(std::uint32_t mark, std::uint32_t next, bool taken);
+
+    /// Somebody is to be told.
+    [[nodiscard]] bool owes_credit() const noexcept { return owing_ != 0; }
+    /// Who has used half of its window since it was told last.
+    std::vector<Credit> take_credits();
 
   private:
     struct Writer {
         std::uint64_t instance = 0;
+        std::string agent;
         std::uint16_t marks = 0, notices = 0;  ///< that are alone
+        std::uint16_t replaced = 0;            ///< marks
+        std::uint32_t matched = 0;             ///< since it was told last
     };
     /// nullptr: it is nobody's.
     Writer* writer_of(std::uint32_t mark) noexcept;
+    /// The mark that a notice with this one waits for.
+    [[nodiscard]] std::uint32_t latest(std::uint32_t mark) const noexcept;
+    void count_match(Writer& writer) noexcept;
+    [[nodiscard]] std::uint32_t owed_from(const Writer& writer) const noexcept;
 
     std::vector<Writer> writers_;  ///< by number, less one
     std::unordered_set<std::uint32_t> marks_;
     std::unordered_map<std::uint32_t, Notice> notices_;
+    std::unordered_map<std::uint32_t, std::uint32_t> replaced_;  ///< by what
+    std::size_t owing_ = 0;                                      ///< writers that are to be told
 };
 
 }  // namespace railyard

@@ -338,6 +338,8 @@ bool Engine::Impl::run_chores() noexcept {
     if (forward_.has_work()) forward_.progress();
     if (eager_sender_.has_work()) eager_sender_.look();
     if (!undelivered_.empty()) send_undelivered();
+    if (inquiries_.has_unsent()) send_inquiries();
+    if (inbox_.owes_credit()) tell_credits();
     more = finish_served() || more;
     return run_chore() || more;
 }

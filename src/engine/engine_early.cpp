@@ -9,6 +9,8 @@
 
 namespace railyard {
 
+static_assert(EarlyMark::most_unread <= Rail::most_unread_immediates);
+
 /// One operation brings all of its bytes, over rails whose completion at the target is the word that they are
 /// there, to memory that nobody has to flush.
 bool Engine::Impl::may_be_early(const Transfer& transfer) const noexcept {
@@ -32,7 +34,11 @@ bool Engine::Impl::goes_early(Transfer& transfer) noexcept {
         return false;
     transfer.immediate = peer.early().begin();
     if (transfer.immediate) {
-        transfer.doubted = &peer.early().doubted();
+        transfer.notification.mark = *transfer.immediate;
+        transfer.early_id = peer.next_message_id();
+        transfer.repeats = Transfer::may_repeat_early;
+        transfer.inquiries = &inquiries_;
+        transfer.inquiry = nullptr;
         return true;
     }
     if (peer.early().wants_number() && peer.early().asks()) ask_for_number(transfer.peer);
@@ -54,7 +60,7 @@ void Engine::Impl::ask_for_number(const std::shared_ptr<Peer>& peer) noexcept {
 void Engine::Impl::on_number_wanted(const Letter& letter) {
     const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
     if (!peer) return;
-    const std::uint32_t number = rails_->tell_of_writes() ? number_for(letter.nonce) : 0;
+    const std::uint32_t number = rails_->tell_of_writes() ? number_for(letter) : 0;
     RAILYARD_LOG(debug, letter.agent.c_str(), "may send notifications together with their data, as number %u",
                  number);
     std::string text;
@@ -63,14 +69,14 @@ void Engine::Impl::on_number_wanted(const Letter& letter) {
 }
 
 /// Of those that have gone, where all are given out.
-std::uint32_t Engine::Impl::number_for(std::uint64_t nonce) {
-    if (const std::uint32_t number = inbox_.number(nonce)) return number;
+std::uint32_t Engine::Impl::number_for(const Letter& letter) {
+    if (const std::uint32_t number = inbox_.number(letter.nonce, letter.agent)) return number;
     std::vector<std::uint64_t> gone = inbox_.numbered();
     for (const std::shared_ptr<Peer>& peer : all_peers()) {
         if (!peer->gone()) std::erase(gone, peer->nonce());
     }
     inbox_.retire(gone);
-    return inbox_.number(nonce);
+    return inbox_.number(letter.nonce, letter.agent);
 }
 
 void Engine::Impl::on_number(const Letter& letter) {
@@ -80,6 +86,73 @@ void Engine::Impl::on_number(const Letter& letter) {
     const auto number = reader.number<std::uint32_t>();
     require_consistent(reader.whole() && number <= EarlyMark::most_writers, "number");
     peer->early().answer(number, static_cast<std::uint32_t>(random_u64()));
+}
+
+/// Not with a rail's role held.
+void Engine::Impl::send_inquiries() noexcept {
+    for (const std::shared_ptr<EarlyInquiry>& inquiry : inquiries_.take_unsent()) {
+        try {
+            std::string text;
+            WireWriter writer(text);
+            writer.number(inquiry->mark);
+            writer.number(inquiry->next);
+            writer.number(inquiry->message);
+            send_own(inquiry->peer, MessageKind::mark_asked, std::move(text));
+            RAILYARD_LOG(debug, inquiry->peer->agent().c_str(), "asked what has become of mark %08x",
+                         inquiry->mark);
+        } catch (const std::exception& error) {
+            RAILYARD_LOG(warn, inquiry->peer->agent().c_str(), "could not be asked about a mark: %s",
+                         error.what());
+            inquiry->answer(Work::Verdict::lost);
+        }
+    }
+}
+
+void Engine::Impl::on_mark_asked(const Letter& letter) {
+    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
+    if (!peer) throw Error(Status::mismatch, "a question from an instance that is not known");
+    WireReader reader(letter.text);
+    const auto mark = reader.number<std::uint32_t>(), next = reader.number<std::uint32_t>();
+    const auto message = reader.number<std::uint64_t>();
+    require_consistent(reader.whole(), "question about a mark");
+    const bool in_place = inbox_.is_in_place(letter.nonce, mark, next, message);
+    std::string text;
+    WireWriter writer(text);
+    writer.number(mark);
+    writer.number(static_cast<std::uint8_t>(in_place ? 1 : 0));
+    send_own(peer, MessageKind::mark_answer, std::move(text));
+}
+
+void Engine::Impl::on_mark_answer(const Letter& letter) {
+    WireReader reader(letter.text);
+    const auto mark = reader.number<std::uint32_t>();
+    const auto in_place = reader.number<std::uint8_t>();
+    require_consistent(reader.whole() && in_place <= 1, "answer about a mark");
+    inquiries_.answered(letter.nonce, mark, in_place ? Work::Verdict::done : Work::Verdict::repeat);
+}
+
+/// Not with a rail's role held.
+void Engine::Impl::tell_credits() noexcept {
+    try {
+        for (const EarlyNotices::Credit& credit : inbox_.take_credits()) {
+            const std::shared_ptr<Peer> peer = known_instance(credit.agent, credit.instance);
+            if (!peer || peer->gone()) continue;
+            std::string text;
+            WireWriter(text).number(credit.count);
+            send_own(peer, MessageKind::credit, std::move(text));
+        }
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, agent().c_str(), "writers were not told how far they are: %s", error.what());
+    }
+}
+
+void Engine::Impl::on_credit(const Letter& letter) {
+    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
+    if (!peer) throw Error(Status::mismatch, "a credit from an instance that is not known");
+    WireReader reader(letter.text);
+    const auto count = reader.number<std::uint32_t>();
+    require_consistent(reader.whole(), "credit");
+    peer->early().credit(count);
 }
 
 }  // namespace railyard

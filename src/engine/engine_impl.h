@@ -19,6 +19,7 @@
 #include "engine/callers.h"
 #include "engine/eager_sender.h"
 #include "engine/eager_target.h"
+#include "engine/early_inquiries.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/message_auth.h"
@@ -142,8 +143,13 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     bool goes_early(Transfer& transfer) noexcept;
     void ask_for_number(const std::shared_ptr<Peer>& peer) noexcept;
     void on_number_wanted(const Letter& letter);
-    std::uint32_t number_for(std::uint64_t nonce);
+    std::uint32_t number_for(const Letter& letter);
     void on_number(const Letter& letter);
+    void send_inquiries() noexcept;
+    void on_mark_asked(const Letter& letter);
+    void on_mark_answer(const Letter& letter);
+    void tell_credits() noexcept;
+    void on_credit(const Letter& letter);
 
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
@@ -283,6 +289,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     Mutex spares_mutex_;
     std::vector<std::unique_ptr<OwnMessage>> spares_ ABSL_GUARDED_BY(spares_mutex_);
     MpscList<OutMessage> undelivered_;
+    EarlyInquiries inquiries_;
     std::atomic<EngineChore*> chore_{nullptr};
     std::atomic<ChoreTime> chore_time_{ChoreTime::always};
     std::atomic<std::uint32_t> chore_users_{0};

@@ -49,6 +49,12 @@ void Engine::Impl::handle(const Letter& letter) {
             return on_number_wanted(letter);
         case MessageKind::number:
             return on_number(letter);
+        case MessageKind::mark_asked:
+            return on_mark_asked(letter);
+        case MessageKind::mark_answer:
+            return on_mark_answer(letter);
+        case MessageKind::credit:
+            return on_credit(letter);
         case MessageKind::notify:
         case MessageKind::notify_early:
         case MessageKind::ping:

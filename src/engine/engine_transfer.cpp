@@ -162,10 +162,8 @@ void Engine::Impl::ready_notification(Transfer& transfer) {
 Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
     if (!transfer.done()) return Status::repost_active;
     if (transfer.peer && transfer.peer->state() == PeerState::gone) {
-        if (!transfer.peer->gone()) {
-            transfer.peer->want_back();
-            progress();  // it may be back: somebody has to look
-        }
+        transfer.peer->want_back();
+        if (!transfer.peer->gone()) progress();  // it may be back: somebody has to look
         return Status::remote_disconnect;
     }
     if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
@@ -223,7 +221,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     const std::uint64_t epoch = epoch_of_post();
     if (epoch != transfer.checked_epoch && transfer.revoked()) {
         transfer.abandon(Status::invalid_param);
-        transfer.end_early_round();
+        transfer.take_back_early_round();
         return finished(transfer);
     }
     if (transfer.start_control) {
@@ -337,7 +335,10 @@ Status Engine::Impl::look(Transfer& transfer) noexcept {
 
 bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
                                     std::uint32_t first) noexcept {
-    if (std::exchange(transfer.may_be_early, false)) transfer.immediate.reset();
+    if (std::exchange(transfer.may_be_early, false)) {
+        transfer.immediate.reset();
+        transfer.repeats = nullptr;
+    }
     if (!transfer.immediate) {
         const auto carries = [](const Route& route) {
             return route.rail->carries_immediates() && route.carriers.empty() && !route.forwarding;

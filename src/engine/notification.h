@@ -43,7 +43,10 @@ enum class MessageKind : std::uint8_t {
     eager_data = 10,
     number_wanted = 11,
     number = 12,
-    notify_early = 13
+    notify_early = 13,
+    mark_asked = 14,
+    mark_answer = 15,
+    credit = 16
 };
 
 /// Not looked for among what has come, where it would leave gaps: it has no number of its own.
@@ -149,11 +152,17 @@ class NotificationInbox final : public ControlSink {
     void pass_answers_to(AnswerSink* sink) noexcept { answers_.store(sink, std::memory_order_release); }
     /// For the marks of an instance's early notifications; 0: there is none left, or others hear of immediate
     /// data.
-    std::uint32_t number(std::uint64_t instance);
+    std::uint32_t number(std::uint64_t instance, const std::string& agent);
     /// Instances that have one, or had one and have been retired: 0.
     [[nodiscard]] std::vector<std::uint64_t> numbered() const;
     /// Gives the numbers of those to others. Nothing comes of their early notifications any more.
     void retire(std::span<const std::uint64_t> instances);
+    /// EarlyNotices::is_in_place, of the notification that the instance sent as that message. Throws Error
+    /// where the marks are another's, too, and where it is not known any more what has come.
+    bool is_in_place(std::uint64_t instance, std::uint32_t mark, std::uint32_t next, std::uint64_t message);
+    /// Somebody is to be told how far its early notifications have been looked at.
+    [[nodiscard]] bool owes_credit() const noexcept { return owes_credit_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::vector<EarlyNotices::Credit> take_credits();
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
     /// What came with a letter of that instance. False: no more is kept.
@@ -218,6 +227,7 @@ class NotificationInbox final : public ControlSink {
     std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
     RecentMessages delivered_ ABSL_GUARDED_BY(mutex_);
     EarlyNotices early_ ABSL_GUARDED_BY(mutex_);          ///< what waits there counts as unfinished
+    std::atomic<bool> owes_credit_{false};                ///< written under the mutex
     std::uint64_t swept_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> ready_count_{0};

@@ -14,6 +14,7 @@ bool NotificationInbox::deliver_early(std::uint32_t mark, const Key& key, std::s
         return false;
     if (early_.is_placed(mark)) {
         delivered_.add(key.first, key.second, true);
+        owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
         push(std::move(agent), std::move(message));
         return true;
     }
@@ -30,6 +31,7 @@ void NotificationInbox::on_immediate(std::uint32_t data) noexcept {
         std::optional<EarlyNotices::Notice> notice = early_.placed(data);
         if (!notice) return;
         held_.unfinished -= cost(notice->agent, notice->message);
+        owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
         delivered_.count_notification(early_.instance_of(data));
         push(std::move(notice->agent), std::move(notice->message));
     } catch (const std::exception& error) {
@@ -37,10 +39,26 @@ void NotificationInbox::on_immediate(std::uint32_t data) noexcept {
     }
 }
 
-std::uint32_t NotificationInbox::number(std::uint64_t instance) {
+std::uint32_t NotificationInbox::number(std::uint64_t instance, const std::string& agent) {
     if (immediates_.load(std::memory_order_acquire)) return 0;
     const MutexLock lock(mutex_);
-    return early_.number(instance);
+    return early_.number(instance, agent);
+}
+
+bool NotificationInbox::is_in_place(std::uint64_t instance, std::uint32_t mark, std::uint32_t next,
+                                    std::uint64_t message) {
+    const MutexLock lock(mutex_);
+    if (early_.instance_of(mark) != instance) throw Error(Status::mismatch, "another's mark");
+    const std::optional<bool> taken = delivered_.has_come(instance, message);
+    if (!taken) throw Error(Status::backend, "what became of a mark is not known any more");
+    return early_.is_in_place(mark, next, *taken);
+}
+
+std::vector<EarlyNotices::Credit> NotificationInbox::take_credits() {
+    const MutexLock lock(mutex_);
+    std::vector<EarlyNotices::Credit> credits = early_.take_credits();
+    owes_credit_.store(false, std::memory_order_relaxed);
+    return credits;
 }
 
 std::vector<std::uint64_t> NotificationInbox::numbered() const {

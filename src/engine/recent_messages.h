@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,8 @@ class NumberRuns {
         runs_[1].first = runs_[0].first;
         runs_.erase(runs_.begin());
     }
+    /// The end of the lowest run; there must be one.
+    [[nodiscard]] std::uint64_t lowest_last() const noexcept { return runs_.front().last; }
     [[nodiscard]] std::size_t size() const noexcept { return runs_.size(); }
     [[nodiscard]] std::size_t capacity() const noexcept { return runs_.capacity(); }
     /// Not below size().
@@ -90,6 +93,12 @@ class RecentMessages {
         const Sender* const sender = find(nonce);
         return sender && sender->runs.contains(id);
     }
+    /// The same; nothing where that is not known for sure: the sender is not remembered, or a gap was closed.
+    [[nodiscard]] std::optional<bool> has_come(std::uint64_t nonce, std::uint64_t id) noexcept {
+        const Sender* const sender = find(nonce);
+        if (!sender || (sender->closed_to != 0 && id <= sender->closed_to)) return std::nullopt;
+        return sender->runs.contains(id);
+    }
     /// A message that is not there. Allocates for a new sender, and where gaps become more than ever before.
     void add(std::uint64_t nonce, std::uint64_t id, bool notification = false) {
         Sender* sender = find(nonce);
@@ -99,6 +108,7 @@ class RecentMessages {
         while (!runs->add(id)) {
             if (grow(*runs)) continue;
             runs->close_lowest_gap();
+            sender->closed_to = runs->lowest_last();
             if (runs->contains(id)) break;
         }
         if (runs->capacity() > limits_.granted && runs->size() <= runs->capacity() / 4)
@@ -124,6 +134,7 @@ class RecentMessages {
     struct Sender {
         NumberRuns runs;
         std::uint64_t notifications = 0;
+        std::uint64_t closed_to = 0;  ///< there, or below, a gap was closed; 0: none was
     };
 
     Sender* find(std::uint64_t nonce) noexcept {

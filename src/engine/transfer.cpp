@@ -59,12 +59,26 @@ void Transfer::finish_data() noexcept {
 void Transfer::send_notification() noexcept {
     const ControlRoute route = peer->control_route();
     notification.kind = early ? MessageKind::notify_early : MessageKind::notify;
-    notification.mark = immediate.value_or(0);
     notification.path = route.path;
     notification.attempts = 0;
-    notification.start(*own_agent, own_nonce, peer->next_message_id(), route.address, peer->nonce(),
-                       own_inbox->auth());
+    notification.start(*own_agent, own_nonce, early ? early_id : peer->next_message_id(), route.address,
+                       peer->nonce(), own_inbox->auth());
     route.rail->send(notification);
+}
+
+Work::Verdict Transfer::may_repeat_early(Work& work) noexcept {
+    auto& transfer = static_cast<Transfer&>(work);
+    if (!transfer.inquiry) {
+        try {
+            transfer.inquiry = transfer.inquiries->ask(transfer.peer, *transfer.immediate, transfer.early_id);
+        } catch (const std::bad_alloc&) {
+            return Verdict::unknown;  // asked again with the next look
+        }
+    }
+    const Verdict verdict = transfer.inquiry->verdict();
+    if (verdict == Verdict::repeat) transfer.immediate = transfer.inquiry->next;
+    if (verdict != Verdict::unknown) transfer.inquiry = nullptr;
+    return verdict;
 }
 
 void Transfer::on_notified(OutMessage& message, Status status) noexcept {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/eager_sender.h"
+#include "engine/early_inquiries.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
 #include "engine/notification.h"
@@ -57,8 +58,11 @@ class Transfer : public Work {
     bool eagerly = false;               ///< this round is
     std::unique_ptr<EagerRound> eager;  ///< made before the first of them
 
-    bool may_be_early = false;  ///< its notification may leave together with the data
-    bool early = false;         ///< this round's does, as one more of its parts
+    bool may_be_early = false;              ///< its notification may leave together with the data
+    bool early = false;                     ///< this round's does, as one more of its parts
+    std::uint64_t early_id = 0;             ///< of this round's notification, if it is early
+    EarlyInquiries* inquiries = nullptr;    ///< set before the first round that is
+    std::shared_ptr<EarlyInquiry> inquiry;  ///< about the operation that is not to be repeated without
 
     bool has_notification = false;
     OutNotification notification;
@@ -135,11 +139,14 @@ class Transfer : public Work {
     /// Where this round's notification is early: it is that no more. One that has failed may have left half
     /// of what it was at the peer.
     void end_early_round() noexcept {
-        if (!early) return;
-        early = false;
-        if (status() != Status::ok) doubt_immediates();
-        peer->early().end();
+        if (std::exchange(early, false) && status() != Status::ok) peer->early().doubt();
     }
+    /// Where it is, and nothing of the round has been sent.
+    void take_back_early_round() noexcept {
+        if (std::exchange(early, false)) peer->early().credit(1);
+    }
+    /// Asks the peer what has become of the early round's one operation.
+    static Verdict may_repeat_early(Work& work) noexcept;
     void send_notification() noexcept;
     static void on_notified(OutMessage& message, Status status) noexcept;
     [[nodiscard]] bool uses(const Registration& region) const noexcept;

@@ -21,10 +21,9 @@ std::size_t control_completions(const fabric::ProviderCaps& caps) {
            (caps.answers_at_sender ? answers : 0);
 }
 
-/// Immediate data that comes while nobody looks, and that no receive buffer holds back: a queue that is
-/// overrun is of no more use. For flows, whose writes have it, and early notifications.
+/// A queue that is overrun is of no more use. For flows, whose writes have it, and early notifications.
 std::size_t unread_immediates(const fabric::ProviderCaps& caps) {
-    return caps.tells_of_writes ? 8192 : 0;
+    return caps.tells_of_writes ? Rail::most_unread_immediates : 0;
 }
 
 /// Operations that may be outstanding: what the endpoint takes, less the control channel's share.

@@ -100,6 +100,7 @@ class FabricRail final : public Rail {
     struct Returned {
         Submission* submission = nullptr;
         std::uint32_t chunk = 0;
+        bool permitted = false;   ///< to be posted again (Work::may_repeat)
         std::uint64_t since = 0;  ///< ns
     };
 
@@ -186,6 +187,8 @@ class FabricRail final : public Rail {
     void take_back() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void open_sender(std::unique_ptr<Operations> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool go_elsewhere(const Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] Work::Verdict verdict_on(const Returned& returned) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 

@@ -26,7 +26,6 @@ void FabricRail::count_refused(fabric::PostResult result) noexcept {
 void FabricRail::operation_failed(const Operation& operation, const fabric::Completion& completion) noexcept {
     Submission& submission = *operation.submission;
     const Run chunks = chunks_of(operation);
-    submission.lane->work->doubt_immediates();
     take_from_posted(operation);
     if (!closing_) counters_.count_error(completion.status);
     if (completion.unknown_at_target && submission.route->gated) {
@@ -65,10 +64,9 @@ void FabricRail::chunks_failed(Submission& submission, Run chunks, Status status
 }
 
 void FabricRail::give_back(Submission& submission, Run chunks) noexcept {
-    submission.lane->work->doubt_immediates();
     for (; !chunks.empty(); ++chunks.begin) {
         try {
-            returned_.push_back({&submission, chunks.begin, now_ns()});
+            returned_.push_back({&submission, chunks.begin, false, now_ns()});
         } catch (const std::bad_alloc&) {
             return submission.lane->work->part_done(Status::backend, chunks.size());
         }
@@ -283,17 +281,38 @@ bool FabricRail::go_elsewhere(const Submission& submission, Run chunks) noexcept
     return true;
 }
 
+/// Of a work that is to be asked.
+Work::Verdict FabricRail::verdict_on(const Returned& returned) const noexcept {
+    const Submission& submission = *returned.submission;
+    if (submission.route->path->failed() && !way_on(submission, nullptr)) return Work::Verdict::lost;
+    const Work::Verdict verdict = submission.lane->work->may_repeat();
+    const bool late = now_ns() - returned.since >= config_.give_up_after_ns;
+    return verdict == Work::Verdict::unknown && late ? Work::Verdict::lost : verdict;
+}
+
 /// Chunks whose path has failed go elsewhere, the others out again.
 bool FabricRail::place_returned() noexcept {
     bool worked = false;
     std::size_t kept = 0;
     for (std::size_t i = 0; i < returned_.size(); ++i) {
-        const Returned returned = returned_[i];
+        Returned returned = returned_[i];
         Work& work = *returned.submission->lane->work;
         worked = true;
         if (work.status() != Status::ok) {
             work.part_done(work.status());
             continue;
+        }
+        if (!returned.permitted && work.asks_before_repeat()) {
+            const Work::Verdict verdict = verdict_on(returned);
+            if (verdict == Work::Verdict::unknown) {
+                returned_[kept++] = returned;
+                continue;
+            }
+            if (verdict != Work::Verdict::repeat) {
+                work.part_done(verdict == Work::Verdict::done ? Status::ok : Status::remote_disconnect);
+                continue;
+            }
+            returned.permitted = true;
         }
         const bool failed = returned.submission->route->path->failed();
         if (go_elsewhere(*returned.submission, {returned.chunk, returned.chunk + 1})) continue;

@@ -43,13 +43,18 @@ void Rail::fail_rest(Submission& submission, Status status) noexcept {
     }
 }
 
-bool Rail::hand_on(const Submission& submission, Run chunks, const Rail* unable) noexcept {
-    if (submission.attempts >= most_attempts) return false;
+const Route* Rail::way_on(const Submission& submission, const Rail* unable) noexcept {
+    if (submission.attempts >= most_attempts) return nullptr;
     const Route* best = nullptr;
     for (const Route& route : submission.alternatives) {
         if (!leads_on(route) || route.rail == unable) continue;
         if (!best || route.rail->ends_before(*best->rail, 1)) best = &route;
     }
+    return best;
+}
+
+bool Rail::hand_on(const Submission& submission, Run chunks, const Rail* unable) noexcept {
+    const Route* const best = way_on(submission, unable);
     if (!best) return false;
     std::unique_ptr<Rerun> rerun(new (std::nothrow) Rerun(submission, chunks, *best));
     if (!rerun) return false;

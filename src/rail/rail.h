@@ -132,6 +132,8 @@ class alignas(cache_line) Rail {
     /// Looks at what is with the provider. What has been there at `often` of these looks will not be answered
     /// any more: the sender is replaced, and all that was under way is carried out again.
     void look_for_unanswered(std::uint8_t often) noexcept;
+    /// Immediate data that may come while nobody looks, and that no receive buffer holds back.
+    static constexpr std::size_t most_unread_immediates = 8192;
     /// True when operations of it can bring the peer immediate data (Work::immediate).
     [[nodiscard]] virtual bool carries_immediates() const noexcept { return false; }
     /// True when they cost nothing there but an entry of its completion queue.
@@ -191,6 +193,8 @@ class alignas(cache_line) Rail {
     /// Offers chunks that were taken, or with none of them the rest of the submission's lane, to another rail
     /// whose path has not failed, and that is not `unable`. False: there is none. Role holder, of this rail.
     static bool hand_on(const Submission& submission, Run chunks, const Rail* unable = nullptr) noexcept;
+    /// Where hand_on() would; nullptr: nowhere.
+    static const Route* way_on(const Submission& submission, const Rail* unable) noexcept;
 
     ThreadRole role_;
     MpscList<Submission> inbox_;

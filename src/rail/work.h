@@ -188,8 +188,17 @@ class Work {
     /// Of a write: chunk i carries this and i as immediate data, however often it is posted. Set between
     /// rounds.
     std::optional<std::uint32_t> immediate;
-    /// Where that is: set when a chunk with it has failed or is to be posted again. It outlives the work.
-    std::atomic<bool>* doubted = nullptr;
+    /// What may be done with a chunk whose operation has not ended as it should.
+    enum class Verdict : std::uint8_t {
+        repeat,   ///< it may be posted again
+        done,     ///< it has been carried out
+        lost,     ///< neither; it ends with remote_disconnect
+        unknown,  ///< ask again later
+    };
+    /// Where that is, and the one chunk must not be posted again without: asked until it says something else
+    /// than unknown. May change `immediate`. Called by the one rail that has the chunk, with its role held.
+    using MayRepeat = Verdict (*)(Work& work) noexcept;
+    MayRepeat repeats = nullptr;
     std::vector<Chunk> chunks;
     std::vector<Lane> lanes;  ///< together all chunks, each once
 
@@ -197,10 +206,8 @@ class Work {
         return static_cast<std::uint32_t>(&chunk - chunks.data());
     }
 
-    /// The immediate data of some chunk may come to the peer twice, or late.
-    void doubt_immediates() noexcept {
-        if (immediate && doubted) doubted->store(true, std::memory_order_relaxed);
-    }
+    [[nodiscard]] bool asks_before_repeat() const noexcept { return immediate && repeats; }
+    Verdict may_repeat() noexcept { return repeats(*this); }
     /// Arms one more part, which keeps the round from ending. Only by who holds a part of it that has not
     /// ended.
     void add_part() noexcept { remaining_.fetch_add(1, std::memory_order_relaxed); }

@@ -46,13 +46,14 @@ TEST(Schedules, HaveEveryKindOfFault) {
     std::string all;
     for (std::uint64_t seed = 1; seed <= 300; ++seed)
         all += to_text(generate(seed));
-    for (const char* word :
-         {"eagain_next",     "eagain_probability", "rate_gbps",  "latency_us",   "jitter_us",
-          "out_of_order",    "error_next",         "rnr_next",   "link=down",    "late_next",
-          "gone=1",          " disconnect ",       " destroy ",  " deregister ", " release ",
-          " calm ",          " create ",           " connect ",  " enlist ",     "threads 3",
-          "progress thread", "progress callers",   "efa-direct", "p4d",          "rate_gbps=0.02",
-          " timeout ",       " secret 1",          " secret 2"})
+    for (const char* word : {"eagain_next",  "eagain_probability", "rate_gbps",        "latency_us",
+                             "jitter_us",    "out_of_order",       "error_next",       "lost_answer_next",
+                             "rnr_next",     "link=down",          "late_next",        "gone=1",
+                             " disconnect ", " destroy ",          " deregister ",     " release ",
+                             " calm ",       " create ",           " connect ",        " enlist ",
+                             "threads 3",    "progress thread",    "progress callers", "efa-direct",
+                             "p4d",          "rate_gbps=0.02",     " timeout ",        " secret 1",
+                             " secret 2"})
         EXPECT_NE(all.find(word), std::string::npos) << word;
 }
 

@@ -43,6 +43,7 @@ class Generator {
         for (int i = 0; i < engines; ++i)
             made_.engines.push_back({random_.between(1, old ? 2 : 4), random_.percent(40)});
         made_.threads = random_.percent(70) ? 1 : random_.between(2, 3);
+        pages_ = random_.percent(20);
     }
 
     void choose_faults() {
@@ -52,6 +53,7 @@ class Generator {
             if (random_.percent(40)) kinds_.push_back(weather);
         }
         if (mood < 40) return;
+        if (pages_) kinds_.push_back(Fault::error);
         constexpr Fault serious[] = {Fault::error,      Fault::not_ready, Fault::link,       Fault::late,
                                      Fault::gone,       Fault::link,      Fault::disconnect, Fault::restart,
                                      Fault::deregister, Fault::release};
@@ -90,15 +92,15 @@ class Generator {
         for (int id = 0; id < count; ++id) {
             TransferSpec transfer;
             transfer.id = id;
-            transfer.read = random_.percent(35);
+            transfer.read = !pages_ && random_.percent(35);
             transfer.from = random_.between(0, engines - 1);
             transfer.to = random_.percent(4) ? transfer.from
                                              : (transfer.from + random_.between(1, engines - 1)) % engines;
             transfer.region = random_.between(0, region_slots - 1);
-            if (random_.percent(60)) transfer.notification = message_size();
-            const bool batch = random_.percent(35);
+            if (pages_ || random_.percent(60)) transfer.notification = message_size();
+            const bool batch = !pages_ && random_.percent(35);
             for (int pieces = batch ? random_.between(2, 60) : 1; pieces > 0; --pieces) {
-                std::uint32_t size = batch ? std::min(piece_size(), 20'000U) : piece_size();
+                std::uint32_t size = batch || pages_ ? std::min(piece_size(), 20'000U) : piece_size();
                 if (bytes + size > most_bytes) size = 64;
                 bytes += size;
                 transfer.sizes.push_back(size);
@@ -219,7 +221,7 @@ class Generator {
             case Fault::shuffle:
                 return "out_of_order=1";
             case Fault::error:
-                return next("error_next", 4);
+                return next(random_.percent(50) ? "error_next" : "lost_answer_next", 4);
             case Fault::not_ready:
                 return next("rnr_next", 4);
             case Fault::late:
@@ -236,6 +238,7 @@ class Generator {
     std::vector<Fault> kinds_;
     std::vector<Later> due_;
     int next_message_ = 0;
+    bool pages_ = false;  ///< every transfer is a small WRITE with a notification, and operations fail
 };
 
 /// From random numbers of its own, so that a seed's other decisions are what they were without it.

@@ -83,7 +83,7 @@ inline constexpr std::array<std::string_view, fault_count> fault_names = {
     if (key.ends_with("rate_gbps")) return Fault::rate;
     if (key == "latency_us" || key == "jitter_us") return Fault::delay;
     if (key == "out_of_order") return Fault::shuffle;
-    if (key == "error_next" || key == "error_probability") return Fault::error;
+    if (key == "error_next" || key == "error_probability" || key == "lost_answer_next") return Fault::error;
     if (key.starts_with("rnr_")) return Fault::not_ready;
     if (key == "link") return Fault::link;
     if (key == "late_next" || key == "late_probability") return Fault::late;

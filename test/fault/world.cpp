@@ -12,7 +12,7 @@ constexpr const char* base_settings[] = {"timeout_ms=30"};
 constexpr const char* calm_settings[] = {
     "rate_gbps=0",  "latency_us=0",         "jitter_us=0",         "out_of_order=0",    "eagain_next=0",
     "error_next=0", "eagain_probability=0", "error_probability=0", "rnr_probability=0", "rnr_next=0",
-    "link=up",      "late_probability=0",   "late_next=0",         "error_code=0"};
+    "link=up",      "late_probability=0",   "late_next=0",         "error_code=0",      "lost_answer_next=0"};
 
 std::vector<std::string> nic_names(const std::string& provider) {
     std::vector<std::string> names;

@@ -88,6 +88,9 @@ void read_letter(const Letter& letter) {
                 return static_cast<void>(decode_eager_read(letter.text)), 0;
             case MessageKind::number_wanted:
             case MessageKind::number:
+            case MessageKind::mark_asked:
+            case MessageKind::mark_answer:
+            case MessageKind::credit:
                 return 0;
             case MessageKind::notify:
             case MessageKind::notify_early:
@@ -117,8 +120,20 @@ class Course {
     }
     void number(std::uint64_t nonce) {
         std::uint32_t number = 0;
-        call([&] { number = inbox_.number(nonce); });
+        call([&] { number = inbox_.number(nonce, "writer"); });
         require(number == model_.number(nonce), "instances are numbered in turn");
+    }
+    void question(std::uint64_t nonce, std::uint32_t mark, std::uint32_t next, std::uint64_t id) {
+        std::optional<bool> in_place;
+        call([&] {
+            unless_refused([&] {
+                in_place = inbox_.is_in_place(nonce, mark, next, id);
+                return 0;
+            });
+        });
+        if (compare_)
+            require(in_place == model_.is_in_place(nonce, mark, next, id),
+                    "what has become of a mark is known");
     }
     void immediate(std::uint32_t mark) {
         call([&] { inbox_.on_immediate(mark); });
@@ -216,6 +231,10 @@ std::uint32_t mark_of(Feed& feed) {
 void number_or_mark(Feed& feed, Course& course) {
     const auto which = feed.number<std::uint8_t>();
     if (which & 128) return course.number(sender(which).nonce);
+    if (which & 64) {
+        const std::uint32_t mark = mark_of(feed), next = mark_of(feed);
+        return course.question(sender(which).nonce, mark, next, feed.number<std::uint8_t>());
+    }
     course.immediate(mark_of(feed));
 }
 

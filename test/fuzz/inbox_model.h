@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -43,7 +44,7 @@ class InboxModel {
         if (receiver != us) return;
         const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
         const auto name_size = feed.number<std::uint16_t>();
-        if (!known || kind < 1 || kind > 13 || name_size < 1 || name_size > 1024) return;
+        if (!known || kind < 1 || kind > 16 || name_size < 1 || name_size > 1024) return;
         const std::string name(feed.take(name_size));
         const std::uint32_t mark = kind == early ? feed.number<std::uint32_t>() : 0;
         const std::string payload(feed.rest());
@@ -73,12 +74,12 @@ class InboxModel {
         if (nonce == 0) return 0;
         for (std::uint32_t i = 0; i < writers_.size(); ++i)
             if (writers_[i].nonce == nonce) return i + 1;
-        writers_.push_back({nonce, {}, {}});
+        writers_.push_back({nonce, {}, {}, {}});
         return static_cast<std::uint32_t>(writers_.size());
     }
     void immediate(std::uint32_t mark) {
         Writer* const writer = writer_of(mark);
-        if (!writer) return;
+        if (!writer || writer->replaced.contains(mark)) return;
         for (std::size_t i = 0; i < writer->waiting.size(); ++i) {
             if (writer->waiting[i].mark != mark) continue;
             notifications.push_back(writer->waiting[i]);
@@ -87,6 +88,31 @@ class InboxModel {
         }
         if (std::find(writer->marks.begin(), writer->marks.end(), mark) == writer->marks.end())
             writer->marks.push_back(mark);
+    }
+    /// Nothing: refused.
+    std::optional<bool> is_in_place(std::uint64_t nonce, std::uint32_t mark, std::uint32_t next,
+                                    std::uint64_t id) {
+        Writer* const writer = writer_of(mark);
+        if (!writer || writer->nonce != nonce || mark == next || writer_of(next) != writer)
+            return std::nullopt;
+        const auto knows = [](const std::vector<std::uint32_t>& marks, std::uint32_t wanted) {
+            return std::find(marks.begin(), marks.end(), wanted) != marks.end();
+        };
+        const auto waiting = [&](std::uint32_t wanted) {
+            return std::find_if(writer->waiting.begin(), writer->waiting.end(),
+                                [&](const Whole& one) { return one.mark == wanted; });
+        };
+        const auto from = delivered_.lower_bound({nonce, 0});
+        if (from == delivered_.end() || from->first != nonce) return std::nullopt;
+        if (writer->replaced.contains(mark) || writer->replaced.contains(next) ||
+            knows(writer->marks, next) || waiting(next) != writer->waiting.end())
+            return std::nullopt;
+        const auto notice = waiting(mark);
+        if (knows(writer->marks, mark)) return true;
+        if (delivered_.contains({nonce, id}) && notice == writer->waiting.end()) return true;
+        writer->replaced[mark] = next;
+        if (notice != writer->waiting.end()) notice->mark = next;
+        return false;
     }
     struct Whole {
         std::uint8_t kind = 0;
@@ -107,14 +133,17 @@ class InboxModel {
         std::uint64_t nonce;
         std::vector<std::uint32_t> marks;
         std::vector<Whole> waiting;
+        std::map<std::uint32_t, std::uint32_t> replaced;
     };
     Writer* writer_of(std::uint32_t mark) {
         const std::uint32_t number = mark >> 22;
         return number != 0 && number <= writers_.size() ? &writers_[number - 1] : nullptr;
     }
-    void deliver(const Whole& whole, std::pair<std::uint64_t, std::uint64_t> id) {
+    void deliver(Whole whole, std::pair<std::uint64_t, std::uint64_t> id) {
         if (whole.kind == early) {
             Writer& writer = *writer_of(whole.mark);
+            while (writer.replaced.contains(whole.mark))
+                whole.mark = writer.replaced[whole.mark];
             const auto came = std::find(writer.marks.begin(), writer.marks.end(), whole.mark);
             if (came == writer.marks.end()) {
                 for (const Whole& other : writer.waiting)

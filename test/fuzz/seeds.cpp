@@ -159,7 +159,9 @@ Inputs courses() {
     const std::string damaged = "\5\3\0\377\0"s, again = "\6"s, take = "\7"s;
     const std::string number = "\17\203"s, word = "\17\1\5"s, other_word = "\17\1\11"s;
     const std::string early = "\0\3\0\5\10\5\20\144\0sent together with its data"s;
-    return {{"early", '\0' + number + early + take + word + take + other_word + early + again + take},
+    const std::string question = "\17\103\17\23\10"s, new_word = "\17\1\23"s;
+    return {{"asked", '\0' + number + early + question + word + take + new_word + take + question},
+            {"early", '\0' + number + early + take + word + take + other_word + early + again + take},
             {"honest", '\0' + honest + letter + take},
             {"signed", '\2' + honest + letter + take + crafted + rest + scattered + damaged + take},
             {"crafted", '\0' + crafted + again + rest + take + crafted + damaged},

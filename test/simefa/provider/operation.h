@@ -24,12 +24,13 @@ struct Operation {
     enum class Kind : std::uint8_t { write, read, send };
 
     Kind kind = Kind::write;
-    bool silent = false;     ///< no completion on success (inject, selective completion)
-    bool has_data = false;   ///< immediate data travels with it
-    bool decided = false;    ///< the faults had their chance
-    bool reported = false;   ///< has ended for the application; its bytes are still to land
-    bool moved = false;      ///< bytes are placed, the notice is not
-    bool waited = false;     ///< found no receive buffer at least once
+    bool silent = false;       ///< no completion on success (inject, selective completion)
+    bool has_data = false;     ///< immediate data travels with it
+    bool decided = false;      ///< the faults had their chance
+    bool answer_lost = false;  ///< will fail, although it has been carried out
+    bool reported = false;     ///< has ended for the application; its bytes are still to land
+    bool moved = false;        ///< bytes are placed, the notice is not
+    bool waited = false;       ///< found no receive buffer at least once
     bool internal = false;   ///< of a protocol, not of the application: takes no place in the transmit queue
     bool is_packet = false;  ///< tells the protocol what owner_data is
     std::uint8_t segment_count = 0;

@@ -152,9 +152,12 @@ bool TransmitQueue::carry_out(Operation& operation, std::uint64_t now, Batch& ba
         } else if (operation.kind == Operation::Kind::send &&
                    nic_.strikes(Setting::rnr_probability, Setting::rnr_next)) {
             status = status_not_ready;
+        } else {
+            operation.answer_lost = !operation.internal && nic_.strikes(Setting::lost_answer_next);
         }
     }
     if (status == status_ok) status = deliver(operation, sender, nic_, now);
+    if (status == status_ok && operation.answer_lost) status = status_unresponsive;
     if (status == no_answer_yet) {
         retry(operation, now + operation.retry_delay);
         return false;

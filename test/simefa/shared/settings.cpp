@@ -39,6 +39,8 @@ constexpr SettingInfo table[] = {
      "share of operations that fail and land later"},
     {"late_next", Setting::late_next, 1, "operations", "that many operations fail at once and land later"},
     {"late_ms", Setting::late_delay, milliseconds, "ms", "how much later"},
+    {"lost_answer_next", Setting::lost_answer_next, 1, "operations",
+     "that many operations are carried out and fail for want of an answer (13)"},
     {"internal_error_next", Setting::internal_error_next, 1, "times",
      "the device breaks: EQ error, abort() without an EQ"},
     {"max_batch", Setting::max_batch, 1, "posts", "that one doorbell covers; 0: 32"},

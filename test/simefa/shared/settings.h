@@ -31,6 +31,7 @@ enum class Setting : unsigned {
     late_probability,
     late_next,   ///< that many operations report error_code at once and place their bytes later all the same
     late_delay,  ///< ns
+    lost_answer_next,     ///< that many operations are carried out and report 13 all the same
     internal_error_next,  ///< that many progress calls find the device broken: EQ event, or abort without an
                           ///< EQ
     max_batch,            ///< posts that one doorbell covers; 0: default_max_batch

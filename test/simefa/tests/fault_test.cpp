@@ -130,6 +130,16 @@ TEST_F(Fault, LateBytesLandAfterTheError) {
     EXPECT_EQ(pair.wait_left().status, 0);
 }
 
+TEST_F(Fault, WithoutAnAnswerTheBytesAreThereAllTheSame) {
+    Pair pair;
+    control.set("lost_answer_next=1");
+    ASSERT_EQ(pair.write(0, 64), 0);
+    EXPECT_EQ(pair.left.wait().status, 13);
+    EXPECT_TRUE(std::equal(pair.target.begin(), pair.target.begin() + 64, pair.source.begin()));
+    ASSERT_EQ(pair.write(0, 8), 0);
+    EXPECT_EQ(pair.wait_left().status, 0);
+}
+
 TEST_F(Fault, ClosingTheEndpointStopsLateBytes) {
     Pair pair;
     control.set("late_ms=5");

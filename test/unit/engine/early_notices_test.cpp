@@ -39,23 +39,37 @@ TEST(EarlyWindow, WithoutANumberNothingIsEarly) {
     EXPECT_FALSE(window.wants_number());
 }
 
-TEST(EarlyWindow, HasFewUnderWay) {
-    EarlyWindow window;
-    window.answer(1, 0);
-    for (std::uint32_t i = 0; i < EarlyWindow::most_under_way; ++i)
-        EXPECT_TRUE(window.begin());
-    EXPECT_FALSE(window.begin());
-    window.end();
-    EXPECT_TRUE(window.begin());
-    EXPECT_FALSE(window.begin());
+int left_of(EarlyWindow& window) {
+    int count = 0;
+    while (window.begin())
+        ++count;
+    return count;
+}
+
+TEST(EarlyWindow, IsAheadOfWhatTheTargetHasLookedAtByItsWindow) {
+    for (const std::uint32_t writer : {1u, EarlyMark::favoured_writers, EarlyMark::most_writers}) {
+        EarlyWindow window;
+        window.answer(writer, 0);
+        const int most = EarlyMark::window_of(writer);
+        EXPECT_EQ(left_of(window), most);
+        window.credit(3);
+        EXPECT_EQ(left_of(window), 3);
+        window.credit(UINT32_MAX);
+        EXPECT_EQ(left_of(window), most) << "however much it is told";
+    }
 }
 
 TEST(EarlyWindow, IsClosedForGoodOnceAMarkIsInDoubt) {
-    EarlyWindow window;
+    EarlyWindow window, replaced;
     window.answer(1, 0);
-    window.doubted().store(true);
+    window.doubt();
     EXPECT_FALSE(window.begin());
     EXPECT_FALSE(window.wants_number());
+    replaced.answer(1, 5);
+    EXPECT_EQ(replaced.begin(), EarlyMark::of(1, 5));
+    EXPECT_EQ(replaced.replace(), EarlyMark::of(1, 6));
+    EXPECT_EQ(replaced.replace(), EarlyMark::of(1, 7));
+    EXPECT_FALSE(replaced.begin());
 }
 
 TEST(EarlyMark, SaysWhoseItIsHoweverManyThereHaveBeen) {
@@ -68,20 +82,20 @@ TEST(EarlyMark, SaysWhoseItIsHoweverManyThereHaveBeen) {
 
 TEST(EarlyNotices, AnInstanceKeepsItsNumberAndAllAreGivenOutOnce) {
     EarlyNotices notices;
-    EXPECT_EQ(notices.number(0), 0u);
+    EXPECT_EQ(notices.number(0, "writer"), 0u);
     for (std::uint32_t i = 1; i <= EarlyMark::most_writers; ++i)
-        ASSERT_EQ(notices.number(100 + i), i);
-    EXPECT_EQ(notices.number(99), 0u) << "there is no other";
-    EXPECT_EQ(notices.number(105), 5u);
+        ASSERT_EQ(notices.number(100 + i, "writer"), i);
+    EXPECT_EQ(notices.number(99, "writer"), 0u) << "there is no other";
+    EXPECT_EQ(notices.number(105, "writer"), 5u);
     const std::uint64_t gone[] = {105};
     EXPECT_TRUE(notices.retire(gone).empty());
-    EXPECT_EQ(notices.number(99), 5u);
+    EXPECT_EQ(notices.number(99, "writer"), 5u);
     EXPECT_EQ(notices.instance_of(EarlyMark::of(5, 3)), 99u);
 }
 
 TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7), 1u);
+    ASSERT_EQ(notices.number(7, "writer"), 1u);
     EXPECT_TRUE(notices.keep(EarlyMark::of(1, 0), {"seven", "waits"}));
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 1)));
     const std::uint64_t gone[] = {7};
@@ -89,15 +103,15 @@ TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
     ASSERT_EQ(left.size(), 1u);
     EXPECT_EQ(left[0].message, "waits");
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0))) << "nobody's now";
-    ASSERT_EQ(notices.number(8), 1u);
+    ASSERT_EQ(notices.number(8, "writer"), 1u);
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0)));
     EXPECT_FALSE(notices.is_placed(EarlyMark::of(1, 1)));
 }
 
 TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7), 1u);
-    ASSERT_EQ(notices.number(8), 2u);
+    ASSERT_EQ(notices.number(7, "writer"), 1u);
+    ASSERT_EQ(notices.number(8, "writer"), 2u);
     for (std::uint32_t i = 0; i < EarlyNotices::most_unmatched; ++i) {
         ASSERT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "waits"}));
         ASSERT_FALSE(notices.placed(EarlyMark::of(1, 10'000 + i)));
@@ -110,10 +124,40 @@ TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
     EXPECT_TRUE(notices.is_placed(EarlyMark::of(2, 1)));
 }
 
+TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
+    EarlyNotices notices;
+    ASSERT_EQ(notices.number(7, "seven"), 1u);
+    ASSERT_EQ(notices.number(8, "eight"), 2u);
+    const std::uint32_t half = EarlyMark::window_of(1) / 2;
+    for (std::uint32_t i = 1; i <= half; ++i) {
+        EXPECT_FALSE(notices.owes_credit()) << i;
+        EXPECT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "one"}));
+        EXPECT_TRUE(notices.placed(EarlyMark::of(1, i)));
+        EXPECT_FALSE(notices.placed(EarlyMark::of(2, i)));
+        EXPECT_EQ(notices.is_placed(EarlyMark::of(2, i)), true);
+    }
+    EXPECT_TRUE(notices.owes_credit());
+    std::vector<EarlyNotices::Credit> credits = notices.take_credits();
+    EXPECT_FALSE(notices.owes_credit());
+    ASSERT_EQ(credits.size(), 2u);
+    EXPECT_EQ(credits[0].agent + ", " + credits[1].agent, "seven, eight");
+    EXPECT_EQ(credits[0].instance, 7u);
+    EXPECT_EQ(credits[1].count, half);
+    for (std::uint32_t i = 0; i < half; ++i) {
+        ASSERT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "one"}));
+        ASSERT_TRUE(notices.placed(EarlyMark::of(1, i)));
+    }
+    EXPECT_TRUE(notices.owes_credit());
+    const std::uint64_t gone[] = {7};
+    notices.retire(gone);
+    EXPECT_FALSE(notices.owes_credit()) << "nobody is there to be told";
+    EXPECT_TRUE(notices.take_credits().empty());
+}
+
 /// What comes into an inbox from one writer, as the wire has it.
 class EarlyNotificationTest : public testing::Test {
   protected:
-    EarlyNotificationTest() : number_(inbox_.number(nonce)) { log::set_level(log::Level::off); }
+    EarlyNotificationTest() : number_(inbox_.number(nonce, "writer")) { log::set_level(log::Level::off); }
     ~EarlyNotificationTest() override { log::set_level(log::Level::warn); }
 
     [[nodiscard]] std::uint32_t mark(std::uint32_t sequence) const {
@@ -211,7 +255,7 @@ TEST_F(EarlyNotificationTest, ALongOneWaitsForItsFragmentsAndForTheWord) {
 }
 
 TEST_F(EarlyNotificationTest, NobodyUsesAnothersWord) {
-    const std::uint32_t others = inbox_.number(10);
+    const std::uint32_t others = inbox_.number(10, "writer");
     ASSERT_NE(others, number_);
     inbox_.on_immediate(mark(1));
     bring(cut("forged", mark(1), 1, 10));
@@ -235,9 +279,78 @@ TEST_F(EarlyNotificationTest, FragmentsAgreeOnTheWord) {
     EXPECT_EQ(taken().size(), 1u);
 }
 
+TEST_F(EarlyNotificationTest, WhatHasBeenAnnouncedIsInPlaceAndStays) {
+    bring(cut("first", mark(1), 1));
+    inbox_.on_immediate(mark(1));
+    EXPECT_EQ(taken(), Texts{"first"});
+    EXPECT_TRUE(inbox_.is_in_place(nonce, mark(1), mark(9), 1));
+    inbox_.on_immediate(mark(2));
+    bring(cut("other", mark(3), 3));
+    EXPECT_TRUE(inbox_.is_in_place(nonce, mark(2), mark(9), 2)) << "its word has come, and no more";
+    bring(cut("second", mark(2), 2));
+    EXPECT_EQ(taken(), Texts{"second"});
+}
+
+TEST_F(EarlyNotificationTest, WhatIsWrittenOnceMoreIsAnnouncedByTheLastWordAlone) {
+    bring(cut("before", mark(7), 7));
+    for (const bool message_first : {true, false}) {
+        const std::uint32_t base = message_first ? 100 : 200;
+        const std::uint64_t id = base;
+        if (message_first) bring(cut("repeated", mark(base), id));
+        EXPECT_FALSE(inbox_.is_in_place(nonce, mark(base), mark(base + 1), id));
+        inbox_.on_immediate(mark(base));
+        EXPECT_FALSE(inbox_.is_in_place(nonce, mark(base + 1), mark(base + 2), id));
+        inbox_.on_immediate(mark(base + 1));
+        inbox_.on_immediate(mark(base));
+        if (!message_first) bring(cut("repeated", mark(base), id));
+        EXPECT_TRUE(inbox_.empty()) << "announced by a word of before";
+        inbox_.on_immediate(mark(base + 2));
+        EXPECT_EQ(taken(), Texts{"repeated"});
+        EXPECT_TRUE(inbox_.is_in_place(nonce, mark(base + 2), mark(base + 3), id));
+    }
+    inbox_.on_immediate(mark(300));
+    EXPECT_FALSE(inbox_.is_in_place(nonce, mark(301), mark(302), 301));
+    inbox_.on_immediate(mark(302));
+    bring(cut("the word came first", mark(301), 301));
+    EXPECT_EQ(taken(), Texts{"the word came first"});
+}
+
+TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
+    const auto refused = [&](std::uint64_t instance, std::uint32_t about, std::uint32_t next,
+                             std::uint64_t id) {
+        try {
+            static_cast<void>(inbox_.is_in_place(instance, about, next, id));
+        } catch (const Error&) {
+            return true;
+        }
+        return false;
+    };
+    EXPECT_TRUE(refused(nonce, mark(1), mark(2), 1)) << "nothing is known of it yet";
+    bring(cut("first", mark(1), 1));
+    const std::uint32_t others = inbox_.number(10, "other");
+    EXPECT_TRUE(refused(10, mark(1), mark(2), 1)) << "another's";
+    EXPECT_TRUE(refused(nonce, mark(1), EarlyMark::of(others, 2), 1));
+    EXPECT_TRUE(refused(nonce, EarlyMark::of(500, 1), EarlyMark::of(500, 2), 1)) << "nobody's";
+    EXPECT_TRUE(refused(nonce, mark(1), mark(1), 1));
+    bring(cut("second", mark(2), 2));
+    EXPECT_TRUE(refused(nonce, mark(1), mark(2), 1)) << "it has a message of its own";
+    EXPECT_FALSE(refused(nonce, mark(1), mark(3), 1));
+    EXPECT_TRUE(refused(nonce, mark(1), mark(4), 1)) << "it was replaced";
+    EXPECT_TRUE(refused(nonce, mark(2), mark(1), 2)) << "it would lead back";
+    for (std::uint32_t i = 0; i + 1 < EarlyNotices::most_unmatched; ++i)
+        ASSERT_FALSE(refused(nonce, mark(10'000 + 2 * i), mark(10'001 + 2 * i), 90));
+    EXPECT_TRUE(refused(nonce, mark(9'000), mark(9'001), 90)) << "too many";
+    const std::uint64_t gone[] = {nonce};
+    inbox_.retire(gone);
+    ASSERT_EQ(inbox_.number(11, "next"), number_);
+    inbox_.on_immediate(mark(10'000));
+    bring(cut("the next one's", mark(10'000), 1, 11));
+    EXPECT_EQ(taken(), Texts{"the next one's"}) << "its mark is not the one that was replaced";
+}
+
 TEST_F(EarlyNotificationTest, WhatWaitsIsKeptWithinTheLimits) {
     NotificationInbox tight({2'000, 1'000'000, 1'000});
-    const std::uint32_t number = tight.number(nonce);
+    const std::uint32_t number = tight.number(nonce, "writer");
     for (std::uint32_t i = 0; i < 20; ++i) {
         for (const Bytes& fragment : cut(std::string(100, 'x'), EarlyMark::of(number, i), i + 1))
             tight.on_control(fragment);
@@ -254,7 +367,7 @@ TEST_F(EarlyNotificationTest, WhereOthersHearOfImmediateDataThereIsNoNumber) {
         std::vector<std::uint32_t> heard;
     } sink;
     inbox_.pass_immediates_to(&sink);
-    EXPECT_EQ(inbox_.number(11), 0u);
+    EXPECT_EQ(inbox_.number(11, "writer"), 0u);
     inbox_.on_immediate(mark(1));
     EXPECT_EQ(sink.heard, std::vector<std::uint32_t>{mark(1)});
 }

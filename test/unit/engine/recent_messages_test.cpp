@@ -51,6 +51,21 @@ TEST(RecentMessages, TakesNumbersInAnyOrder) {
 }
 
 /// Some messages are given up: their numbers never come.
+TEST(RecentMessages, SaysOfWhatItIsSure) {
+    RecentMessages messages;
+    EXPECT_EQ(messages.has_come(7, 1), std::nullopt) << "nothing has";
+    for (std::uint64_t id = 1; id <= 1024; ++id)
+        messages.add(7, 2 * id);
+    EXPECT_EQ(messages.has_come(7, 2), true);
+    EXPECT_EQ(messages.has_come(7, 3), false);
+    messages.add(7, 2050);  // closes the oldest gap
+    EXPECT_TRUE(messages.contains(7, 3)) << "which has not come";
+    for (const std::uint64_t unsure : {1u, 2u, 3u, 4u})
+        EXPECT_EQ(messages.has_come(7, unsure), std::nullopt) << unsure;
+    EXPECT_EQ(messages.has_come(7, 5), false);
+    EXPECT_EQ(messages.has_come(7, 2050), true);
+}
+
 TEST(RecentMessages, GapsStayOpenUpToAThousandAndTheOldestIsClosedFirst) {
     RecentMessages messages;
     for (std::uint64_t id = 0; id < 1024; ++id)
