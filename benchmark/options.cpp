@@ -75,7 +75,7 @@ void declare_workload(CLI::App& app, Options& options, Texts& texts) {
         ->check(CLI::Range(1u, 1000u));
     app.add_option("--memory", texts.memory, "Most memory of either side; the window shrinks to fit")
         ->capture_default_str();
-    app.add_option("--seed", options.seed, "Seed of the contents [random]");
+    app.add_option("--seed", options.seed, "Seed of the contents [random]")->check(CLI::NonNegativeNumber);
 }
 
 void declare_memory(CLI::App& app, Options& options, Texts& texts) {

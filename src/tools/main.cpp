@@ -39,9 +39,10 @@ struct Command {
 
 void declare(CLI::App& app, Command& command) {
     app.set_version_flag("--version", RAILYARD_VERSION);
-    app.add_option("--provider", command.survey.provider,
-                   "as the setting provider: auto, efa-direct, efa, cxi, verbs, tcp, shm")
-        ->capture_default_str();
+    auto* const provider =
+        app.add_option("--provider", command.survey.provider,
+                       "as the setting provider: auto, efa-direct, efa, cxi, verbs, tcp, shm")
+            ->capture_default_str();
     app.add_option("--devices", command.survey.devices,
                    "as the setting devices: names separated by commas, ^ first to exclude");
     app.add_option(
@@ -59,7 +60,8 @@ void declare(CLI::App& app, Command& command) {
                    "take the topology from this hwloc XML file, not from this machine")
         ->type_name("FILE");
     app.add_flag("--offline", command.survey.offline,
-                 "ask no libfabric: the EFAs of the topology are the rails");
+                 "ask no libfabric: the EFAs of the topology are the rails")
+        ->excludes(provider);
     app.add_flag("--json", command.json, "print JSON instead of tables");
     app.add_flag("--attributes", command.attributes, "print every attribute of every rail");
     auto* const svg =

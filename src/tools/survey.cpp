@@ -102,11 +102,16 @@ void find_rails(const SurveyOptions& options, Survey& survey) {
     find_others(options, filter, survey);
 }
 
-void find_efas(Survey& survey) {
+void find_efas(const SurveyOptions& options, Survey& survey) {
+    const fabric::DeviceFilter filter = fabric::parse_device_filter(options.devices);
     for (const NicDesc& nic : survey.machine.nics) {
-        if (nic.efa) survey.rails.push_back(offline_row(nic));
+        if (!nic.efa) continue;
+        RailRow row = offline_row(nic);
+        if (filter.allows(row.name)) survey.rails.push_back(std::move(row));
     }
-    if (survey.rails.empty()) survey.trouble = "the topology has no EFA (PCI id 1d0f:efa*)";
+    if (!survey.rails.empty()) return;
+    survey.trouble = filter.empty() ? "the topology has no EFA (PCI id 1d0f:efa*)"
+                                    : "the topology has no EFA (PCI id 1d0f:efa*) that devices allows";
 }
 
 }  // namespace
@@ -121,7 +126,7 @@ Survey make_survey(const SurveyOptions& options) {
         survey.source = survey.machine.this_machine ? "this machine" : "the file that HWLOC_XMLFILE names";
     }
     if (options.offline) {
-        find_efas(survey);
+        find_efas(options, survey);
     } else {
         survey.cuda = make_gpu_survey();
         find_rails(options, survey);

@@ -21,6 +21,7 @@ def usage():
         expect(done.stdout == "", "usage errors belong on standard error", done)
     done = run(*RAW, "--sizs", "8", status=2)
     expect("'--sizs' is no option here (did you mean --sizes?)" in done.stderr, "does not say what may have been meant", done)
+    expect("--seed" in run(*RAW, "--seed", "-1", status=2).stderr, "a number below 0 is another one, or nothing")
     # An address of nobody's, kept for documents.
     done = run(*RAW, "--role", "target", "--peer", "192.0.2.1:0", status=1)
     expect("192.0.2.1" in done.stderr and "an address of this machine" in done.stderr, "does not say what to give", done)

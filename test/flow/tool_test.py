@@ -65,7 +65,7 @@ class Flow(unittest.TestCase):
     def test_bad_usage_names_the_option(self):
         for words, name in ((["target", "--ring", "0"], "--ring"), (["initiator", "--rate", "-1"], "--rate"),
                             (["target", "--provider", "ether"], "--provider"),
-                            (["initiator", "--slices", "x"], "--slices"), (["target", "--grain-size", "1X"], "--grain-size"), (["sender"], "'sender'"), ([], "target or initiator")):
+                            (["initiator", "--slices", "x"], "--slices"), (["target", "--grain-size", "1X"], "--grain-size"), (["sender"], "'sender'"), (["target", "--ringg", "4"], "'--ringg' is no option here (did you mean --ring?)"), ([], "target or initiator")):
             code, _, err = end(start(*words))
             self.assertEqual(code, 2, (words, err))
             self.assertIn(name, err)

@@ -216,6 +216,12 @@ def case_errors(program):
     for bad in ("-1", "x", "5y", "nan"):
         done = run(program, "--max-bw-per-dram-seg", bad, status=2)
         assert done.stderr == f"railyard-info: --max-bw-per-dram-seg: '{bad}' is no number of Gbit/s from 0 on; see --help\n", done.stderr
+    p5 = str(HERE / "p5.48xl.xml")
+    chosen = json.loads(run(program, "--offline", "--json", "--xml", p5, "--devices", "rdmap81s0,rdmap79s0").stdout)
+    assert [rail["name"] for rail in chosen["rails"]] == ["rdmap79s0", "rdmap81s0"], chosen["rails"]
+    assert "that devices allows" in run(program, "--offline", "--xml", p5, "--devices", "nosuch", status=1).stderr
+    done = run(program, "--offline", "--provider", "tcp", status=2)
+    assert "--provider excludes --offline" in done.stderr, done.stderr
     for wrong, meant in (("--jsn", "--json"), ("--root=/", None), ("doctr", "doctor")):
         done = run(program, wrong, status=2)
         guess = f" (did you mean {meant}?)" if meant else ""

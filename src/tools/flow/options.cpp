@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "common/unexpected_option.h"
 #include "railyard_version.h"
 #include "tools/flow/failure.h"
 #include "tools/flow/grain_format.h"
@@ -175,6 +176,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
         result.text = app.help();
     } catch (const CLI::CallForVersion&) {
         result.text = std::string(RAILYARD_VERSION) + "\n";
+    } catch (const CLI::ExtrasError&) {
+        result = {std::nullopt, "railyard-flow: " + unexpected(app) + "; see --help\n", 2};
     } catch (const CLI::RequiredError&) {
         result = {std::nullopt, "railyard-flow: " + subcommand_text(app) + "; see --help\n", 2};
     } catch (const std::exception& error) {
