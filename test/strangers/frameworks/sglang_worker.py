@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 
-from exchange import ADDRESS, hear, tell, wait_for, write_model
+from exchange import ADDRESS, free_port, hear, tell, wait_for, write_model
 
 LAYERS, PAGES, PAGE_BYTES, PAGE_TOKENS, HEADS = 4, 64, 65536, 16, 8
 AUX_ROWS, AUX_BYTES = 32, 512
@@ -67,8 +67,9 @@ def make_manager(role, directory, port, pages, aux):
     from sglang.srt.disaggregation.utils import DisaggregationMode
     from sglang.srt.server_args import ServerArgs
 
-    settings = ServerArgs(model_path=str(directory / f"model-{role}"), device="cpu", skip_tokenizer_init=True, host=ADDRESS, page_size=PAGE_TOKENS,
-                          disaggregation_mode=role, disaggregation_transfer_backend="nixl", disaggregation_bootstrap_port=port)
+    settings = ServerArgs(model_path=str(directory / f"model-{role}"), device="cpu", skip_tokenizer_init=True, host=ADDRESS,
+                          page_size=PAGE_TOKENS, disaggregation_mode=role, disaggregation_transfer_backend="nixl",
+                          disaggregation_bootstrap_port=port)
     runtime_context.publish(settings, role="scheduler", ranks=runtime_context.SpawnRanks(world_rank=0, gpu_id=0))
     runtime_context.get_parallel().override_permanently(pp_group=None)  # read, and used where there are several
     return NixlKVManager(arguments_of(pages, aux), DisaggregationMode(role), settings, False)
@@ -87,9 +88,7 @@ def prefill(directory, pages, aux):
     from sglang.srt.disaggregation.base.conn import KVPoll
     from sglang.srt.disaggregation.nixl import NixlKVBootstrapServer, NixlKVSender
 
-    with socket.socket() as free:
-        free.bind((ADDRESS, 0))
-        port = free.getsockname()[1]
+    port = free_port()
     NixlKVBootstrapServer(ADDRESS, port)
     wait_for("the bootstrap server", ROOM_S, lambda: socket.socket().connect_ex((ADDRESS, port)) == 0)
     manager = make_manager("prefill", directory, port, pages, aux)
