@@ -8,22 +8,32 @@
 
 namespace railyard {
 
-std::uint32_t EarlyNotices::number(std::uint64_t instance, const std::string& agent) {
-    if (instance == 0) return 0;
+EarlyNotices::Number EarlyNotices::number(std::uint64_t instance, const std::string& agent) {
+    if (instance == 0) return {};
     const auto find = [&](std::uint64_t wanted) {
-        return std::find_if(writers_.begin(), writers_.end(),
-                            [&](const Writer& writer) { return writer.instance == wanted; });
+        return std::find_if(writers_.begin(), writers_.end(), [&](const Writer& writer) {
+            return writer.instance == wanted && !writer.closed;
+        });
     };
-    auto place = find(instance);
-    if (place != writers_.end()) return static_cast<std::uint32_t>(place - writers_.begin()) + 1;
-    place = find(0);
-    if (place == writers_.end()) {
-        if (writers_.size() == EarlyMark::most_writers) return 0;
-        place = writers_.insert(place, Writer{});
-    }
-    place->agent = agent;
-    place->instance = instance;
-    return static_cast<std::uint32_t>(place - writers_.begin()) + 1;
+    const auto number_of = [&](std::vector<Writer>::const_iterator writer) {
+        return Number{static_cast<std::uint32_t>(writer - writers_.begin()) + 1, writer->window};
+    };
+    const auto known = find(instance);
+    if (known != writers_.end()) return number_of(known);
+    const auto favoured = std::count_if(writers_.begin(), writers_.end(), [](const Writer& writer) {
+        return writer.window == EarlyMark::favoured_window && !writer.closed;
+    });
+    Writer fresh;
+    fresh.instance = instance;
+    fresh.agent = agent;
+    fresh.window =
+        favoured < EarlyMark::favoured_writers ? EarlyMark::favoured_window : EarlyMark::narrow_window;
+    if (writers_.size() < EarlyMark::most_writers)
+        return number_of(writers_.insert(writers_.end(), std::move(fresh)));
+    const auto free = find(0);
+    if (free == writers_.end()) return {};
+    *free = std::move(fresh);
+    return number_of(free);
 }
 
 std::vector<std::uint64_t> EarlyNotices::instances() const {
@@ -34,23 +44,45 @@ std::vector<std::uint64_t> EarlyNotices::instances() const {
 }
 
 std::vector<EarlyNotices::Notice> EarlyNotices::retire(std::span<const std::uint64_t> gone) {
+    return forget([&](std::uint32_t number) {
+        return std::find(gone.begin(), gone.end(), writers_[number - 1].instance) != gone.end();
+    });
+}
+
+void EarlyNotices::close(std::uint64_t instance, std::uint32_t number) {
+    if (instance == 0 || instance_of(EarlyMark::of(number, 0)) != instance) return;
+    Writer& writer = writers_[number - 1];
+    if (!writer.closed) writer.closed = ++closed_;
+}
+
+std::vector<EarlyNotices::Notice> EarlyNotices::free_closed() {
+    std::uint32_t first = 0;
+    for (std::uint32_t number = 1; number <= writers_.size(); ++number) {
+        const std::uint64_t closed = writers_[number - 1].closed;
+        if (closed && (first == 0 || closed < writers_[first - 1].closed)) first = number;
+    }
+    return forget([&](std::uint32_t number) { return number == first; });
+}
+
+/// What there is of such numbers, which are free then.
+template <class IsGone>
+std::vector<EarlyNotices::Notice> EarlyNotices::forget(const IsGone& is_gone) {
     std::vector<Notice> left;
-    const auto is_gone = [&](std::uint32_t mark) {
-        return std::find(gone.begin(), gone.end(), instance_of(mark)) != gone.end();
-    };
+    const auto of_gone = [&](std::uint32_t mark) { return is_gone(EarlyMark::writer_of(mark)); };
     for (auto entry = notices_.begin(); entry != notices_.end();) {
-        if (is_gone(entry->first)) {
+        if (of_gone(entry->first)) {
             left.push_back(std::move(entry->second));
             entry = notices_.erase(entry);
         } else {
             ++entry;
         }
     }
-    std::erase_if(marks_, is_gone);
-    std::erase_if(replaced_, [&](const auto& entry) { return is_gone(entry.first); });
-    for (Writer& writer : writers_) {
-        if (std::find(gone.begin(), gone.end(), writer.instance) == gone.end()) continue;
-        if (writer.matched >= owed_from(writer)) --owing_;
+    std::erase_if(marks_, of_gone);
+    std::erase_if(replaced_, [&](const auto& entry) { return of_gone(entry.first); });
+    for (std::uint32_t number = 1; number <= writers_.size(); ++number) {
+        Writer& writer = writers_[number - 1];
+        if (!is_gone(number)) continue;
+        if (writer.instance != 0 && writer.matched >= writer.window / 2u) --owing_;
         writer = {};
     }
     return left;
@@ -121,8 +153,9 @@ std::vector<EarlyNotices::Credit> EarlyNotices::take_credits() {
     std::vector<Credit> credits;
     if (owing_ == 0) return credits;
     for (Writer& writer : writers_) {
-        if (writer.instance == 0 || writer.matched < owed_from(writer)) continue;
-        credits.push_back({writer.agent, writer.instance, writer.matched});
+        if (writer.instance == 0 || writer.matched < writer.window / 2u) continue;
+        const auto number = static_cast<std::uint32_t>(&writer - writers_.data()) + 1;
+        credits.push_back({writer.agent, writer.instance, number, writer.matched});
         writer.matched = 0;
         --owing_;
     }
@@ -136,11 +169,7 @@ std::uint32_t EarlyNotices::latest(std::uint32_t mark) const noexcept {
 }
 
 void EarlyNotices::count_match(Writer& writer) noexcept {
-    if (++writer.matched == owed_from(writer)) ++owing_;
-}
-
-std::uint32_t EarlyNotices::owed_from(const Writer& writer) const noexcept {
-    return EarlyMark::window_of(static_cast<std::uint32_t>(&writer - writers_.data()) + 1) / 2;
+    if (++writer.matched == writer.window / 2u) ++owing_;
 }
 
 }  // namespace railyard

@@ -29,11 +29,21 @@ class EarlyNotices {
     struct Credit {
         std::string agent;
         std::uint64_t instance = 0;
+        std::uint32_t number = 0;
         std::uint32_t count = 0;  ///< notices that have found their marks since it was told last
     };
 
-    /// The number of that instance, which it keeps; 0: all are given out.
-    std::uint32_t number(std::uint64_t instance, const std::string& agent);
+    struct Number {
+        std::uint32_t number = 0;  ///< 0: all are given out
+        std::uint8_t window = 0;   ///< marks that it may be ahead
+    };
+    /// That of the instance, which it keeps until it is closed.
+    Number number(std::uint64_t instance, const std::string& agent);
+    /// The instance sends nothing more with that number, if it is its own, and what has been sent may still
+    /// be on its way: notices and marks of it find each other as before.
+    void close(std::uint64_t instance, std::uint32_t number);
+    /// Frees the number that was closed first, if any was; returns what has waited in vain.
+    std::vector<Notice> free_closed();
     /// By number, less one; 0: retired.
     [[nodiscard]] std::vector<std::uint64_t> instances() const;
     /// Frees their numbers; returns what has waited in vain.
@@ -66,18 +76,22 @@ class EarlyNotices {
         std::uint16_t marks = 0, notices = 0;  ///< that are alone
         std::uint16_t replaced = 0;            ///< marks
         std::uint32_t matched = 0;             ///< since it was told last
+        std::uint8_t window = 0;
+        std::uint64_t closed = 0;  ///< the how many'th of those that were
     };
     /// nullptr: it is nobody's.
     Writer* writer_of(std::uint32_t mark) noexcept;
     /// The mark that a notice with this one waits for.
     [[nodiscard]] std::uint32_t latest(std::uint32_t mark) const noexcept;
     void count_match(Writer& writer) noexcept;
-    [[nodiscard]] std::uint32_t owed_from(const Writer& writer) const noexcept;
+    template <class IsGone>
+    std::vector<Notice> forget(const IsGone& is_gone);
 
     std::vector<Writer> writers_;  ///< by number, less one
     std::unordered_set<std::uint32_t> marks_;
     std::unordered_map<std::uint32_t, Notice> notices_;
     std::unordered_map<std::uint32_t, std::uint32_t> replaced_;  ///< by what
+    std::uint64_t closed_ = 0;                                   ///< numbers that were
     std::size_t owing_ = 0;                                      ///< writers that are to be told
 };
 

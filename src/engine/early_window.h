@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace railyard {
 
@@ -23,13 +24,11 @@ struct EarlyMark {
     }
     /// From 1 to most_writers; 0: of nobody.
     static constexpr std::uint32_t writer_of(std::uint32_t mark) noexcept { return mark >> sequence_bits; }
-    /// How many WRITEs that writer may be ahead of what its target has looked at. Each takes an entry of the
-    /// target's completion queue, and those of all writers together, most_unread, fit into that.
-    static constexpr std::uint8_t window_of(std::uint32_t writer) noexcept {
-        return writer <= favoured_writers ? favoured_window : narrow_window;
-    }
-    static constexpr std::uint32_t favoured_writers = 64;
+    /// How many WRITEs a writer may be ahead of what its target has looked at: the first writers of a target,
+    /// and others. Each takes an entry of the target's completion queue, and those of all writers together,
+    /// most_unread, fit into that.
     static constexpr std::uint8_t favoured_window = 64, narrow_window = 4;
+    static constexpr std::uint32_t favoured_writers = 32;
     static constexpr std::uint32_t most_unread =
         favoured_writers * favoured_window + (most_writers - favoured_writers) * narrow_window;
 };
@@ -38,68 +37,129 @@ struct EarlyMark {
 /// thread.
 class EarlyWindow {
   public:
-    /// Mark of one more, which counts until the target has told of it. Nothing: the notification has to
-    /// follow its data.
+    /// Mark of one more, which counts until the target has told of it, and is under way until its end().
+    /// Nothing: the notification has to follow its data.
     std::optional<std::uint32_t> begin() noexcept {
-        if (mark_.load(std::memory_order_acquire) == 0 || doubted_.load(std::memory_order_relaxed))
-            return std::nullopt;
-        std::uint8_t left = left_.load(std::memory_order_relaxed);
-        do {
-            if (left == 0) return std::nullopt;
-        } while (!left_.compare_exchange_weak(left, static_cast<std::uint8_t>(left - 1),
-                                              std::memory_order_relaxed));
-        return next();
-    }
-    /// So many more may come: the target has looked at as many, or they were not sent after all.
-    void credit(std::uint32_t count) noexcept {
-        const std::uint8_t window =
-            EarlyMark::window_of(EarlyMark::writer_of(mark_.load(std::memory_order_relaxed)));
-        std::uint8_t left = left_.load(std::memory_order_relaxed), after = 0;
-        do {
-            after = static_cast<std::uint8_t>(std::min<std::uint64_t>(window, std::uint64_t{left} + count));
-        } while (!left_.compare_exchange_weak(left, after, std::memory_order_relaxed));
-    }
-    /// The mark of a write that is carried out again, in the place of the one that it had. begin() gives none
-    /// from then on.
-    std::uint32_t replace() noexcept {
-        doubt();
-        return next();
-    }
-
-    /// There is no answer yet, and it may come, or may be asked for.
-    [[nodiscard]] bool wants_number() const noexcept {
-        return wanted_.load(std::memory_order_relaxed) < most_asked * wanted_between;
-    }
-    /// While that is so: true where the target is to be asked for a number now, the first time and a few
-    /// times more until it has answered.
-    [[nodiscard]] bool asks() noexcept {
-        return wanted_.fetch_add(1, std::memory_order_relaxed) % wanted_between == 0;
-    }
-    /// `writer`: 0 where it has none for us. `first`: of the marks, any.
-    void answer(std::uint32_t writer, std::uint32_t first) noexcept {
-        if (wanted_.exchange(answered, std::memory_order_relaxed) == answered) return;
-        left_.store(EarlyMark::window_of(writer), std::memory_order_relaxed);
-        mark_.store(writer == 0 ? 0 : EarlyMark::of(writer, first), std::memory_order_release);
-    }
-
-    /// For good, where a write with a mark is carried out again or has failed: its mark may come twice, or
-    /// late, and one that is used again after four million others must not be taken for it.
-    void doubt() noexcept { doubted_.store(true, std::memory_order_relaxed); }
-
-  private:
-    static constexpr std::uint16_t most_asked = 8, wanted_between = 32, answered = UINT16_MAX / 2;
-
-    std::uint32_t next() noexcept {
-        std::uint32_t mark = mark_.load(std::memory_order_relaxed);
-        while (!mark_.compare_exchange_weak(mark, EarlyMark::after(mark), std::memory_order_relaxed)) {
-        }
+        std::optional<std::uint32_t> mark;
+        change([&](State& state) {
+            mark.reset();
+            if (state.phase != usable || state.mark == 0 || state.left == 0 ||
+                state.under_way == most_under_way)
+                return false;
+            --state.left;
+            ++state.under_way;
+            mark = take_mark(state);
+            return true;
+        });
         return mark;
     }
+    /// Nothing of it comes any more.
+    void end() noexcept {
+        change([](State& state) {
+            --state.under_way;
+            return renew_after_doubt(state);
+        });
+    }
+    /// The same of one that was not sent at all.
+    void take_back() noexcept {
+        credit(1, EarlyMark::writer_of(state_.load(std::memory_order_relaxed).mark));
+        end();
+    }
+    /// The target has looked at so many more of those with that number.
+    void credit(std::uint32_t count, std::uint32_t number) noexcept {
+        change([&](State& state) {
+            if (EarlyMark::writer_of(state.mark) != number) return false;
+            state.left = static_cast<std::uint8_t>(
+                std::min<std::uint64_t>(EarlyMark::favoured_window, std::uint64_t{state.left} + count));
+            return true;
+        });
+    }
+    /// The mark of a write that is under way and is carried out again, in the place of the one that it had.
+    std::uint32_t replace() noexcept {
+        doubt();
+        std::uint32_t mark = 0;
+        change([&](State& state) {
+            mark = take_mark(state);
+            return true;
+        });
+        return mark;
+    }
+    /// A write that is under way is carried out again or has failed: its mark may come twice, or late, and
+    /// one that is used again after four million others must not be taken for it. No other is begun, and once
+    /// none is under way any more, another number is asked for.
+    void doubt() noexcept {
+        change([](State& state) {
+            if (state.phase != usable) return false;
+            state.phase = doubted;
+            return true;
+        });
+    }
 
-    std::atomic<std::uint32_t> mark_{0};  ///< the next one; 0: we have no number yet
-    std::atomic<std::uint16_t> wanted_{0};
-    std::atomic<std::uint8_t> left_{0};  ///< that may be begun
-    std::atomic<bool> doubted_{false};
+    /// There is no number, and one may be asked for.
+    [[nodiscard]] bool wants_number() const noexcept {
+        return state_.load(std::memory_order_relaxed).phase < most_asked * asked_between;
+    }
+    /// The number that it takes the place of; 0: there was none.
+    [[nodiscard]] std::uint32_t old_number() const noexcept {
+        return EarlyMark::writer_of(state_.load(std::memory_order_relaxed).mark);
+    }
+    /// Where it is wanted: true where the target is to be asked for it now, the first time and a few times
+    /// more until it has answered.
+    [[nodiscard]] bool asks() noexcept {
+        bool now = false;
+        change([&](State& state) {
+            now = false;
+            if (state.phase >= most_asked * asked_between) return false;
+            now = state.phase++ % asked_between == 0;
+            return true;
+        });
+        return now;
+    }
+    /// To the question with that old number. `number`: 0 where it has none for us. `window`: how far it may
+    /// be ahead. `first`: of the marks, any.
+    void answer(std::uint32_t old_number, std::uint32_t number, std::uint32_t window,
+                std::uint32_t first) noexcept {
+        change([&](State& state) {
+            if (state.phase > most_asked * asked_between || EarlyMark::writer_of(state.mark) != old_number)
+                return false;
+            state.phase = usable;
+            state.left =
+                static_cast<std::uint8_t>(std::min<std::uint32_t>(window, EarlyMark::favoured_window));
+            state.mark = number == 0 ? 0 : EarlyMark::of(number, first);
+            return true;
+        });
+    }
+
+  private:
+    /// Up to most_asked * asked_between: how often somebody has wanted a number since there was none.
+    static constexpr std::uint16_t most_asked = 8, asked_between = 32, doubted = 1000, usable = 1001;
+    static constexpr std::uint8_t most_under_way = UINT8_MAX;
+    struct alignas(8) State {
+        std::uint32_t mark = 0;  ///< the next one; 0: there is no number
+        std::uint16_t phase = 0;
+        std::uint8_t left = 0;       ///< that may be begun
+        std::uint8_t under_way = 0;  ///< that have been
+    };
+
+    static std::uint32_t take_mark(State& state) noexcept {
+        return std::exchange(state.mark, EarlyMark::after(state.mark));
+    }
+    static bool renew_after_doubt(State& state) noexcept {
+        if (state.phase == doubted && state.under_way == 0) state.phase = 0;
+        return true;
+    }
+    /// `how`: false where nothing is to be changed.
+    template <class How>
+    void change(const How& how) noexcept {
+        State before = state_.load(std::memory_order_relaxed), after;
+        do {
+            after = before;
+            if (!how(after)) return;
+        } while (!state_.compare_exchange_weak(before, after, std::memory_order_relaxed));
+    }
+
+    std::atomic<State> state_{};
+    static_assert(std::atomic<State>::is_always_lock_free);
 };
 
 }  // namespace railyard

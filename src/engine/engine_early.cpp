@@ -49,7 +49,9 @@ void Engine::Impl::ask_for_number(const std::shared_ptr<Peer>& peer) noexcept {
     try {
         peer->require_introduction();
         introduce(peer);
-        send_own(peer, MessageKind::number_wanted, {});
+        std::string text;
+        WireWriter(text).number(peer->early().old_number());
+        send_own(peer, MessageKind::number_wanted, std::move(text));
     } catch (const std::exception& error) {
         RAILYARD_LOG(warn, peer->agent().c_str(), "could not be asked for a number: %s", error.what());
     }
@@ -60,17 +62,25 @@ void Engine::Impl::ask_for_number(const std::shared_ptr<Peer>& peer) noexcept {
 void Engine::Impl::on_number_wanted(const Letter& letter) {
     const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
     if (!peer) return;
-    const std::uint32_t number = rails_->tell_of_writes() ? number_for(letter) : 0;
+    WireReader reader(letter.text);
+    const auto old = reader.number<std::uint32_t>();
+    require_consistent(reader.whole() && old <= EarlyMark::most_writers, "wish for a number");
+    const EarlyNotices::Number given =
+        rails_->tell_of_writes() ? number_for(letter, old) : EarlyNotices::Number{};
     RAILYARD_LOG(debug, letter.agent.c_str(), "may send notifications together with their data, as number %u",
-                 number);
+                 given.number);
     std::string text;
-    WireWriter(text).number(number);
+    WireWriter writer(text);
+    writer.number(old);
+    writer.number(given.number);
+    writer.number(std::uint32_t{given.window});
     send_own(peer, MessageKind::number, std::move(text));
 }
 
 /// Of those that have gone, where all are given out.
-std::uint32_t Engine::Impl::number_for(const Letter& letter) {
-    if (const std::uint32_t number = inbox_.number(letter.nonce, letter.agent)) return number;
+EarlyNotices::Number Engine::Impl::number_for(const Letter& letter, std::uint32_t old) {
+    if (const EarlyNotices::Number given = inbox_.number(letter.nonce, letter.agent, old); given.number)
+        return given;
     std::vector<std::uint64_t> gone = inbox_.numbered();
     for (const std::shared_ptr<Peer>& peer : all_peers()) {
         if (!peer->gone()) std::erase(gone, peer->nonce());
@@ -83,9 +93,10 @@ void Engine::Impl::on_number(const Letter& letter) {
     const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
     if (!peer) throw Error(Status::mismatch, "a number from an instance that is not known");
     WireReader reader(letter.text);
-    const auto number = reader.number<std::uint32_t>();
+    const auto old = reader.number<std::uint32_t>(), number = reader.number<std::uint32_t>();
+    const auto window = reader.number<std::uint32_t>();
     require_consistent(reader.whole() && number <= EarlyMark::most_writers, "number");
-    peer->early().answer(number, static_cast<std::uint32_t>(random_u64()));
+    peer->early().answer(old, number, window, static_cast<std::uint32_t>(random_u64()));
 }
 
 /// Not with a rail's role held.
@@ -138,7 +149,9 @@ void Engine::Impl::tell_credits() noexcept {
             const std::shared_ptr<Peer> peer = known_instance(credit.agent, credit.instance);
             if (!peer || peer->gone()) continue;
             std::string text;
-            WireWriter(text).number(credit.count);
+            WireWriter writer(text);
+            writer.number(credit.number);
+            writer.number(credit.count);
             send_own(peer, MessageKind::credit, std::move(text));
         }
     } catch (const std::exception& error) {
@@ -150,9 +163,9 @@ void Engine::Impl::on_credit(const Letter& letter) {
     const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
     if (!peer) throw Error(Status::mismatch, "a credit from an instance that is not known");
     WireReader reader(letter.text);
-    const auto count = reader.number<std::uint32_t>();
+    const auto number = reader.number<std::uint32_t>(), count = reader.number<std::uint32_t>();
     require_consistent(reader.whole(), "credit");
-    peer->early().credit(count);
+    peer->early().credit(count, number);
 }
 
 }  // namespace railyard

@@ -143,7 +143,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     bool goes_early(Transfer& transfer) noexcept;
     void ask_for_number(const std::shared_ptr<Peer>& peer) noexcept;
     void on_number_wanted(const Letter& letter);
-    std::uint32_t number_for(const Letter& letter);
+    EarlyNotices::Number number_for(const Letter& letter, std::uint32_t old);
     void on_number(const Letter& letter);
     void send_inquiries() noexcept;
     void on_mark_asked(const Letter& letter);

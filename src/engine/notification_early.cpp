@@ -39,9 +39,15 @@ void NotificationInbox::on_immediate(std::uint32_t data) noexcept {
     }
 }
 
-std::uint32_t NotificationInbox::number(std::uint64_t instance, const std::string& agent) {
-    if (immediates_.load(std::memory_order_acquire)) return 0;
+EarlyNotices::Number NotificationInbox::number(std::uint64_t instance, const std::string& agent,
+                                               std::uint32_t old) {
+    if (immediates_.load(std::memory_order_acquire)) return {};
     const MutexLock lock(mutex_);
+    early_.close(instance, old);
+    const EarlyNotices::Number given = early_.number(instance, agent);
+    if (given.number) return given;
+    for (const EarlyNotices::Notice& notice : early_.free_closed())
+        held_.unfinished -= cost(notice.agent, notice.message);
     return early_.number(instance, agent);
 }
 

@@ -139,11 +139,13 @@ class Transfer : public Work {
     /// Where this round's notification is early: it is that no more. One that has failed may have left half
     /// of what it was at the peer.
     void end_early_round() noexcept {
-        if (std::exchange(early, false) && status() != Status::ok) peer->early().doubt();
+        if (!std::exchange(early, false)) return;
+        if (status() != Status::ok) peer->early().doubt();
+        peer->early().end();
     }
     /// Where it is, and nothing of the round has been sent.
     void take_back_early_round() noexcept {
-        if (std::exchange(early, false)) peer->early().credit(1);
+        if (std::exchange(early, false)) peer->early().take_back();
     }
     /// Asks the peer what has become of the early round's one operation.
     static Verdict may_repeat_early(Work& work) noexcept;

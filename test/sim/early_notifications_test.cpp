@@ -164,7 +164,7 @@ TEST_P(EarlyNotifications, ATargetThatIsGoneDoesNotAnswer) {
     a_->release(early);
 }
 
-TEST_P(EarlyNotifications, FollowTheirDataAgainAfterAFailure) {
+TEST_P(EarlyNotifications, GoOnWithAnotherNumberAfterAFailure) {
     meet();
     // Not the one that the notifications leave from.
     const simefa::NicPattern nic{"*", "rdmap81s0"};
@@ -178,7 +178,7 @@ TEST_P(EarlyNotifications, FollowTheirDataAgainAfterAFailure) {
     const Growth notices("notices"), writes("writes");
     write_and_compare(20);
     EXPECT_GE(writes.value(), 20u);
-    EXPECT_EQ(notices.value(), 0u) << "a mark may come twice";
+    EXPECT_GE(notices.value(), 15u) << "those before the answer follow their data";
     EXPECT_TRUE(arrived(0, milliseconds(50)).empty());
 }
 

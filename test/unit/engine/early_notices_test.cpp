@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "engine/early_window.h"
@@ -15,6 +17,8 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using Texts = std::vector<std::string>;
 
+constexpr std::uint8_t wide = EarlyMark::favoured_window;
+
 TEST(EarlyWindow, AsksUntilItIsAnsweredAndEightTimesAtMost) {
     EarlyWindow silent;
     EXPECT_FALSE(silent.begin());
@@ -22,54 +26,98 @@ TEST(EarlyWindow, AsksUntilItIsAnsweredAndEightTimesAtMost) {
     for (int i = 0; i < 10'000; ++i)
         asked += silent.wants_number() && silent.asks() ? 1 : 0;
     EXPECT_EQ(asked, 8);
+    silent.answer(0, 7, wide, 0);
+    EXPECT_TRUE(silent.begin()) << "late, and right";
     EarlyWindow window;
     EXPECT_TRUE(window.wants_number());
     EXPECT_TRUE(window.asks());
-    window.answer(7, 0);
+    window.answer(0, 7, wide, 0);
     EXPECT_FALSE(window.wants_number());
     EXPECT_EQ(window.begin(), EarlyMark::of(7, 0));
-    window.answer(8, 0);  // a second answer changes nothing
+    window.answer(0, 8, wide, 0);  // a second answer changes nothing
     EXPECT_EQ(window.begin(), EarlyMark::of(7, 1));
 }
 
 TEST(EarlyWindow, WithoutANumberNothingIsEarly) {
     EarlyWindow window;
-    window.answer(0, 5);
+    window.answer(0, 0, 0, 5);
     EXPECT_FALSE(window.begin());
     EXPECT_FALSE(window.wants_number());
 }
 
+/// How many it lets begin; they end at once.
 int left_of(EarlyWindow& window) {
     int count = 0;
-    while (window.begin())
-        ++count;
+    for (; window.begin(); ++count)
+        window.end();
     return count;
 }
 
 TEST(EarlyWindow, IsAheadOfWhatTheTargetHasLookedAtByItsWindow) {
-    for (const std::uint32_t writer : {1u, EarlyMark::favoured_writers, EarlyMark::most_writers}) {
+    for (const std::uint8_t most : {wide, EarlyMark::narrow_window}) {
         EarlyWindow window;
-        window.answer(writer, 0);
-        const int most = EarlyMark::window_of(writer);
+        window.answer(0, 9, most, 0);
         EXPECT_EQ(left_of(window), most);
-        window.credit(3);
+        window.credit(3, 9);
+        window.credit(3, 8);  // of another number
         EXPECT_EQ(left_of(window), 3);
-        window.credit(UINT32_MAX);
-        EXPECT_EQ(left_of(window), most) << "however much it is told";
+        window.credit(UINT32_MAX, 9);
+        EXPECT_EQ(left_of(window), wide) << "however much it is told";
+        EXPECT_FALSE(window.begin());
+        window.credit(1, 9);
+        ASSERT_TRUE(window.begin());
+        window.take_back();
+        EXPECT_EQ(left_of(window), 1) << "one was not sent";
     }
 }
 
-TEST(EarlyWindow, IsClosedForGoodOnceAMarkIsInDoubt) {
-    EarlyWindow window, replaced;
-    window.answer(1, 0);
-    window.doubt();
+TEST(EarlyWindow, TakesAnotherNumberOnceADoubtedOneIsUsedNoMore) {
+    EarlyWindow window;
+    window.answer(0, 1, wide, 5);
+    EXPECT_EQ(window.begin(), EarlyMark::of(1, 5));
+    EXPECT_EQ(window.begin(), EarlyMark::of(1, 6));
+    EXPECT_EQ(window.replace(), EarlyMark::of(1, 7));
+    EXPECT_EQ(window.replace(), EarlyMark::of(1, 8));
+    EXPECT_FALSE(window.begin()) << "in doubt";
+    window.end();
+    EXPECT_FALSE(window.wants_number()) << "one is under way";
+    window.end();
+    EXPECT_TRUE(window.wants_number());
+    EXPECT_EQ(window.old_number(), 1u);
     EXPECT_FALSE(window.begin());
-    EXPECT_FALSE(window.wants_number());
-    replaced.answer(1, 5);
-    EXPECT_EQ(replaced.begin(), EarlyMark::of(1, 5));
-    EXPECT_EQ(replaced.replace(), EarlyMark::of(1, 6));
-    EXPECT_EQ(replaced.replace(), EarlyMark::of(1, 7));
-    EXPECT_FALSE(replaced.begin());
+    EXPECT_TRUE(window.asks());
+    window.answer(0, 1, wide, 0);
+    EXPECT_FALSE(window.begin()) << "the answer to a question of before";
+    window.answer(1, 2, wide, 0);
+    EXPECT_EQ(window.begin(), EarlyMark::of(2, 0));
+    EXPECT_EQ(left_of(window), wide - 1);
+}
+
+TEST(EarlyWindow, SeveralThreadsBeginEachMarkOnce) {
+    EarlyWindow window;
+    window.answer(0, 3, wide, 0);
+    std::vector<std::vector<std::uint32_t>> begun(3);
+    std::vector<std::thread> threads;
+    for (std::vector<std::uint32_t>& mine : begun) {
+        threads.emplace_back([&window, &mine] {
+            while (mine.size() < 1000) {
+                const std::optional<std::uint32_t> mark = window.begin();
+                if (!mark) continue;
+                mine.push_back(*mark);
+                window.credit(1, 3);
+                window.end();
+            }
+        });
+    }
+    for (std::thread& thread : threads)
+        thread.join();
+    std::vector<std::uint32_t> all;
+    for (const std::vector<std::uint32_t>& mine : begun)
+        all.insert(all.end(), mine.begin(), mine.end());
+    std::sort(all.begin(), all.end());
+    for (std::uint32_t i = 0; i < 3000; ++i)
+        ASSERT_EQ(all[i], EarlyMark::of(3, i));
+    EXPECT_EQ(left_of(window), wide);
 }
 
 TEST(EarlyMark, SaysWhoseItIsHoweverManyThereHaveBeen) {
@@ -82,20 +130,60 @@ TEST(EarlyMark, SaysWhoseItIsHoweverManyThereHaveBeen) {
 
 TEST(EarlyNotices, AnInstanceKeepsItsNumberAndAllAreGivenOutOnce) {
     EarlyNotices notices;
-    EXPECT_EQ(notices.number(0, "writer"), 0u);
+    EXPECT_EQ(notices.number(0, "writer").number, 0u);
     for (std::uint32_t i = 1; i <= EarlyMark::most_writers; ++i)
-        ASSERT_EQ(notices.number(100 + i, "writer"), i);
-    EXPECT_EQ(notices.number(99, "writer"), 0u) << "there is no other";
-    EXPECT_EQ(notices.number(105, "writer"), 5u);
+        ASSERT_EQ(notices.number(100 + i, "writer").number, i);
+    EXPECT_EQ(notices.number(99, "writer").number, 0u) << "there is no other";
+    EXPECT_EQ(notices.number(105, "writer").number, 5u);
     const std::uint64_t gone[] = {105};
     EXPECT_TRUE(notices.retire(gone).empty());
-    EXPECT_EQ(notices.number(99, "writer"), 5u);
+    EXPECT_EQ(notices.number(99, "writer").number, 5u);
     EXPECT_EQ(notices.instance_of(EarlyMark::of(5, 3)), 99u);
+}
+
+TEST(EarlyNotices, TheFirstWritersHaveWiderWindows) {
+    EarlyNotices notices;
+    for (std::uint32_t i = 1; i <= EarlyMark::most_writers; ++i) {
+        const std::uint8_t window = notices.number(i, "writer").window;
+        ASSERT_EQ(window, i <= EarlyMark::favoured_writers ? wide : EarlyMark::narrow_window) << i;
+    }
+    const std::uint64_t gone[] = {1};
+    notices.retire(gone);
+    EXPECT_EQ(notices.number(5000, "writer").window, wide);
+    EXPECT_EQ(notices.number(5000, "writer").window, wide) << "it keeps that";
+}
+
+TEST(EarlyNotices, AClosedNumberIsTheLastToBeGivenOutAgain) {
+    EarlyNotices notices;
+    ASSERT_EQ(notices.number(7, "seven").number, 1u);
+    ASSERT_EQ(notices.number(8, "eight").number, 2u);
+    EXPECT_TRUE(notices.keep(EarlyMark::of(1, 0), {"seven", "waits"}));
+    notices.close(8, 1);  // another's
+    EXPECT_EQ(notices.number(7, "seven").number, 1u);
+    notices.close(7, 1);
+    EXPECT_EQ(notices.number(7, "seven").number, 3u);
+    notices.close(7, 1);  // said twice
+    EXPECT_EQ(notices.number(7, "seven").number, 3u);
+    notices.close(8, 2);
+    EXPECT_TRUE(notices.placed(EarlyMark::of(1, 0))) << "sent before it was closed";
+    EXPECT_TRUE(notices.keep(EarlyMark::of(1, 1), {"seven", "is left"}));
+    for (std::uint32_t i = 4; i <= EarlyMark::most_writers; ++i)
+        ASSERT_EQ(notices.number(100 + i, "writer").number, i);
+    EXPECT_EQ(notices.number(8, "eight").number, 0u);
+    const std::vector<EarlyNotices::Notice> left = notices.free_closed();
+    ASSERT_EQ(left.size(), 1u);
+    EXPECT_EQ(left[0].message, "is left");
+    EXPECT_EQ(notices.number(8, "eight").number, 1u);
+    EXPECT_EQ(notices.instance_of(EarlyMark::of(1, 1)), 8u);
+    notices.free_closed();
+    EXPECT_EQ(notices.number(9, "nine").number, 2u);
+    EXPECT_TRUE(notices.free_closed().empty()) << "none is closed";
+    EXPECT_EQ(notices.number(10, "ten").number, 0u);
 }
 
 TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "writer"), 1u);
+    ASSERT_EQ(notices.number(7, "writer").number, 1u);
     EXPECT_TRUE(notices.keep(EarlyMark::of(1, 0), {"seven", "waits"}));
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 1)));
     const std::uint64_t gone[] = {7};
@@ -103,15 +191,17 @@ TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
     ASSERT_EQ(left.size(), 1u);
     EXPECT_EQ(left[0].message, "waits");
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0))) << "nobody's now";
-    ASSERT_EQ(notices.number(8, "writer"), 1u);
+    for (std::uint32_t i = 2; i <= EarlyMark::most_writers; ++i)
+        ASSERT_EQ(notices.number(100 + i, "writer").number, i) << "the free one comes last";
+    ASSERT_EQ(notices.number(8, "writer").number, 1u);
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0)));
     EXPECT_FALSE(notices.is_placed(EarlyMark::of(1, 1)));
 }
 
 TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "writer"), 1u);
-    ASSERT_EQ(notices.number(8, "writer"), 2u);
+    ASSERT_EQ(notices.number(7, "writer").number, 1u);
+    ASSERT_EQ(notices.number(8, "writer").number, 2u);
     for (std::uint32_t i = 0; i < EarlyNotices::most_unmatched; ++i) {
         ASSERT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "waits"}));
         ASSERT_FALSE(notices.placed(EarlyMark::of(1, 10'000 + i)));
@@ -126,9 +216,9 @@ TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
 
 TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "seven"), 1u);
-    ASSERT_EQ(notices.number(8, "eight"), 2u);
-    const std::uint32_t half = EarlyMark::window_of(1) / 2;
+    ASSERT_EQ(notices.number(7, "seven").number, 1u);
+    ASSERT_EQ(notices.number(8, "eight").number, 2u);
+    const std::uint32_t half = wide / 2;
     for (std::uint32_t i = 1; i <= half; ++i) {
         EXPECT_FALSE(notices.owes_credit()) << i;
         EXPECT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "one"}));
@@ -142,6 +232,7 @@ TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
     ASSERT_EQ(credits.size(), 2u);
     EXPECT_EQ(credits[0].agent + ", " + credits[1].agent, "seven, eight");
     EXPECT_EQ(credits[0].instance, 7u);
+    EXPECT_EQ(credits[1].number, 2u);
     EXPECT_EQ(credits[1].count, half);
     for (std::uint32_t i = 0; i < half; ++i) {
         ASSERT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "one"}));
@@ -157,7 +248,9 @@ TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
 /// What comes into an inbox from one writer, as the wire has it.
 class EarlyNotificationTest : public testing::Test {
   protected:
-    EarlyNotificationTest() : number_(inbox_.number(nonce, "writer")) { log::set_level(log::Level::off); }
+    EarlyNotificationTest() : number_(inbox_.number(nonce, "writer").number) {
+        log::set_level(log::Level::off);
+    }
     ~EarlyNotificationTest() override { log::set_level(log::Level::warn); }
 
     [[nodiscard]] std::uint32_t mark(std::uint32_t sequence) const {
@@ -255,7 +348,7 @@ TEST_F(EarlyNotificationTest, ALongOneWaitsForItsFragmentsAndForTheWord) {
 }
 
 TEST_F(EarlyNotificationTest, NobodyUsesAnothersWord) {
-    const std::uint32_t others = inbox_.number(10, "writer");
+    const std::uint32_t others = inbox_.number(10, "writer").number;
     ASSERT_NE(others, number_);
     inbox_.on_immediate(mark(1));
     bring(cut("forged", mark(1), 1, 10));
@@ -327,7 +420,7 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     };
     EXPECT_TRUE(refused(nonce, mark(1), mark(2), 1)) << "nothing is known of it yet";
     bring(cut("first", mark(1), 1));
-    const std::uint32_t others = inbox_.number(10, "other");
+    const std::uint32_t others = inbox_.number(10, "other").number;
     EXPECT_TRUE(refused(10, mark(1), mark(2), 1)) << "another's";
     EXPECT_TRUE(refused(nonce, mark(1), EarlyMark::of(others, 2), 1));
     EXPECT_TRUE(refused(nonce, EarlyMark::of(500, 1), EarlyMark::of(500, 2), 1)) << "nobody's";
@@ -342,7 +435,9 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     EXPECT_TRUE(refused(nonce, mark(9'000), mark(9'001), 90)) << "too many";
     const std::uint64_t gone[] = {nonce};
     inbox_.retire(gone);
-    ASSERT_EQ(inbox_.number(11, "next"), number_);
+    for (std::uint32_t i = 3; i <= EarlyMark::most_writers; ++i)
+        ASSERT_EQ(inbox_.number(1000 + i, "others").number, i);
+    ASSERT_EQ(inbox_.number(11, "next").number, number_);
     inbox_.on_immediate(mark(10'000));
     bring(cut("the next one's", mark(10'000), 1, 11));
     EXPECT_EQ(taken(), Texts{"the next one's"}) << "its mark is not the one that was replaced";
@@ -350,7 +445,7 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
 
 TEST_F(EarlyNotificationTest, WhatWaitsIsKeptWithinTheLimits) {
     NotificationInbox tight({2'000, 1'000'000, 1'000});
-    const std::uint32_t number = tight.number(nonce, "writer");
+    const std::uint32_t number = tight.number(nonce, "writer").number;
     for (std::uint32_t i = 0; i < 20; ++i) {
         for (const Bytes& fragment : cut(std::string(100, 'x'), EarlyMark::of(number, i), i + 1))
             tight.on_control(fragment);
@@ -367,7 +462,7 @@ TEST_F(EarlyNotificationTest, WhereOthersHearOfImmediateDataThereIsNoNumber) {
         std::vector<std::uint32_t> heard;
     } sink;
     inbox_.pass_immediates_to(&sink);
-    EXPECT_EQ(inbox_.number(11, "writer"), 0u);
+    EXPECT_EQ(inbox_.number(11, "writer").number, 0u);
     inbox_.on_immediate(mark(1));
     EXPECT_EQ(sink.heard, std::vector<std::uint32_t>{mark(1)});
 }
