@@ -139,7 +139,7 @@ bool EarlyNotices::is_in_place(std::uint32_t mark, std::uint32_t next, bool take
     if (marks_.contains(mark)) return true;
     const auto waits = notices_.find(mark);
     if (taken && waits == notices_.end()) return true;
-    if (writer->replaced == most_unmatched) throw Error(Status::backend, "too many marks were replaced");
+    if (writer->replaced == most_unmatched) throw Error(Status::mismatch, "too many marks were replaced");
     replaced_.emplace(mark, next);
     ++writer->replaced;
     if (waits == notices_.end()) return false;

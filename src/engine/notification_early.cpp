@@ -56,7 +56,7 @@ bool NotificationInbox::is_in_place(std::uint64_t instance, std::uint32_t mark, 
     const MutexLock lock(mutex_);
     if (early_.instance_of(mark) != instance) throw Error(Status::mismatch, "another's mark");
     const std::optional<bool> taken = delivered_.has_come(instance, message);
-    if (!taken) throw Error(Status::backend, "what became of a mark is not known any more");
+    if (!taken) throw Error(Status::mismatch, "what became of a mark is not known any more");
     return early_.is_in_place(mark, next, *taken);
 }
 
