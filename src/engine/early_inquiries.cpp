@@ -22,8 +22,8 @@ std::vector<std::shared_ptr<EarlyInquiry>> EarlyInquiries::take_unsent() noexcep
 }
 
 void EarlyInquiries::answered(std::uint64_t nonce, std::uint32_t mark, Work::Verdict verdict) noexcept {
-    std::shared_ptr<EarlyInquiry>
-        inquiry;  // let go of without the mutex: it may be the last to know its peer
+    // Let go of without the mutex: it may be the last to know its peer.
+    std::shared_ptr<EarlyInquiry> inquiry;
     const MutexLock lock(mutex_);
     const auto asked = std::find_if(open_.begin(), open_.end(), [&](const Open& open) {
         return open.nonce == nonce && open.mark == mark;

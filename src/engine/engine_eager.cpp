@@ -67,8 +67,7 @@ bool Engine::Impl::goes_eagerly(Transfer& transfer) noexcept {
 }
 
 void Engine::Impl::on_eager(const Letter& letter) {
-    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
-    if (!peer) throw Error(Status::mismatch, "small transfer of an instance that has not introduced itself");
+    const std::shared_ptr<Peer> peer = require_instance(letter, "small transfer");
     std::unique_ptr<OwnMessage> message = spare_message(peer, MessageKind::eager_answer);
     message->retry = this;
     message->is_answered = true;  // by what comes next, or the same again

@@ -90,8 +90,7 @@ EarlyNotices::Number Engine::Impl::number_for(const Letter& letter, std::uint32_
 }
 
 void Engine::Impl::on_number(const Letter& letter) {
-    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
-    if (!peer) throw Error(Status::mismatch, "a number from an instance that is not known");
+    const std::shared_ptr<Peer> peer = require_instance(letter, "number");
     WireReader reader(letter.text);
     const auto old = reader.number<std::uint32_t>(), number = reader.number<std::uint32_t>();
     const auto window = reader.number<std::uint32_t>();
@@ -120,8 +119,7 @@ void Engine::Impl::send_inquiries() noexcept {
 }
 
 void Engine::Impl::on_mark_asked(const Letter& letter) {
-    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
-    if (!peer) throw Error(Status::mismatch, "a question from an instance that is not known");
+    const std::shared_ptr<Peer> peer = require_instance(letter, "question about a mark");
     WireReader reader(letter.text);
     const auto mark = reader.number<std::uint32_t>(), next = reader.number<std::uint32_t>();
     const auto message = reader.number<std::uint64_t>();
@@ -160,8 +158,7 @@ void Engine::Impl::tell_credits() noexcept {
 }
 
 void Engine::Impl::on_credit(const Letter& letter) {
-    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
-    if (!peer) throw Error(Status::mismatch, "a credit from an instance that is not known");
+    const std::shared_ptr<Peer> peer = require_instance(letter, "credit");
     WireReader reader(letter.text);
     const auto number = reader.number<std::uint32_t>(), count = reader.number<std::uint32_t>();
     require_consistent(reader.whole(), "credit");

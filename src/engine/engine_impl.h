@@ -199,6 +199,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void send_request(const std::shared_ptr<Peer>& peer, const Request& request) override;
     /// A peer that was loaded or has introduced itself; nullptr for any other.
     std::shared_ptr<Peer> known_instance(const std::string& agent, std::uint64_t nonce);
+    /// The sender of a `what`. Throws Error{mismatch} where nobody is known by that name and number.
+    std::shared_ptr<Peer> require_instance(const Letter& letter, const char* what);
     void on_request(const Letter& letter);
     void on_answer(const Letter& letter);
     /// The asker wants no more of them; they are answered as soon as they have ended.

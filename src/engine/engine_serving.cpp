@@ -41,9 +41,15 @@ std::shared_ptr<Peer> Engine::Impl::known_instance(const std::string& agent, std
     return known && (*known)->agent() == agent ? *known : nullptr;
 }
 
+std::shared_ptr<Peer> Engine::Impl::require_instance(const Letter& letter, const char* what) {
+    std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
+    if (!peer)
+        throw Error(Status::mismatch, std::string(what) + " of an instance that has not introduced itself");
+    return peer;
+}
+
 void Engine::Impl::on_request(const Letter& letter) {
-    const std::shared_ptr<Peer> peer = known_instance(letter.agent, letter.nonce);
-    if (!peer) throw Error(Status::mismatch, "request of an instance that has not introduced itself");
+    const std::shared_ptr<Peer> peer = require_instance(letter, "request");
     Request request = decode_request(letter.text);
     const std::uint64_t id = request.id;
     if (request.kind == RequestKind::withdraw) return withdraw(*peer, request.tokens);
