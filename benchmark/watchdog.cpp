@@ -12,12 +12,12 @@ namespace railyard::bench {
 
 namespace {
 
-char message[320];
-std::size_t message_length = 0;
+char last_words[320];
+std::size_t last_words_length = 0;
 
 /// SIGTERM first: libfabric's shm provider removes its files on it. Should that hang, a second alarm ends it.
 void expire(int) {
-    [[maybe_unused]] ssize_t written = write(STDERR_FILENO, message, message_length);
+    [[maybe_unused]] ssize_t written = write(STDERR_FILENO, last_words, last_words_length);
     signal(SIGALRM, SIG_DFL);
     alarm(2);
     raise(SIGTERM);
@@ -36,10 +36,10 @@ void set_timer(std::chrono::milliseconds limit) noexcept {
 void arm_watchdog(std::chrono::milliseconds limit, const char* what) noexcept {
     disarm_watchdog();
     int length = std::snprintf(
-        message, sizeof(message),
+        last_words, sizeof(last_words),
         "\nrailyard-bench: stuck in %.200s: it did not come back within %.1f s; see --timeout\n", what,
         static_cast<double>(limit.count()) / 1000);
-    message_length = length < 0 ? 0 : std::strlen(message);
+    last_words_length = length < 0 ? 0 : std::strlen(last_words);
     struct sigaction action {};
     action.sa_handler = expire;
     action.sa_flags = SA_NODEFER;

@@ -5,7 +5,6 @@
 
 #include "allocation_counter.h"
 #include "stats_directory.h"
-#include "unix_client.h"
 
 namespace railyard::test {
 namespace {
@@ -72,14 +71,11 @@ TEST_P(AllocationTest, ARepostAllocatesNothing) {
 /// What is measured of a peer, where statistics are told, is made when a transfer to it is prepared.
 TEST_P(AllocationTest, ARepostAllocatesNothingWhereStatisticsAreTold) {
     const StatsDirectory stats;
-    ParamMap params = as_operations;
-    params["stats_socket"] = (stats.path() / "%a.sock").string();
+    ParamMap params = stats.params();
+    params.insert(as_operations.begin(), as_operations.end());
     EnginePair pair(GetParam(), GetParam(), params);
     expect_no_allocations(pair);
-    UnixClient client(stats.path() / "alpha.sock");
-    client.say("\n");
-    ASSERT_TRUE(pair.until([&] { return client.hear(), client.ended(); }));
-    const PeerTrafficReport beta = traffic_with(parse_live_report(client.hear()), "beta");
+    const PeerTrafficReport beta = traffic_with(stats.read_anew("alpha", pair), "beta");
     EXPECT_EQ(beta.transfers_written, 220u + 2200);
     EXPECT_EQ(beta.transfers_read, 220u + 2200);
     EXPECT_EQ(beta.write_latency.count(), 28u + 2200) << "one in eight small ones, and each of the others";

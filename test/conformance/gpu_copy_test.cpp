@@ -74,8 +74,9 @@ TEST_F(GpuCopies, NobodyHelpsAndTheBytesAreThere) {
 
 TEST_F(GpuCopies, StatisticsTellOfThem) {
     const StatsDirectory directory;
-    Copied copied(Operation::write, past_fabric, past_fabric, 0,
-                  {{"stats_file", directory.pattern()}, {"keepalive_ms", "100"}});
+    ParamMap params = directory.params();
+    params["keepalive_ms"] = "100";
+    Copied copied(Operation::write, past_fabric, past_fabric, 0, params);
     ASSERT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
     const LiveReport report = directory.read_anew("alpha", [&] { copied.pair.a->progress(); });
     const auto rail = std::find_if(report.rails.begin(), report.rails.end(),

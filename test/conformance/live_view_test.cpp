@@ -1,12 +1,9 @@
 // The setting stats_file: what a running engine tells of its peers.
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
-#include "engine/live_report.h"
-#include "engine_pair.h"
 #include "log_lines.h"
+#include "stats_directory.h"
 
 namespace railyard::test {
 namespace {
@@ -16,25 +13,14 @@ using std::chrono::milliseconds;
 
 class LiveView : public testing::Test {
   protected:
-    LiveView() {
-        std::string name = (fs::temp_directory_path() / "live-XXXXXX").string();
-        directory_ = mkdtemp(name.data());
-    }
-    ~LiveView() override { fs::remove_all(directory_); }
-
     [[nodiscard]] ParamMap params() const {
-        return {{"stats_file", (directory_ / "%a.prom").string()}, {"keepalive_ms", "100"}};
+        return {{"stats_file", directory_.pattern()}, {"keepalive_ms", "100"}};
     }
     [[nodiscard]] std::size_t files() const {
         return static_cast<std::size_t>(
-            std::distance(fs::directory_iterator(directory_), fs::directory_iterator{}));
+            std::distance(fs::directory_iterator(directory_.path()), fs::directory_iterator{}));
     }
-    [[nodiscard]] LiveReport read(const std::string& agent) const {
-        std::ifstream file(directory_ / (agent + ".prom"));
-        std::stringstream text;
-        text << file.rdbuf();
-        return parse_live_report(text.str());
-    }
+    [[nodiscard]] LiveReport read(const std::string& agent) const { return directory_.read(agent); }
     /// Of the peer, in alpha's file; nothing where it is not there.
     [[nodiscard]] std::optional<PeerReport> peer(const std::string& agent) const {
         for (const PeerReport& known : read("alpha").peers) {
@@ -43,7 +29,7 @@ class LiveView : public testing::Test {
         return std::nullopt;
     }
 
-    fs::path directory_;
+    const StatsDirectory directory_;
 };
 
 class LiveViewTest : public LiveView, public testing::WithParamInterface<Fabric> {};
@@ -118,7 +104,7 @@ TEST_P(LiveViewTest, ItIsWrittenOnceASecondWhateverHappens) {
 TEST_F(LiveView, WhereItCannotBeWrittenTheEngineSaysSoAndWorks) {
     const LogLines log;
     {
-        SmallWrite work({"tcp", 1, true}, {{"stats_file", (directory_ / "none/%a").string()}});
+        SmallWrite work({"tcp", 1, true}, {{"stats_file", (directory_.path() / "none/%a").string()}});
         const auto end = std::chrono::steady_clock::now() + milliseconds(1200);
         while (std::chrono::steady_clock::now() < end)
             EXPECT_EQ(work.pair.run(*work.transfer), Status::ok);
@@ -137,7 +123,7 @@ TEST_F(LiveView, WhereItCannotBeWrittenTheEngineSaysSoAndWorks) {
 
 TEST_F(LiveView, ABadNameIsRefusedWithTheEngine) {
     expect_error(Status::invalid_param, "stats_file", [&] {
-        make_engine("alpha", {"tcp", 1, false}, {{"stats_file", (directory_ / "%q").string()}});
+        make_engine("alpha", {"tcp", 1, false}, {{"stats_file", (directory_.path() / "%q").string()}});
     });
     EXPECT_EQ(files(), 0u);
 }

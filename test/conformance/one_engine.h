@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +55,7 @@ struct Buffer {
     std::shared_ptr<Registration> region;
 };
 
-inline void fill_pattern(std::vector<std::uint8_t>& bytes, std::uint32_t seed) {
+inline void fill_pattern(std::span<std::uint8_t> bytes, std::uint32_t seed) {
     std::uint32_t state = seed * 2654435761u + 1;
     for (std::uint8_t& byte : bytes) {
         state = state * 1664525u + 1013904223u;

@@ -2,7 +2,6 @@
 #include "engine/transfer.h"
 #include "log_lines.h"
 #include "stats_directory.h"
-#include "unix_client.h"
 
 namespace railyard::test {
 namespace {
@@ -30,7 +29,7 @@ class StatisticsTest : public testing::TestWithParam<Fabric> {
 
     static constexpr std::size_t size = 4 << 20;
     StatsDirectory stats_;
-    EnginePair pair_{GetParam(), GetParam(), {{"stats_file", stats_.pattern()}}};
+    EnginePair pair_{GetParam(), GetParam(), stats_.params()};
     Buffer source_{*pair_.a, size}, target_{*pair_.b, size};
     const std::shared_ptr<RemoteRegion> remote_ = pair_.publish(target_);
 };
@@ -150,10 +149,9 @@ class StatsSocketTest : public testing::TestWithParam<Fabric> {};
 /// Of an engine that somebody drives, within a second.
 TEST_P(StatsSocketTest, WhoConnectsIsAnswered) {
     const StatsDirectory stats;
-    const std::string pattern = (stats.path() / "%a.sock").string();
-    const std::string alpha = (stats.path() / "alpha.sock").string();
+    const std::string alpha = stats.socket("alpha");
     {
-        EnginePair pair(GetParam(), GetParam(), {{"stats_socket", pattern}});
+        EnginePair pair(GetParam(), GetParam(), stats.params());
         Buffer source(*pair.a, 4096), target(*pair.b, 4096);
         const auto remote = pair.publish(target);
         const LocalDescriptor from = source.local(0, 4096);
@@ -180,9 +178,8 @@ TEST_P(StatsSocketTest, WhoConnectsIsAnswered) {
             EXPECT_EQ(sum(report, &RailTrafficReport::bytes_written), 4096u);
         }
         pair.a->release(transfer);
-        expect_error(Status::not_allowed, "alpha.sock", [&] {
-            make_engine("alpha", GetParam(), {{"stats_socket", pattern}});
-        });
+        expect_error(Status::not_allowed, "alpha.sock",
+                     [&] { make_engine("alpha", GetParam(), stats.params()); });
         EXPECT_TRUE(UnixClient(alpha).connected()) << "it does not listen any more";
     }
     EXPECT_FALSE(std::filesystem::exists(alpha));
@@ -229,7 +226,9 @@ TEST(Statistics, WithoutASettingTheLogHasThePeersTotals) {
 TEST(Statistics, APeerThatGoesLeavesErrorsBehind) {
     const StatsDirectory stats;
     const Fabric fabric{"tcp", 1, false};
-    EnginePair pair(fabric, fabric, {{"stats_file", stats.pattern()}, {"peer_timeout_ms", "1000"}});
+    ParamMap params = stats.params();
+    params["peer_timeout_ms"] = "1000";
+    EnginePair pair(fabric, fabric, params);
     Buffer source(*pair.a, 4096), target(*pair.b, 4096);
     const auto remote = pair.publish(target);
     const LocalDescriptor from = source.local(0, 4096);

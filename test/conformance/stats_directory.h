@@ -10,6 +10,7 @@
 
 #include "engine/live_report.h"
 #include "engine_pair.h"
+#include "unix_client.h"
 
 namespace railyard::test {
 
@@ -27,26 +28,33 @@ class StatsDirectory {
     [[nodiscard]] const std::filesystem::path& path() const { return path_; }
     /// For stats_file; one file an agent.
     [[nodiscard]] std::string pattern() const { return (path_ / "%a.prom").string(); }
-    [[nodiscard]] std::string text(const std::string& agent) const {
+    [[nodiscard]] LiveReport read(const std::string& agent) const {
         std::ifstream file(path_ / (agent + ".prom"));
         std::stringstream text;
         text << file.rdbuf();
-        return text.str();
+        return parse_live_report(text.str());
     }
-    [[nodiscard]] LiveReport read(const std::string& agent) const { return parse_live_report(text(agent)); }
-    /// What `agent` writes from now on, at the earliest, while `drive` is called again and again. Throws
-    /// std::runtime_error where that takes more than 10 s.
+    /// Each agent answers at a socket of its own, at once; its file is written once a second.
+    [[nodiscard]] ParamMap params() const { return {{"stats_socket", socket("%a")}}; }
+    [[nodiscard]] std::string socket(const std::string& agent) const {
+        return (path_ / (agent + ".sock")).string();
+    }
+    /// What `agent`, which has params(), tells from now on, at the earliest, while `drive` is called again
+    /// and again. Throws std::runtime_error where that takes more than 10 s.
     template <class Drive>
     LiveReport read_anew(const std::string& agent, Drive drive) const {
         using std::chrono::system_clock, std::chrono::milliseconds;
-        const auto start = system_clock::now();
+        const auto start = system_clock::now(), end = start + std::chrono::seconds(10);
         const auto since_1970 = std::chrono::duration_cast<milliseconds>(start.time_since_epoch());
-        while (system_clock::now() < start + std::chrono::seconds(10)) {
-            drive();
-            LiveReport report = read(agent);
+        while (system_clock::now() < end) {
+            UnixClient client(socket(agent));
+            client.say("\n");
+            while (client.hear(), !client.ended() && system_clock::now() < end)
+                drive();
+            LiveReport report = parse_live_report(client.hear());
             if (report.written_ms > static_cast<std::uint64_t>(since_1970.count())) return report;
         }
-        throw std::runtime_error(agent + " does not write its statistics");
+        throw std::runtime_error(agent + " does not tell its statistics");
     }
     LiveReport read_anew(const std::string& agent, EnginePair& pair) const {
         return read_anew(agent, [&] {

@@ -12,7 +12,7 @@
 #include "flow/letters.h"
 
 namespace railyard::flow {
-namespace {
+namespace parts_test {
 
 /// The status of the Error that `call` throws; ok where it throws none.
 template <class Call>
@@ -236,5 +236,5 @@ TEST(Letters, LongReasonsAreCutNotRefused) {
     EXPECT_EQ(read.reason, std::string(1024, 'r'));
 }
 
-}  // namespace
+}  // namespace parts_test
 }  // namespace railyard::flow

@@ -12,7 +12,7 @@
 #include "flow/geometry.h"
 
 namespace railyard::flow {
-namespace {
+namespace target_info_test {
 
 using Json = nlohmann::json;
 
@@ -320,5 +320,5 @@ TEST(TargetInfo, DepthDoesNotMatter) {
     expect_same(target_info_from_json(text), sample());
 }
 
-}  // namespace
+}  // namespace target_info_test
 }  // namespace railyard::flow

@@ -55,7 +55,7 @@ class EarlyNotifications : public Failover {
     void write_and_compare(int rounds) {
         Transfer* transfer = prepare(page, 0, "there");
         for (int i = 0; i < rounds && !HasFailure(); ++i) {
-            fill_pattern(source_->bytes, static_cast<std::uint32_t>(i + 2));
+            fill_pattern(std::span(source_->bytes).first(page), static_cast<std::uint32_t>(i + 2));
             ASSERT_NE(a_->post(*transfer), Status::backend);
             std::vector<Notification> got;
             const auto limit = Clock::now() + std::chrono::seconds(10);

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 /// With statistics of both, and calm NICs that tell what they saw.
 class Counted : public Failover {
   protected:
-    Counted() : Failover(4, {{"stats_file", stats().pattern()}}) {}
+    Counted() : Failover(4, stats().params()) {}
     ~Counted() override { kept_.reset(); }
 
     /// The base's constructor needs it, too.

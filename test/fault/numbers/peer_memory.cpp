@@ -87,13 +87,13 @@ void find_providers() {
 namespace railyard::test {
 namespace {
 
-constexpr std::size_t size = std::size_t{4} << 20;
+constexpr std::size_t buffer_size = std::size_t{4} << 20;
 
 struct Neighbour {
     Neighbour(const Fabric& fabric, std::string agent)
         : name(std::move(agent)), process(start_agent(fabric, name)) {
         info = process->connection_info();
-        far = process->make_buffer(size, 7);
+        far = process->make_buffer(buffer_size, 7);
     }
     std::string name;
     std::unique_ptr<OtherMachine> process;
@@ -106,9 +106,10 @@ void exchange(Engine& engine, Neighbour& peer, const Buffer& near, const Publish
               bool back) {
     engine.load_connection_info(peer.name, peer.info);
     engine.connect(peer.name);
-    const auto remote = engine.load_remote_memory(peer.name, peer.far.metadata, peer.far.address, size);
-    const LocalDescriptor from = near.local(0, size);
-    const RemoteDescriptor to{peer.far.address, size, &remote};
+    const auto remote =
+        engine.load_remote_memory(peer.name, peer.far.metadata, peer.far.address, buffer_size);
+    const LocalDescriptor from = near.local(0, buffer_size);
+    const RemoteDescriptor to{peer.far.address, buffer_size, &remote};
     Transfer* transfer = engine.prepare(Operation::write, {&from, 1}, {&to, 1}, peer.name, std::nullopt);
     require_ok(finish(engine, *transfer), "a transfer");
     engine.release(transfer);
@@ -133,8 +134,8 @@ int run(int count, char** words) {
     CLI11_PARSE(app, count, words);
     const auto engine = make_engine("alpha", fabric);
     find_providers();
-    const Buffer near(*engine, size);
-    const PublishedBuffer published{engine->memory_metadata(*near.region), near.address(), size};
+    const Buffer near(*engine, buffer_size);
+    const PublishedBuffer published{engine->memory_metadata(*near.region), near.address(), buffer_size};
     // What there is one of, and what grows in steps, is there after the first ones.
     constexpr unsigned first = 2;
     std::vector<Neighbour> all;

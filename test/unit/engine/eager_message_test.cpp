@@ -8,7 +8,7 @@
 #include "common/status.h"
 
 namespace railyard {
-namespace {
+namespace eager_message_test {
 
 const std::string five("ab\0de", 5);
 
@@ -157,5 +157,5 @@ TEST(EagerMessage, BytesOfAnyKindEndInAValueOrInAnError) {
     EXPECT_GT(refused, 10'000);
 }
 
-}  // namespace
+}  // namespace eager_message_test
 }  // namespace railyard

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace railyard {
-namespace {
+namespace early_window_test {
 
 constexpr std::uint8_t wide = EarlyMark::favoured_window;
 
@@ -122,5 +122,5 @@ TEST(EarlyMark, SaysWhoseItIsHoweverManyThereHaveBeen) {
     EXPECT_EQ(EarlyMark::of(3, 1u << 22), EarlyMark::of(3, 0));
 }
 
-}  // namespace
+}  // namespace early_window_test
 }  // namespace railyard

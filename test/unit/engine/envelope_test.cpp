@@ -5,7 +5,7 @@
 #include "common/status.h"
 
 namespace railyard {
-namespace {
+namespace envelope_test {
 
 std::string refusal(std::string_view sealed, std::size_t limit = 1000) {
     try {
@@ -46,5 +46,5 @@ TEST(Envelope, NoBitMayFlip) {
     }
 }
 
-}  // namespace
+}  // namespace envelope_test
 }  // namespace railyard

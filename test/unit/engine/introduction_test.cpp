@@ -8,7 +8,7 @@
 #include "common/status.h"
 
 namespace railyard {
-namespace {
+namespace introduction_test {
 
 Introduction sample() {
     return {{"alpha", 0x1122334455667788, "efa-direct", {"address 0", "address 1", "address 2"}},
@@ -107,5 +107,5 @@ TEST(Introduction, NoBytesCrashIt) {
     EXPECT_GT(understood, 0) << "the flips never left an introduction alone: they prove little";
 }
 
-}  // namespace
+}  // namespace introduction_test
 }  // namespace railyard

@@ -11,7 +11,7 @@
 #include "engine/route_choice.h"
 
 namespace railyard {
-namespace {
+namespace kept_rails_test {
 
 constexpr ThreadTag first = 0x1000, second = 0x2000, third = 0x3000;
 
@@ -216,5 +216,5 @@ TEST(RailKeeper, IsForgottenWhenItHasNotLookedForAWhile) {
     EXPECT_FALSE(keeper.is_other_than(second));
 }
 
-}  // namespace
+}  // namespace kept_rails_test
 }  // namespace railyard

@@ -12,7 +12,7 @@
 #include "engine/live_metrics.h"
 
 namespace railyard {
-namespace {
+namespace live_report_test {
 
 LiveReport sample() {
     LiveReport report{"1.2.3", "alpha", 0xabc, "efa-direct", 4711, 1'700'000'000'045};
@@ -289,5 +289,5 @@ TEST(LiveReport, WhatIsNoReportIsRefusedWithTheReason) {
     EXPECT_NE(refusal(falls).find("less than the one before"), std::string::npos) << refusal(falls);
 }
 
-}  // namespace
+}  // namespace live_report_test
 }  // namespace railyard

@@ -9,7 +9,7 @@
 #include "common/status.h"
 
 namespace railyard {
-namespace {
+namespace message_auth_test {
 
 std::string hex(const MessageAuth::Tag& tag) {
     static constexpr char digits[] = "0123456789abcdef";
@@ -111,5 +111,5 @@ TEST(MessageAuth, WithoutTheLibraryTheRemedyIsNamed) {
     }
 }
 
-}  // namespace
+}  // namespace message_auth_test
 }  // namespace railyard

@@ -13,7 +13,7 @@
 #include "log_lines.h"
 
 namespace railyard {
-namespace {
+namespace progress_threads_test {
 
 /// A rail that remembers who serves it.
 class TellingRail final : public StubRail {
@@ -190,5 +190,5 @@ TEST(ProgressThreads, OfNoneNobodyIsWoken) {
     EXPECT_EQ(none.size(), 0u);
 }
 
-}  // namespace
+}  // namespace progress_threads_test
 }  // namespace railyard

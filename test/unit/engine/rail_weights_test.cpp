@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace railyard {
-namespace {
+namespace rail_weights_test {
 
 class RailWeightsTest : public testing::Test {
   protected:
@@ -99,5 +99,5 @@ TEST_F(RailWeightsTest, TheSlowestStillHasSomeWeight) {
     EXPECT_EQ(weights()[2], RailWeights::least_weight);
 }
 
-}  // namespace
+}  // namespace rail_weights_test
 }  // namespace railyard

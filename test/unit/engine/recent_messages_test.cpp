@@ -8,7 +8,7 @@
 #include <set>
 
 namespace railyard {
-namespace {
+namespace recent_messages_test {
 
 using Pair = std::pair<std::uint64_t, std::uint64_t>;
 
@@ -123,5 +123,5 @@ TEST(RecentMessages, HostileNumbersStayWithinTheBounds) {
     EXPECT_EQ(messages.shared(), 0u);
 }
 
-}  // namespace
+}  // namespace recent_messages_test
 }  // namespace railyard

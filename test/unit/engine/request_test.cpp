@@ -6,7 +6,7 @@
 #include <random>
 
 namespace railyard {
-namespace {
+namespace request_test {
 
 Request sample() {
     Request request;
@@ -114,5 +114,5 @@ TEST(Request, BytesOfAnyKindEndInAValueOrInAnError) {
     EXPECT_GT(refused, 10'000);
 }
 
-}  // namespace
+}  // namespace request_test
 }  // namespace railyard

@@ -12,7 +12,7 @@
 #include "log_lines.h"
 
 namespace railyard {
-namespace {
+namespace signed_messages_test {
 
 using test::Bytes;
 using test::fragments;
@@ -99,5 +99,5 @@ TEST_F(SignedMessagesTest, OfAnotherReceiverAreRefused) {
     EXPECT_NE(lines()[0].find("another instance"), std::string::npos) << lines()[0];
 }
 
-}  // namespace
+}  // namespace signed_messages_test
 }  // namespace railyard

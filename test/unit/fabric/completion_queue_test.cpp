@@ -13,7 +13,7 @@
 #include "log_lines.h"
 
 namespace railyard::fabric {
-namespace {
+namespace completion_queue_test {
 
 struct ErrorEntry {
     void* context = nullptr;
@@ -176,5 +176,5 @@ TEST_F(CompletionQueueTest, AnInterruptedReadIsNoFailure) {
     EXPECT_EQ(log_.count(), 0);
 }
 
-}  // namespace
+}  // namespace completion_queue_test
 }  // namespace railyard::fabric

@@ -10,7 +10,7 @@
 #include "log_lines.h"
 
 namespace railyard::fabric {
-namespace {
+namespace domain_test {
 
 struct Script {
     std::uint32_t event = 4711;
@@ -159,5 +159,5 @@ TEST_F(DomainEvents, ConnectionsThatAreClosedAreNotLookedAtAndTheirRequestsAreFr
     EXPECT_EQ(heard.request.get(), script.request);
 }
 
-}  // namespace
+}  // namespace domain_test
 }  // namespace railyard::fabric

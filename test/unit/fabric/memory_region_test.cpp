@@ -10,7 +10,7 @@
 #include "common/status.h"
 
 namespace railyard::fabric {
-namespace {
+namespace memory_region_test {
 
 struct Script {
     std::vector<int> answers;  // to the next registrations; the real provider answers afterwards
@@ -112,5 +112,5 @@ TEST_F(MemoryRegionTest, ATakenKeyIsDrawnAnew) {
     EXPECT_NE(script.keys[0], script.keys[1]);
 }
 
-}  // namespace
+}  // namespace memory_region_test
 }  // namespace railyard::fabric

@@ -63,7 +63,13 @@ TEST_F(FabricRailTest, HundredsOfPeersThatTakeNothingAreGivenUpInTheTimeOfOne) {
         << "one series after the other";
 }
 
-TEST_F(FabricRailTest, WhatGoesToOneOfHundredsOfPeersKeepsItsOrder) {
+/// Gives nobody up before a test that a slow machine drives is over.
+class PatientRailTest : public FabricRailTest {
+  protected:
+    PatientRailTest() : FabricRailTest(1, true, 60'000'000'000) {}
+};
+
+TEST_F(PatientRailTest, WhatGoesToOneOfHundredsOfPeersKeepsItsOrder) {
     constexpr std::uint32_t peers = 200;
     std::deque<Offer> offers;
     for (std::uint32_t peer = 0; peer < peers; ++peer)
@@ -83,7 +89,7 @@ TEST_F(FabricRailTest, WhatGoesToOneOfHundredsOfPeersKeepsItsOrder) {
         EXPECT_TRUE(i < peers || posted.count(2 * peers - 1 - i)) << "to peer " << 2 * peers - 1 - i;
         posted.insert(i);
     }
-    EXPECT_FALSE(posted.empty());
+    EXPECT_EQ(posted.size(), 2 * peers);
 }
 
 TEST_F(FabricRailTest, APeerThatTakesNothingIsGivenUpInTime) {

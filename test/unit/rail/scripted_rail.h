@@ -102,9 +102,11 @@ class FabricRailTest : public testing::Test {
   protected:
     static constexpr std::uint64_t give_up_ns = 50'000'000;
 
-    /// `pieces`: that the provider takes in one operation.
-    explicit FabricRailTest(std::size_t pieces = 1, bool separate_sender = true)
-        : rail_("rail", device(pieces, separate_sender), sink_, {false, give_up_ns}) {
+    /// `pieces`: that the provider takes in one operation. `patience_ns`: after which a silent peer is given
+    /// up.
+    explicit FabricRailTest(std::size_t pieces = 1, bool separate_sender = true,
+                            std::uint64_t patience_ns = give_up_ns)
+        : rail_("rail", device(pieces, separate_sender), sink_, {false, patience_ns}) {
         script = {};
         fid_ep* endpoint = FabricRailProbe::endpoint(rail_);
         fid_cq* queue = FabricRailProbe::queue(rail_);
