@@ -137,7 +137,8 @@ TEST_F(GpuCopies, AReadOfWhatIsTakenBackMeanwhileIsNoSuccess) {
 }
 
 TEST_F(GpuCopies, AnEngineThatEndsIsGoneForThem) {
-    Copied copied(Operation::write);
+    Copied copied(Operation::write, past_fabric, past_fabric, 0,
+                  {{"connect_timeout_ms", "1000"}, {"peer_timeout_ms", "1000"}});
     ASSERT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
     copied.remote.drop(*copied.pair.b);
     copied.pair.b.reset();

@@ -9,7 +9,7 @@ class StreamLifetime : public OnStreams {};
 TEST_P(StreamLifetime, RequestsOnChangingStreamsLeaveNothing) {
     StreamPair side(thread());
     Buffer source(*side.pair.a, 64, 7), target(*side.pair.b, 64);
-    const int requests = thread() ? 10'000 : 1'000;
+    const int requests = thread() ? 3'000 : 1'000;
     fakecuda_statistics warm{};
     for (int i = 0; i < requests; ++i) {
         {
