@@ -9,15 +9,12 @@
 #include "engine/notification.h"
 #include "engine_pair.h"
 #include "manager/rail_manager.h"
+#include "sanitized.h"
 
 namespace railyard::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint32_t many = 5000;
-#else
-constexpr std::uint32_t many = 70'000;  // more than 16 bits count
-#endif
+constexpr std::uint32_t many = sanitized ? 5000 : 70'000;  // more than 16 bits count
 
 class NotificationTest : public testing::TestWithParam<Fabric> {};
 

@@ -3,15 +3,12 @@
 #include <chrono>
 
 #include "engine_pair.h"
+#include "sanitized.h"
 
 namespace railyard::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t memory_size = std::size_t{24} << 20;
-#else
-constexpr std::size_t memory_size = std::size_t{64} << 20;
-#endif
+constexpr std::size_t memory_size = std::size_t{sanitized ? 24 : 64} << 20;
 constexpr std::uint8_t mark = 0x5a;
 
 /// A WRITE of many rounds of the rail that copies.

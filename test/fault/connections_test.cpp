@@ -8,6 +8,7 @@
 
 #include "engine_pair.h"
 #include "failing_new.h"
+#include "sanitized.h"
 #include "simulated_machine.h"
 
 namespace railyard::test {
@@ -15,12 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Sanitizers keep what was freed, tell of no heap, and need room of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+/// Sanitizers need room of their own.
 constexpr int cycles = sanitized ? 300 : 10'000;
 constexpr std::size_t wanted_peers = 1000, most_peers = sanitized ? 50 : wanted_peers;
 
@@ -94,7 +90,7 @@ TEST_P(ComeAndGo, TenThousandTimesLeaveNothing) {
     const std::size_t heap = heap_bytes();
     const std::ptrdiff_t files = open_files();
     meet_often(cycles);
-    if (!sanitized) {
+    if (!sanitized) {  // which tell of no heap
         EXPECT_LT(heap_bytes(), heap + cycles) << "a byte a time is too much";
     }
     // The provider closes the last connections when it sees that the other side has.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "engine_pair.h"
+#include "sanitized.h"
 #include "simulated_machine.h"
 
 namespace railyard::test {
@@ -13,11 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int rounds = 20;
-#else
-constexpr int rounds = 60;
-#endif
+constexpr int rounds = sanitized ? 20 : 60;
 constexpr std::size_t size = 50'000;
 
 /// An engine with memory to write from and to be written to.

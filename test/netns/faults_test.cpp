@@ -8,17 +8,14 @@
 
 #include "network.h"
 #include "peers.h"
+#include "sanitized.h"
 #include "wire.h"
 
 namespace railyard::test {
 namespace {
 
 constexpr int patience_ms = 1000;
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t size = std::size_t{1} << 20;
-#else
-constexpr std::size_t size = std::size_t{4} << 20;
-#endif
+constexpr std::size_t size = std::size_t{sanitized ? 1 : 4} << 20;
 
 /// With datagrams, or connections.
 std::string provider() {

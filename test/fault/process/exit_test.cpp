@@ -14,17 +14,14 @@
 #include <tuple>
 
 #include "engine_pair.h"
+#include "sanitized.h"
 
 extern char** environ;
 
 namespace railyard::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr auto limit = std::chrono::seconds(30);
-#else
-constexpr auto limit = std::chrono::seconds(5);
-#endif
+constexpr auto limit = std::chrono::seconds(sanitized ? 30 : 5);
 
 std::string word(const Fabric& fabric) {
     return fabric.provider + ":" + std::to_string(fabric.rails) +

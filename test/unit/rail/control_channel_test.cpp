@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "log_lines.h"
+#include "sanitized.h"
 #include "scripted_control.h"
 
 namespace railyard::scripted_control {
@@ -16,9 +17,7 @@ namespace {
 
 /// 12 MiB of an engine with 32 rails, and a sixth of the time that it takes to make one.
 TEST_F(ControlChannelTest, BuffersThatNothingHasArrivedInAreNotInMemory) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "the sanitizer's allocator gives memory that was in use";
-#endif
+    if (test::sanitized) GTEST_SKIP() << "the sanitizer's allocator gives memory that was in use";
     mallopt(M_MMAP_THRESHOLD, ControlChannel::pinned_bytes / 2);  // so that it is fresh
     mallopt(M_PERTURB, 0);  // meson sets MALLOC_PERTURB_, which writes to all of it
     malloc_trim(0);         // or it is what earlier tests had
