@@ -13,6 +13,7 @@ GpuImports::~GpuImports() {
 }
 
 GpuImports::Import::~Import() {
+    if (fork_generation() != process_) return;  // the mutex may be anybody's, too
     const MutexLock lock(table_->mutex);
     const auto at = table_->entries.find(allocation_);
     // Another one may have been opened since the last owner of this let it go.

@@ -9,6 +9,7 @@
 
 #include <absl/base/thread_annotations.h>
 
+#include "common/fork_watch.h"
 #include "common/mutex.h"
 #include "cuda/shared_memory.h"
 
@@ -20,7 +21,8 @@ class GpuImports {
     struct Table;
 
   public:
-    /// An allocation of another process. May outlive the imports, and is of no use then.
+    /// An allocation of another process. May outlive the imports, and is of no use then. A forked child, in
+    /// which the driver does not work, leaves it open.
     class Import {
       public:
         Import(std::shared_ptr<Table> table, const cuda::SharedAllocation& allocation, std::uint64_t address)
@@ -35,6 +37,7 @@ class GpuImports {
         const std::shared_ptr<Table> table_;
         const cuda::SharedAllocation allocation_;
         const std::uint64_t address_;
+        const std::uint32_t process_ = fork_generation();
     };
 
     GpuImports();

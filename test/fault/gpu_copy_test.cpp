@@ -5,8 +5,10 @@
 #include "conformance/gpu_side.h"
 #include "engine/metadata.h"
 #include "engine/transfer.h"
+#include "fault/process/child.h"
 #include "forbid_process_vm.h"
 #include "peers.h"
+#include "sanitized.h"
 #include "simulated_machine.h"
 
 namespace railyard::test {
@@ -114,6 +116,25 @@ TEST_P(GpuCopies, AKilledPeerEndsThem) {
         EXPECT_LT(Clock::now() - killed, milliseconds(4000));
     }
     EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(4000)));
+}
+
+/// In it, every call of a real driver fails, or hangs.
+TEST_P(GpuCopies, AForkedChildThatLetsGoOfTheMemoryCallsNoDriver) {
+    if (sanitized) GTEST_SKIP() << "the sanitizer's allocator is not made ready for fork()";
+    start();
+    Transfer* write = prepare(Operation::write);
+    ASSERT_TRUE(is_copied(*write));
+    ASSERT_EQ(run(*write), Status::ok);
+    engine_->release(write);
+    peer_->transfers.clear();
+    EXPECT_EQ(peer_->remote.use_count(), 1);
+    Child child(Child::End::at_once, [&] {
+        const std::size_t calls = fake().statistics().calls;
+        peer_->remote.reset();
+        return fake().statistics().calls == calls ? 0 : 1;
+    });
+    EXPECT_EQ(child.outcome([&] { engine_->progress(); }), "exit 0");
+    EXPECT_EQ(run(*prepare(Operation::write)), Status::ok) << "the parent's is still mapped";
 }
 
 /// Whose memory it was is found out although the copy itself goes well.
