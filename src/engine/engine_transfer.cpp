@@ -270,8 +270,8 @@ bool Engine::Impl::by_weight() noexcept {
 }
 
 Status Engine::Impl::finished(Transfer& transfer) noexcept {
+    if (!transfer.uncounted) return transfer.ended_with;
     const Status status = transfer.status();
-    if (!transfer.uncounted) return status;
     transfer.count_end(status);
     if (status != Status::ok) return status;
     // Read first: rounds of many transfers end at once, on any thread.

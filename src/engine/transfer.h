@@ -79,6 +79,7 @@ class Transfer : public Work {
     std::uint64_t moved_at = 0;            ///< ns; when the watch last saw it get on
     bool posted = false;
     bool uncounted = false;                    ///< the end of this round has not been seen, or there is none
+    Status ended_with = Status::ok;            ///< once it has been seen: who stops it then comes too late
     bool exact = false;                        ///< posted_at is, so that this round is measured
     std::atomic<std::uint64_t> posted_at{0};   ///< ns; else any other than before
     PeerLatencies* latencies = nullptr;        ///< nullptr: nobody wants to know
@@ -107,6 +108,7 @@ class Transfer : public Work {
     /// Of a round that has ended, once. Whoever the transfer belongs to then.
     void count_end(Status status) noexcept {
         uncounted = false;
+        ended_with = status;
         if (status == Status::ok) {
             ended_well.store(ended_well.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         } else if (peer) {

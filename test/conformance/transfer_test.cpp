@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "engine/transfer.h"
 #include "engine_pair.h"
 
 namespace railyard::test {
@@ -145,6 +146,22 @@ TEST_P(TransferTest, AHandleIsRepostedManyTimesAndRefusedWhileActive) {
         }
         ASSERT_EQ(posted == Status::in_progress ? pair.wait(*transfer) : posted, Status::ok);
         ASSERT_TRUE(target.bytes == source.bytes) << "round " << round;
+    }
+    pair.a->release(transfer);
+}
+
+/// As whoever gives up a peer stops all that is under way to it.
+TEST_P(TransferTest, WhoStopsARoundWhoseEndHasBeenSeenComesTooLate) {
+    EnginePair pair(GetParam());
+    Buffer source(*pair.a, 64, 7), target(*pair.b, 64);
+    const auto remote = pair.publish(target);
+    const LocalDescriptor from = source.local(0, 64);
+    const RemoteDescriptor to{target.address(), 64, &remote};
+    Transfer* transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    for (int round = 0; round < 2; ++round) {
+        ASSERT_EQ(pair.run(*transfer), Status::ok);
+        transfer->stop(Status::canceled);
+        EXPECT_EQ(pair.a->poll(*transfer), Status::ok);
     }
     pair.a->release(transfer);
 }
