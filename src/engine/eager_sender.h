@@ -10,6 +10,7 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "engine/introducer.h"
 #include "engine/notification.h"
 #include "engine/request.h"
 
@@ -46,15 +47,6 @@ struct EagerRound {
     std::uint32_t sender = 0;
     EagerRound* previous = nullptr;
     EagerRound* next = nullptr;
-};
-
-class Introducer {
-  public:
-    /// A peer may have forgotten us: it is introduced to us again, and not from within this call.
-    virtual void introduce_soon() noexcept = 0;
-
-  protected:
-    ~Introducer() = default;
 };
 
 /// A round is over when the kernel has the message, which is its transfer's, and the peer has answered: a

@@ -8,17 +8,23 @@ std::shared_ptr<EarlyInquiry> EarlyInquiries::ask(std::shared_ptr<Peer> peer, st
                                                   std::uint64_t message) {
     auto inquiry = std::make_shared<EarlyInquiry>(std::move(peer), mark, message);
     const MutexLock lock(mutex_);
-    std::erase_if(open_, [](const Open& open) { return open.inquiry.expired(); });
     open_.push_back({inquiry->peer->nonce(), mark, inquiry});
-    unsent_.push_back(inquiry);
-    unsent_count_.store(unsent_.size(), std::memory_order_release);
+    count();
     return inquiry;
 }
 
-std::vector<std::shared_ptr<EarlyInquiry>> EarlyInquiries::take_unsent() noexcept {
+EarlyInquiries::Due EarlyInquiries::take_due(std::uint64_t now_ns) noexcept {
+    Due due;
     const MutexLock lock(mutex_);
-    unsent_count_.store(0, std::memory_order_relaxed);
-    return std::exchange(unsent_, {});
+    std::erase_if(open_, [](const Open& open) { return open.inquiry.expired(); });
+    for (auto open = open_.begin(); !due.inquiry && open != open_.end(); ++open) {
+        if (open->due > now_ns) continue;
+        due = {open->inquiry.lock(), open->due != 0};
+        open->due = now_ns + open->pause;
+        open->pause = std::min(2 * open->pause, longest_pause_ns);
+    }
+    count();
+    return due;
 }
 
 void EarlyInquiries::answered(std::uint64_t nonce, std::uint32_t mark, Work::Verdict verdict) noexcept {
@@ -32,6 +38,7 @@ void EarlyInquiries::answered(std::uint64_t nonce, std::uint32_t mark, Work::Ver
     inquiry = asked->inquiry.lock();
     if (inquiry) inquiry->answer(verdict);
     open_.erase(asked);
+    count();
 }
 
 }  // namespace railyard

@@ -42,23 +42,33 @@ class EarlyInquiries {
   public:
     /// One more, which whoever asks keeps; it is forgotten with its last owner. Throws std::bad_alloc.
     std::shared_ptr<EarlyInquiry> ask(std::shared_ptr<Peer> peer, std::uint32_t mark, std::uint64_t message);
-    [[nodiscard]] bool has_unsent() const noexcept {
-        return unsent_count_.load(std::memory_order_acquire) != 0;
-    }
-    std::vector<std::shared_ptr<EarlyInquiry>> take_unsent() noexcept;
+    /// Somebody waits for an answer.
+    [[nodiscard]] bool has_open() const noexcept { return open_count_.load(std::memory_order_acquire) != 0; }
+    struct Due {
+        std::shared_ptr<EarlyInquiry> inquiry;  ///< nullptr: none
+        bool again = false;
+    };
+    /// One that is to be sent now, for the first time or, in growing pauses, again.
+    Due take_due(std::uint64_t now_ns) noexcept;
     /// By that instance. Where nobody waits for it, it is ignored.
     void answered(std::uint64_t nonce, std::uint32_t mark, Work::Verdict verdict) noexcept;
 
   private:
-    Mutex mutex_;
-    std::vector<std::shared_ptr<EarlyInquiry>> unsent_ ABSL_GUARDED_BY(mutex_);
     struct Open {
         std::uint64_t nonce = 0;
         std::uint32_t mark = 0;
         std::weak_ptr<EarlyInquiry> inquiry;
+        std::uint64_t due = 0;  ///< ns; at once
+        std::uint64_t pause = first_pause_ns;
     };
+    static constexpr std::uint64_t first_pause_ns = 50'000'000, longest_pause_ns = 1'000'000'000;
+    void count() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        open_count_.store(open_.size(), std::memory_order_release);
+    }
+
+    Mutex mutex_;
     std::vector<Open> open_ ABSL_GUARDED_BY(mutex_);
-    std::atomic<std::size_t> unsent_count_{0};
+    std::atomic<std::size_t> open_count_{0};
 };
 
 }  // namespace railyard

@@ -132,8 +132,10 @@ bool EarlyNotices::is_in_place(std::uint32_t mark, std::uint32_t next, bool take
     Writer* const writer = writer_of(mark);
     if (!writer || mark == next || EarlyMark::writer_of(next) != EarlyMark::writer_of(mark))
         throw Error(Status::mismatch, "marks that are not of one writer");
+    const auto before = replaced_.find(mark);
+    if (before != replaced_.end() && before->second == next) return false;  // asked again
     // None leads back to itself.
-    if (replaced_.contains(mark) || replaced_.contains(next) || notices_.contains(next) ||
+    if (before != replaced_.end() || replaced_.contains(next) || notices_.contains(next) ||
         marks_.contains(next))
         throw Error(Status::mismatch, "marks that are in use");
     if (marks_.contains(mark)) return true;

@@ -47,7 +47,8 @@ void require_same_secret(const MessageAuth& auth, const ConnectionInfo& info) {
 Engine::Impl::Impl(EngineConfig config)
     : config_(checked(std::move(config))),
       nonce_(random_u64()),
-      forward_(*this, config_.params.connect_timeout_ms * 1'000'000),
+      waiting_letters_(config_.params.connect_timeout_ms * 1'000'000),
+      forward_(*this, *this, config_.params.connect_timeout_ms * 1'000'000),
       rails_(std::make_shared<RailManager>(config_.params, config_.progress_thread, inbox_)) {
     pace_ = RailPace(rails_->size());
     looks_.resize(rails_->size());
@@ -338,7 +339,7 @@ bool Engine::Impl::run_chores() noexcept {
     if (forward_.has_work()) forward_.progress();
     if (eager_sender_.has_work()) eager_sender_.look();
     if (!undelivered_.empty()) send_undelivered();
-    if (inquiries_.has_unsent()) send_inquiries();
+    if (inquiries_.has_open()) send_inquiries();
     if (inbox_.owes_credit()) tell_credits();
     more = finish_served() || more;
     return run_chore() || more;

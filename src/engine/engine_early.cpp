@@ -1,6 +1,7 @@
 // Notifications that leave together with their data (ADR 36): whose, and what engines tell each other for it.
 #include <algorithm>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/wire.h"
@@ -100,7 +101,13 @@ void Engine::Impl::on_number(const Letter& letter) {
 
 /// Not with a rail's role held.
 void Engine::Impl::send_inquiries() noexcept {
-    for (const std::shared_ptr<EarlyInquiry>& inquiry : inquiries_.take_unsent()) {
+    while (true) {
+        const auto [inquiry, again] = inquiries_.take_due(now_ns());
+        if (!inquiry) return;
+        if (again) {
+            inquiry->peer->doubt_introduction();
+            introduce_soon();
+        }
         try {
             std::string text;
             WireWriter writer(text);

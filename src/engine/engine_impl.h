@@ -33,6 +33,7 @@
 #include "engine/stats_socket.h"
 #include "engine/transfer.h"
 #include "engine/transfer_list.h"
+#include "engine/waiting_letters.h"
 #include "manager/rail_manager.h"
 
 namespace railyard {
@@ -177,6 +178,9 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// The same on the way of a post, where nothing may be thrown.
     void introduce_again(const std::shared_ptr<Peer>& peer) noexcept;
     void handle_letters() noexcept;
+    void handle_or_refuse(Letter letter) noexcept;
+    void keep_until_introduced(Letter letter);
+    void handle_waiting(std::uint64_t nonce);
     void handle(const Letter& letter);
     void on_hello(const Letter& letter);
     void on_acknowledgement(const Letter& letter);
@@ -292,6 +296,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::vector<std::unique_ptr<OwnMessage>> spares_ ABSL_GUARDED_BY(spares_mutex_);
     MpscList<OutMessage> undelivered_;
     EarlyInquiries inquiries_;
+    WaitingLetters waiting_letters_;
     std::atomic<EngineChore*> chore_{nullptr};
     std::atomic<ChoreTime> chore_time_{ChoreTime::always};
     std::atomic<std::uint32_t> chore_users_{0};

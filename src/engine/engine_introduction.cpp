@@ -1,10 +1,20 @@
 // Control messages that engines send each other for themselves.
+#include <utility>
+
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
 #include "engine/introduction.h"
 
 namespace railyard {
+namespace {
+
+/// There is an answer, which who asks waits for, and it is not asked again, or late.
+constexpr bool needs_introduction(MessageKind kind) noexcept {
+    return kind == MessageKind::request || kind == MessageKind::mark_asked;
+}
+
+}  // namespace
 
 void Engine::Impl::introduce(const std::shared_ptr<Peer>& peer) {
     std::vector<IntroducedPair> pairs = peer->take_unannounced(now_ns());
@@ -23,13 +33,32 @@ void Engine::Impl::introduce_again(const std::shared_ptr<Peer>& peer) noexcept {
 void Engine::Impl::handle_letters() noexcept {
     std::vector<Letter> letters;
     inbox_.take_letters(letters);
-    for (const Letter& letter : letters) {
-        try {
-            handle(letter);
-        } catch (const std::exception& error) {
-            RAILYARD_LOG(warn, letter.agent.c_str(), "control message refused: %s", error.what());
-        }
+    for (Letter& letter : letters)
+        handle_or_refuse(std::move(letter));
+}
+
+void Engine::Impl::handle_or_refuse(Letter letter) noexcept {
+    try {
+        if (needs_introduction(letter.kind) && !known_instance(letter.agent, letter.nonce))
+            return keep_until_introduced(std::move(letter));
+        handle(letter);
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(warn, letter.agent.c_str(), "control message refused: %s", error.what());
     }
+}
+
+/// Its sender says who it is once more, when it gets no answer.
+void Engine::Impl::keep_until_introduced(Letter letter) {
+    const std::string agent = letter.agent;
+    const std::uint64_t nonce = letter.nonce;
+    RAILYARD_LOG(debug, agent.c_str(), "has not introduced itself: what it wants has to wait for that");
+    waiting_letters_.keep(std::move(letter), now_ns());
+    if (known_instance(agent, nonce)) handle_waiting(nonce);  // another thread has read that meanwhile
+}
+
+void Engine::Impl::handle_waiting(std::uint64_t nonce) {
+    for (Letter& letter : waiting_letters_.take(nonce, now_ns()))
+        handle_or_refuse(std::move(letter));
 }
 
 void Engine::Impl::handle(const Letter& letter) {
@@ -87,6 +116,7 @@ void Engine::Impl::on_hello(const Letter& letter) {
     weigh_stranger(*peer);
     RAILYARD_LOG(debug, letter.agent.c_str(), "introduced itself on %zu pairs of rails", hello.pairs.size());
     send_own(peer, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
+    handle_waiting(letter.nonce);
 }
 
 std::shared_ptr<Peer> Engine::Impl::introduced_peer(const ConnectionInfo& info) {

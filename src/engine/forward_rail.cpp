@@ -82,11 +82,19 @@ void ForwardRail::end(std::uint64_t nonce, const Answer& answer) noexcept {
     finish(request, answer.status);
 }
 
+void ForwardRail::doubt(Outstanding& request, std::uint64_t waited_ns) noexcept {
+    if (waited_ns < request.doubted_after) return;
+    request.doubted_after *= 2;
+    request.submission->route->forwarding->peer->doubt_introduction();
+    introducer_.introduce_soon();
+}
+
 bool ForwardRail::give_up_late_ones() noexcept {
     bool any = false;
     const std::uint64_t now = outstanding_.empty() ? 0 : now_ns();
     for (auto entry = outstanding_.begin(); entry != outstanding_.end();) {
         if (now - entry->sent_at < patience_ns_) {
+            doubt(*entry, now - entry->sent_at);
             ++entry;
             continue;
         }
@@ -229,13 +237,13 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
     try {
         Request request = make_request(submission, now);
         request.id = next_id_++;
-        outstanding_.push_back({request.id, route.forwarding->peer->nonce(), now_ns(), &submission, now, 0});
+        outstanding_.push_back({request.id, route.forwarding->peer->nonce(), now_ns(), &submission, now});
         listed = true;
         sender_.send_request(route.forwarding->peer, request);
     } catch (const std::exception& error) {
         RAILYARD_LOG(error, name().c_str(), "a request could not be sent: %s", error.what());
         if (listed) outstanding_.pop_back();
-        finish({0, 0, 0, &submission, now, 0}, Status::backend);
+        finish({0, 0, 0, &submission, now}, Status::backend);
     }
     return Asked::again;
 }

@@ -11,6 +11,7 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "engine/introducer.h"
 #include "engine/peer.h"
 #include "engine/request.h"
 #include "manager/registration.h"
@@ -37,12 +38,13 @@ class RequestSender {
     ~RequestSender() = default;
 };
 
-/// Each request carries one run of chunks; its answer ends them. A request is given up, with
-/// remote_disconnect, when the peer has answered nothing for `patience_ns` since. The requests of a work that
-/// was stopped are withdrawn: they end when the peer has said so, and without its word after `word_limit_ns`,
-/// or at once where nobody is there to say anything. What a peer does with a request that has ended without
-/// its word cannot be taken back: its answer ends nothing, and is looked for by Submission::late only.
-/// Allocates a little for each request.
+/// Each request carries one run of chunks; its answer ends them. A peer that answers nothing for a while is
+/// told who asks once more, in growing pauses: it may have forgotten us, and keeps requests until it knows. A
+/// request is given up, with remote_disconnect, when the peer has answered nothing for `patience_ns` since.
+/// The requests of a work that was stopped are withdrawn: they end when the peer has said so, and without its
+/// word after `word_limit_ns`, or at once where nobody is there to say anything. What a peer does with a
+/// request that has ended without its word cannot be taken back: its answer ends nothing, and is looked for
+/// by Submission::late only. Allocates a little for each request.
 class ForwardRail final : public Rail {
   public:
     /// Answers that may be outstanding: of one peer, so that one that is silent holds up nobody else, and in
@@ -51,9 +53,10 @@ class ForwardRail final : public Rail {
     static constexpr std::size_t most_requests = 256;
     static constexpr std::uint64_t chunk_size = std::uint64_t{4} << 20;
     static constexpr std::uint64_t word_limit_ns = 200'000'000;
+    static constexpr std::uint64_t first_doubt_ns = 50'000'000;
 
-    ForwardRail(RequestSender& sender, std::uint64_t patience_ns)
-        : Rail("forward"), sender_(sender), patience_ns_(patience_ns) {}
+    ForwardRail(RequestSender& sender, Introducer& introducer, std::uint64_t patience_ns)
+        : Rail("forward"), sender_(sender), introducer_(introducer), patience_ns_(patience_ns) {}
 
     /// The answer of the instance `nonce`; ignored unless it was asked. Any thread; progress() ends the
     /// chunks.
@@ -73,6 +76,7 @@ class ForwardRail final : public Rail {
         Submission* submission = nullptr;
         Run run;
         std::uint64_t withdrawn_at = 0;  ///< ns; 0: it was not
+        std::uint64_t doubted_after = first_doubt_ns;
     };
     /// A request that has ended without its answer, and whose memory somebody keeps.
     struct Unheard {
@@ -89,6 +93,7 @@ class ForwardRail final : public Rail {
     bool take_answers() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void end(std::uint64_t nonce, const Answer& answer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void hear_late(std::uint64_t nonce, std::uint64_t id) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void doubt(Outstanding& request, std::uint64_t waited_ns) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool give_up_late_ones() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool end_stopped() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void withdraw(std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -102,6 +107,7 @@ class ForwardRail final : public Rail {
     static void finish(const Outstanding& request, Status status) noexcept;
 
     RequestSender& sender_;
+    Introducer& introducer_;
     const std::uint64_t patience_ns_;
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;

@@ -126,6 +126,9 @@ class Peer {
     /// Pairs to announce to the peer now: new ones, and all that it has not acknowledged for a while.
     std::vector<IntroducedPair> take_unannounced(std::uint64_t now_ns);
     void introduced(std::span<const IntroducedPair> pairs);
+    /// It answers nothing, and may have forgotten who we are: at the next look it is to be told once more,
+    /// and what it has acknowledged stays so meanwhile.
+    void doubt_introduction() noexcept { doubted_.store(true, std::memory_order_relaxed); }
     /// Looks which of our senders have been replaced since: those are to be announced again.
     /// True where the peer was told of one that has gone, or has forgotten it.
     bool look_at_senders();
@@ -267,6 +270,8 @@ class Peer {
     std::atomic<PeerEndpoint*> control_{nullptr};  // written under the mutex
     std::atomic<bool> gone_{false};
     std::atomic<bool> wanted_back_{false};
+    std::atomic<bool> doubted_{false};
+    std::atomic<bool> announces_all_{false};  // written under the mutex
     std::atomic<PeerState> state_{PeerState::unknown};
     std::unique_ptr<PeerLatencies> owned_latencies_ ABSL_GUARDED_BY(mutex_);
     std::atomic<PeerLatencies*> latencies_{nullptr};       // written under the mutex

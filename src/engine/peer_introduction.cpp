@@ -21,15 +21,16 @@ void Peer::require_introduction() {
 
 std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
     std::vector<IntroducedPair> pairs;
-    if (!unacquainted()) return pairs;
+    if (!unacquainted() && !announces_all_.load(std::memory_order_relaxed)) return pairs;
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return pairs;
     const MutexLock lock(mutex_);
-    const bool again = now_ns - announced_at_ >= announce_again_ns;
+    const bool all = announces_all_.exchange(false, std::memory_order_relaxed);
+    const bool again = all || now_ns - announced_at_ >= announce_again_ns;
     for (const auto& endpoint : resolved_) {
         const Rail& rail = *endpoint->rail;
         const std::uint32_t current = rail.sender_generation();
-        if (endpoint->path.admits(current) || (endpoint->announced == current && !again)) continue;
+        if ((endpoint->path.admits(current) && !all) || (endpoint->announced == current && !again)) continue;
         Rail::Sender sender = rail.sender();
         if (sender.address.empty() && rail.sender_generation() != 1) continue;  // it is being replaced
         endpoint->announced = sender.generation;
@@ -61,6 +62,10 @@ bool Peer::look_at_senders() {
     bool untold = false;
     const MutexLock lock(mutex_);
     std::uint32_t unacquainted = 0;
+    if (doubted_.exchange(false, std::memory_order_relaxed)) {
+        announces_all_.store(true, std::memory_order_relaxed);
+        untold = true;
+    }
     for (const auto& endpoint : resolved_) {
         const std::uint32_t current = endpoint->rail->sender_generation();
         if (endpoint->path.admits(current)) continue;

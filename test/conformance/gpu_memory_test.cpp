@@ -241,6 +241,31 @@ TEST_P(GpuMemory, APeerThatNobodyDrivesIsGivenUpInTime) {
     remote.drop(*pair.b);
 }
 
+/// It knows of us only what we tell it, and may be told to forget that at any time.
+TEST_P(GpuMemory, APeerThatHasForgottenUsIsToldAgain) {
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    Place local(*pair.a, 0, 100'000), remote(*pair.b, 1, 100'000);
+    const auto region = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote.region),
+                                                   remote.address, remote.length);
+    const LocalDescriptor here[] = {{local.address, local.length, &local.region}};
+    const RemoteDescriptor there[] = {{remote.address, remote.length, &region}};
+    const std::string info = pair.a->connection_info();
+    for (const Operation operation : {Operation::write, Operation::read}) {
+        Transfer* transfer = pair.a->prepare(operation, here, there, "beta", "moved");
+        for (int i = 0; i < 3; ++i) {
+            pair.b->load_connection_info("alpha", info);
+            EXPECT_EQ(pair.run(*transfer), Status::ok);
+            EXPECT_EQ(pair.notifications(1).size(), 1u);
+            pair.b->disconnect("alpha");
+            EXPECT_EQ(pair.run(*transfer), Status::ok) << "it has forgotten us, " << i;
+            EXPECT_EQ(pair.notifications(1).size(), 1u);
+        }
+        pair.a->release(transfer);
+    }
+    local.drop(*pair.a);
+    remote.drop(*pair.b);
+}
+
 TEST_P(GpuMemory, ReleasedInFlightItEndsBeforeItsMemoryGoes) {
     EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
     constexpr std::size_t length = 8u << 20;

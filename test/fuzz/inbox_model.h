@@ -104,7 +104,9 @@ class InboxModel {
         };
         const auto from = delivered_.lower_bound({nonce, 0});
         if (from == delivered_.end() || from->first != nonce) return std::nullopt;
-        if (writer->replaced.contains(mark) || writer->replaced.contains(next) ||
+        const auto before = writer->replaced.find(mark);
+        if (before != writer->replaced.end() && before->second == next) return false;
+        if (before != writer->replaced.end() || writer->replaced.contains(next) ||
             knows(writer->marks, next) || waiting(next) != writer->waiting.end())
             return std::nullopt;
         const auto notice = waiting(mark);

@@ -164,6 +164,21 @@ TEST_P(EarlyNotifications, ATargetThatIsGoneDoesNotAnswer) {
     a_->release(early);
 }
 
+/// It refuses the data, then the question, until our introduction has come.
+TEST_P(EarlyNotifications, ATargetThatHasForgottenUsIsAskedAgain) {
+    const std::string info = a_->connection_info();
+    meet();
+    Transfer* early = prepare(page, 0, "there");
+    cluster().set("jitter_us=3000");
+    for (int i = 0; i < 20 && !HasFailure(); ++i) {
+        b_->load_connection_info("alpha", info);
+        b_->disconnect("alpha");
+        EXPECT_EQ(run(*early), Status::ok);
+        EXPECT_EQ(arrived(1).size(), 1u);
+    }
+    a_->release(early);
+}
+
 TEST_P(EarlyNotifications, GoOnWithAnotherNumberAfterAFailure) {
     meet();
     // Not the one that the notifications leave from.

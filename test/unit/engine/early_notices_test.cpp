@@ -279,7 +279,8 @@ TEST_F(EarlyNotificationTest, WhatIsWrittenOnceMoreIsAnnouncedByTheLastWordAlone
         const std::uint32_t base = message_first ? 100 : 200;
         const std::uint64_t id = base;
         if (message_first) bring(cut("repeated", mark(base), id));
-        EXPECT_FALSE(inbox_.is_in_place(nonce, mark(base), mark(base + 1), id));
+        for (int asked = 0; asked < 2; ++asked)
+            EXPECT_FALSE(inbox_.is_in_place(nonce, mark(base), mark(base + 1), id));
         inbox_.on_immediate(mark(base));
         EXPECT_FALSE(inbox_.is_in_place(nonce, mark(base + 1), mark(base + 2), id));
         inbox_.on_immediate(mark(base + 1));
@@ -317,6 +318,7 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     bring(cut("second", mark(2), 2));
     EXPECT_TRUE(refused(nonce, mark(1), mark(2), 1)) << "it has a message of its own";
     EXPECT_FALSE(refused(nonce, mark(1), mark(3), 1));
+    EXPECT_FALSE(refused(nonce, mark(1), mark(3), 1)) << "asked again";
     EXPECT_TRUE(refused(nonce, mark(1), mark(4), 1)) << "it was replaced";
     EXPECT_TRUE(refused(nonce, mark(2), mark(1), 2)) << "it would lead back";
     for (std::uint32_t i = 0; i + 1 < EarlyNotices::most_unmatched; ++i)

@@ -1,0 +1,45 @@
+// Letters of instances whose introduction has yet to come.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include <absl/base/thread_annotations.h>
+
+#include "common/mutex.h"
+#include "engine/notification.h"
+
+namespace railyard {
+
+/// Messages have no order, and who was forgotten here learns of it by its questions only: until it has
+/// introduced itself (again) they wait, for a while. Any thread.
+class WaitingLetters {
+  public:
+    static constexpr std::size_t most = 256;                         ///< letters; the oldest make room
+    static constexpr std::size_t most_bytes = std::size_t{4} << 20;  ///< of all texts
+
+    /// One that has waited for longer than that is not taken any more: who sent it has given up.
+    explicit WaitingLetters(std::uint64_t patience_ns) : patience_ns_(patience_ns) {}
+    /// Throws std::bad_alloc.
+    void keep(Letter letter, std::uint64_t now_ns);
+    /// Those of the instance, in the order in which they came.
+    std::vector<Letter> take(std::uint64_t nonce, std::uint64_t now_ns);
+    [[nodiscard]] std::size_t count() const;
+
+  private:
+    struct Waiting {
+        Letter letter;
+        std::uint64_t since = 0;  // ns
+    };
+    void drop_first() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void drop_late(std::uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+    const std::uint64_t patience_ns_;
+    mutable Mutex mutex_;
+    std::deque<Waiting> letters_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+    std::size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace railyard
