@@ -77,6 +77,18 @@ struct NotEarly : EarlyNotifications {
     NotEarly() : EarlyNotifications({{"early_notifications", "off"}}) {}
 };
 
+struct ImpatientWriters : EarlyNotifications {
+    ImpatientWriters() : EarlyNotifications({{"connect_timeout_ms", "1000"}, {"peer_timeout_ms", "1500"}}) {}
+
+    Status wait_alone(Transfer& transfer) {
+        const auto limit = Clock::now() + std::chrono::seconds(10);
+        Status status = Status::in_progress;
+        while (status == Status::in_progress && Clock::now() < limit)
+            status = a_->poll(transfer);
+        return status;
+    }
+};
+
 TEST_P(EarlyNotifications, TakeOneWayInsteadOfThree) {
     meet();
     EXPECT_LT(latencies_of_one(), 1.7);
@@ -164,6 +176,30 @@ TEST_P(EarlyNotifications, ATargetThatIsGoneDoesNotAnswer) {
     a_->release(early);
 }
 
+/// Its NICs are well, and its application does nothing: nobody can say whether the data has been announced.
+TEST_P(ImpatientWriters, ATargetThatGivesNoAnswerIsNotWrittenToAgain) {
+    meet();
+    for (const char* nic : {"rdmap80s0", "rdmap81s0", "rdmap82s0"})
+        cluster().set("lost_answer_next=1", {"*", nic});
+    const Growth errors("errors");
+    const std::vector<std::uint8_t> reused(page, 0x5a);
+    for (int i = 0; i < 20 && errors.value() == 0; ++i) {
+        Transfer* early = prepare(page, 0, "there");
+        const auto begin = Clock::now();
+        ASSERT_EQ(a_->post(*early), Status::in_progress);
+        while (errors.value() == 0 && a_->poll(*early) == Status::in_progress)
+            std::this_thread::yield();
+        std::copy(reused.begin(), reused.end(), target_->bytes.begin());
+        const Status status = wait_alone(*early);
+        EXPECT_EQ(status, errors.value() == 0 ? Status::ok : Status::remote_disconnect);
+        EXPECT_LT(Clock::now() - begin, milliseconds(4000));
+        EXPECT_EQ(arrived(1).size(), 1u) << "its data is there";
+        EXPECT_TRUE(std::equal(reused.begin(), reused.end(), target_->bytes.begin()));
+        a_->release(early);
+    }
+    EXPECT_GE(errors.value(), 1u);
+}
+
 /// It refuses the data, then the question, until our introduction has come.
 TEST_P(EarlyNotifications, ATargetThatHasForgottenUsIsAskedAgain) {
     const std::string info = a_->connection_info();
@@ -224,6 +260,7 @@ TEST_P(EarlyNotifications, PeersThatPartAndMeetGoOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, EarlyNotifications, testing::Values("efa-direct", "efa"), efa_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, ImpatientWriters, testing::Values("efa-direct", "efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, NotEarly, testing::Values("efa-direct", "efa"), efa_name);
 
 }  // namespace
