@@ -58,6 +58,11 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::shared_ptr<RemoteRegion> load_remote_memory(const std::string& agent, std::string_view metadata,
                                                      std::uint64_t address, std::uint64_t length);
     std::shared_ptr<RemoteRegion> local_as_remote(const std::shared_ptr<Registration>& region);
+    /// Another registration of that memory; nullptr: there is none.
+    std::shared_ptr<Registration> in_place_of(const Registration& old);
+    /// A transfer whose round is over, and of whose own memory some was deregistered, has what is registered
+    /// there now. False: some is not, or a peer has named what it wants.
+    bool use_other_registrations(Transfer& transfer) noexcept;
 
     // engine_control.cpp
     [[nodiscard]] std::string connection_info() const { return encode(own_connection_info()); }
@@ -120,6 +125,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void note_undivided(Lane& lane, std::uint64_t bytes) const noexcept;
     std::optional<Route> host_route(const Transfer& transfer, std::uint64_t bytes);
     Route forward_route(const Layout& layout, Way way);
+    void lay_out_anew(Transfer& transfer, std::span<const std::shared_ptr<Registration>> locals) noexcept;
     Route route_by_request(Transfer& transfer, std::unique_ptr<Forwarding> forwarding);
     void note_gpus(Transfer& transfer);
 
@@ -314,6 +320,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     TransferList transfers_;
     Mutex registrations_mutex_;
     std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);
+    std::uint64_t last_registration_ ABSL_GUARDED_BY(registrations_mutex_) = 0;
     std::vector<std::uint64_t> registered_bytes_ ABSL_GUARDED_BY(registrations_mutex_);  // by rail
     /// GPU memory, by what peers call it.
     std::map<std::uint64_t, std::shared_ptr<Registration>> tokens_ ABSL_GUARDED_BY(registrations_mutex_);

@@ -292,6 +292,26 @@ Route Engine::Impl::route_by_request(Transfer& transfer, std::unique_ptr<Forward
     return route;
 }
 
+/// Others in the place of `transfer.locals`, by the same rails.
+void Engine::Impl::lay_out_anew(Transfer& transfer,
+                                std::span<const std::shared_ptr<Registration>> locals) noexcept {
+    for (Route& route : transfer.routes) {
+        for (std::uint16_t rail = 0; rail < rails_->size(); ++rail) {
+            if (route.rail != &rails_->rail(rail)) continue;
+            for (std::size_t i = 0; i < route.descriptors.size(); ++i) {
+                if (locals[i] != transfer.locals[i]) route.descriptors[i] = descriptor_on(*locals[i], rail);
+            }
+        }
+    }
+    for (const auto& forwarding : transfer.forwardings) {
+        for (auto& known : forwarding->locals) {
+            const auto old = std::find(transfer.locals.begin(), transfer.locals.end(), known);
+            if (old != transfer.locals.end())
+                known = locals[static_cast<std::size_t>(old - transfer.locals.begin())];
+        }
+    }
+}
+
 /// Whose GPUs have to be told, on either side, before they see the data.
 void Engine::Impl::note_gpus(Transfer& transfer) {
     if (!transfer.peer) return;

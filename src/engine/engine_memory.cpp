@@ -2,6 +2,7 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "engine/engine_impl.h"
+#include "engine/pinned.h"
 
 namespace railyard {
 namespace {
@@ -10,6 +11,13 @@ namespace {
 bool needs_flush(const Registration& region) {
     return region.gpu && !region.staged && region.length != 0 &&
            region.gpu->gpu().visibility() != cuda::Visibility::at_once;
+}
+
+/// Of all that a transfer was laid out by, and by rails that know it.
+bool takes_the_place_of(const Registration& other, const Registration& old) {
+    return !other.revoked.load(std::memory_order_acquire) && other.gpu == old.gpu &&
+           other.device_id == old.device_id && other.staged == old.staged && other.rails == old.rails &&
+           (other.writable || !old.writable) && covers(other.address, other.length, old.address, old.length);
 }
 
 }  // namespace
@@ -23,6 +31,7 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
     try {
         if (!region->gpu && region->token) eager_target_.add(region);
         const MutexLock lock(registrations_mutex_);
+        region->number = ++last_registration_;
         if (region->gpu && region->token) tokens_.emplace(region->token, region);
         registrations_.insert(region);
         for (const std::uint16_t rail : region->rails)
@@ -125,6 +134,51 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     region->rails = std::move(info.rails);
     region->keys = std::move(info.keys);
     return region;
+}
+
+/// The one that was made last: its pages are those that the program has there now.
+std::shared_ptr<Registration> Engine::Impl::in_place_of(const Registration& old) {
+    std::shared_ptr<Registration> found;
+    const MutexLock lock(registrations_mutex_);
+    for (const auto& other : registrations_) {
+        if ((!found || other->number > found->number) && takes_the_place_of(*other, old)) found = other;
+    }
+    return found;
+}
+
+bool Engine::Impl::use_other_registrations(Transfer& transfer) noexcept {
+    if (transfer.of_peer) return false;
+    try {
+        const auto gone = [](const Registration& region) {
+            return region.revoked.load(std::memory_order_acquire);
+        };
+        Pinned pinned;
+        auto locals = transfer.locals;
+        for (auto& local : locals) {
+            if (!gone(*local)) continue;
+            local = in_place_of(*local);
+            if (!local) return false;
+            pinned.add(local);
+        }
+        auto remotes = transfer.remotes;
+        for (auto& remote : remotes) {
+            if (!remote->self || !gone(*remote->self)) continue;
+            const std::shared_ptr<Registration> other = in_place_of(*remote->self);
+            if (!other) return false;
+            pinned.add(other);
+            remote = local_as_remote(other);
+        }
+        lay_out_anew(transfer, locals);
+        transfers_.change_memories([&] {
+            transfer.locals.swap(locals);
+            transfer.remotes.swap(remotes);
+        });
+    } catch (const std::exception&) {
+        return false;  // without memory, or the other one is going, too
+    }
+    RAILYARD_LOG(debug, agent().c_str(),
+                 "memory of a transfer was deregistered, and is registered once more: it goes on with that");
+    return true;
 }
 
 std::shared_ptr<RemoteRegion> Engine::Impl::local_as_remote(const std::shared_ptr<Registration>& local) {

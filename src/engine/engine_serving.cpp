@@ -117,6 +117,7 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
     auto transfer = std::make_unique<Transfer>();
     // Before the first look, as in prepare().
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_seq_cst);
+    transfer->of_peer = true;
     transfer->aim_at(peer, tells());
     transfer->kind = request.kind == RequestKind::read ? Work::Kind::write : Work::Kind::read;
     Pinned pinned;

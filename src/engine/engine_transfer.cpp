@@ -169,7 +169,7 @@ Status Engine::Impl::check_postable(Transfer& transfer) noexcept {
     if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
     const std::uint64_t epoch = registration_epoch_.load(std::memory_order_seq_cst);
     if (epoch == transfer.checked_epoch) return Status::ok;
-    if (transfer.revoked()) {
+    if (transfer.revoked() && !use_other_registrations(transfer)) {
         RAILYARD_LOG(error, agent().c_str(), "post refused: memory of the transfer was deregistered");
         return Status::invalid_param;
     }

@@ -78,6 +78,7 @@ class Transfer : public Work {
     std::uint64_t renewed_post = 0;        ///< `posted_at` of what was carried out again for silence
     std::uint64_t moved_at = 0;            ///< ns; when the watch last saw it get on
     bool posted = false;
+    bool of_peer = false;                      ///< a peer has asked for it, and named the registrations
     bool uncounted = false;                    ///< the end of this round has not been seen, or there is none
     Status ended_with = Status::ok;            ///< once it has been seen: who stops it then comes too late
     bool exact = false;                        ///< posted_at is, so that this round is measured

@@ -43,6 +43,13 @@ class TransferList {
             look(*transfer, !transfer->done() && transfer->started.load(std::memory_order_acquire), round);
         }
     }
+    /// Calls `change()` while nobody asks for what transfers use: those of one whose round is over may
+    /// change.
+    template <class Change>
+    void change_memories(Change&& change) {
+        const MutexLock lock(mutex_);
+        change();
+    }
     /// Into `watched.transfers` and `watched.bytes` of the peers: what all transfers to them have come to,
     /// with those that have been freed. Of the engine's watch.
     void add_up(std::span<const std::shared_ptr<Peer>> peers);

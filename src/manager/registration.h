@@ -37,7 +37,8 @@ class Registration {
     std::uint64_t address = 0;
     std::uint64_t length = 0;
     std::uint64_t device_id = 0;
-    GpuPath* gpu = nullptr;  ///< whose memory it is; nullptr: host memory
+    std::uint64_t number = 0;  ///< of the engine's registrations, from 1: a later one's is greater
+    GpuPath* gpu = nullptr;    ///< whose memory it is; nullptr: host memory
     /// No rail reaches the GPU's memory: it goes through staging buffers, and `rails` is empty.
     bool staged = false;
     /// By which peers name memory that its owner moves, or takes small transfers of in messages; random, of

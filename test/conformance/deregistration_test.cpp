@@ -1,7 +1,10 @@
 // Memory that is deregistered while a transfer of it is being made.
+#include <algorithm>
 #include <atomic>
 #include <thread>
+#include <utility>
 
+#include "engine/transfer.h"
 #include "engine_pair.h"
 #include "manager/registration.h"
 
@@ -56,6 +59,85 @@ TEST_P(DeregistrationTest, MemoryOfATransferThatIsBeingMadeIsNotDeregistered) {
     buffer.region->pins = 0;
     deregistering.join();
     EXPECT_TRUE(over);
+}
+
+/// As programs do that register for each of their operations, and drop the one before afterwards.
+TEST_P(DeregistrationTest, MemoryThatIsRegisteredOnceMoreStaysUsable) {
+    EnginePair pair(GetParam());
+    constexpr std::size_t size = 100'000;
+    Buffer source(*pair.a, size), other(*pair.a, size), target(*pair.b, size);
+    const auto remote = pair.publish(target), ourselves = pair.a->local_as_remote(source.region);
+    const LocalDescriptor from[] = {source.local(0, 60'000), other.local(0, 40'000)};
+    const RemoteDescriptor to[] = {{target.address(), 60'000, &remote},
+                                   {target.address() + 60'000, 40'000, &remote}};
+    const LocalDescriptor here[] = {other.local(0, size)};
+    const RemoteDescriptor there[] = {{source.address(), size, &ourselves}};
+    Transfer* const write = pair.a->prepare(Operation::write, from, to, "beta", std::nullopt);
+    Transfer* const read = pair.a->prepare(Operation::read, from, to, "beta", std::nullopt);
+    Transfer* const copy = pair.a->prepare(Operation::read, here, there, "alpha", std::nullopt);
+    const auto anew = [&] {
+        // The last one is taken, whatever there was in between.
+        const auto between = pair.a->register_memory(source.address(), size, 0);
+        auto last = pair.a->register_memory(source.address(), size, 0);
+        pair.a->deregister_memory(std::exchange(source.region, std::move(last)));
+        return between;
+    };
+    for (std::uint32_t round = 0; round < 3; ++round) {
+        const auto between = anew();
+        fill_pattern(source.bytes, round + 1);
+        fill_pattern(other.bytes, round + 10);
+        ASSERT_EQ(pair.run(*write), Status::ok);
+        EXPECT_EQ(write->locals.front(), source.region);
+        EXPECT_TRUE(std::equal(source.bytes.begin(), source.bytes.begin() + 60'000, target.bytes.begin()));
+        EXPECT_TRUE(
+            std::equal(other.bytes.begin(), other.bytes.begin() + 40'000, target.bytes.begin() + 60'000));
+        fill_pattern(target.bytes, round + 20);
+        ASSERT_EQ(pair.run(*read), Status::ok);
+        EXPECT_TRUE(std::equal(source.bytes.begin(), source.bytes.begin() + 60'000, target.bytes.begin()));
+        ASSERT_EQ(pair.run(*copy), Status::ok);
+        EXPECT_EQ(source.bytes, other.bytes);
+        pair.a->deregister_memory(between);
+    }
+    // Neither one that is too small, nor one that is gone, too.
+    const auto smaller = pair.a->register_memory(source.address(), size - 1, 0);
+    pair.a->deregister_memory(source.region);
+    for (Transfer* const refused : {write, read, copy})
+        EXPECT_EQ(pair.a->post(*refused), Status::invalid_param);
+    const auto larger = pair.a->register_memory(source.address(), size, 0);
+    for (Transfer* const transfer : {write, read, copy}) {
+        EXPECT_EQ(pair.run(*transfer), Status::ok);
+        pair.a->release(transfer);
+    }
+}
+
+/// Between the look for another one and the post, that may be gone as well.
+TEST_P(DeregistrationTest, AnotherRegistrationIsTakenWhileAThreadTakesTheOldOneAway) {
+    EnginePair pair(GetParam());
+    Buffer source(*pair.a, 4096), target(*pair.b, 4096);
+    const auto remote = pair.publish(target);
+    const LocalDescriptor from = source.local(0, 4096);
+    const RemoteDescriptor to{target.address(), 4096, &remote};
+    Transfer* const transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    std::atomic<int> moved{0};
+    std::shared_ptr<Registration> last = pair.a->register_memory(source.address(), 4096, 0);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    std::thread registering([&] {
+        while (moved < 50 && std::chrono::steady_clock::now() < limit) {
+            auto next = pair.a->register_memory(source.address(), 4096, 0);
+            pair.a->deregister_memory(std::exchange(last, std::move(next)));
+        }
+    });
+    pair.a->deregister_memory(source.region);
+    while (moved < 50 && std::chrono::steady_clock::now() < limit) {
+        const Status status = pair.run(*transfer);
+        EXPECT_TRUE(status == Status::ok || status == Status::invalid_param);
+        if (status == Status::ok) ++moved;
+    }
+    registering.join();
+    EXPECT_EQ(moved, 50);
+    pair.a->deregister_memory(last);
+    EXPECT_EQ(pair.a->post(*transfer), Status::invalid_param);
+    pair.a->release(transfer);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, DeregistrationTest,

@@ -221,6 +221,36 @@ TEST_P(GpuMemory, AfterDeregistrationNothingMayBePosted) {
     pair.a->release(transfer);
 }
 
+TEST_P(GpuMemory, RegisteredOnceMoreItStaysUsable) {
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    constexpr std::size_t length = 50'000;
+    for (const Way& way : ways()) {
+        SCOPED_TRACE(describe(way));
+        const int where = way.pairing.local;
+        Place local(*pair.a, where, length), remote(*pair.b, way.pairing.remote, length);
+        const auto region = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote.region),
+                                                       remote.address, length);
+        const LocalDescriptor here[] = {{local.address, length, &local.region}};
+        const RemoteDescriptor there[] = {{remote.address, length, &region}};
+        Transfer* transfer = pair.a->prepare(way.operation, here, there, "beta", std::nullopt);
+        for (std::uint32_t round = 0; round < 2; ++round) {
+            auto anew = pair.a->register_memory(local.address, length,
+                                                where == host ? 0 : static_cast<std::uint64_t>(where),
+                                                where == host ? MemoryType::host : MemoryType::device);
+            local.drop(*pair.a);
+            local.region = std::move(anew);
+            const bool write = way.operation == Operation::write;
+            (write ? local : remote).fill(round + 7);
+            EXPECT_EQ(pair.run(*transfer), Status::ok);
+            EXPECT_EQ(local.content(), remote.content());
+        }
+        local.drop(*pair.a);
+        EXPECT_EQ(pair.a->post(*transfer), Status::invalid_param);
+        pair.a->release(transfer);
+        remote.drop(*pair.b);
+    }
+}
+
 /// Where the peer has to move the bytes itself, and does not.
 TEST_P(GpuMemory, APeerThatNobodyDrivesIsGivenUpInTime) {
     if (zero_copy() || GetParam().fabric.progress_thread) GTEST_SKIP() << "the peer need not be driven";

@@ -11,7 +11,7 @@ import traceback
 
 import numpy
 from nixl_cu12 import nixl_agent, nixl_agent_config
-from stock_host_faults import case_deregistered, case_killed_peer, case_peer_that_comes_back, past_the_fabric
+from stock_host_faults import case_deregistered, case_killed_peer, case_peer_that_comes_back, case_registered_once_more, past_the_fabric
 from stock_host_target import Remote, backend_params, make_agent, register, text
 
 LIMIT_S = 110
@@ -349,7 +349,7 @@ def figure_post(pair):
 LOCAL_CASES = [case_deregistered] if past_the_fabric() else []
 # After case_vram_refused nobody can load the agent's metadata (docs/gotchas.md): what needs that comes before.
 CASES = [case_write, case_write_without_notification, case_way, case_read, case_many_descriptors, case_notifications,
-         case_notifications_back, case_self, case_repost, case_release_in_flight, case_killed_peer, *LOCAL_CASES,
+         case_notifications_back, case_self, case_repost, case_release_in_flight, case_registered_once_more, case_killed_peer, *LOCAL_CASES,
          case_plugin_params, case_bad_descriptors, case_unknown_agent, case_vram_refused, case_query_memory,
          case_estimate, case_bad_params, case_damaged_metadata]
 FIGURES = [figure_latency, figure_post]

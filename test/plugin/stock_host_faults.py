@@ -5,6 +5,8 @@ import pathlib
 import signal
 import time
 
+import numpy
+
 from stock_host_target import Remote, text
 
 REMOTE_LIMIT_S = 100
@@ -184,3 +186,23 @@ def case_deregistered(pair):
         victim.remote.close()
     finally:
         victim.clear()
+
+
+def case_registered_once_more(pair):
+    """As by programs that register for each operation: the registration that a handle was made with goes, and another one is there."""
+    memory = numpy.zeros(4096, dtype=numpy.uint8)
+    region = [(memory.ctypes.data, memory.size, 0, "")]
+    registered = pair.agent.register_memory(region, "DRAM", [pair.backend])
+    mine = pair.agent.get_xfer_descs([(memory.ctypes.data, memory.size, 0)], "DRAM")
+    theirs = pair.agent.get_xfer_descs([(pair.addresses["target"], memory.size, 0)], "DRAM")
+    handle = pair.agent.initialize_xfer("WRITE", mine, theirs, "target", b"", backends=[pair.backend])
+    for turn in range(3):
+        again = pair.agent.register_memory(region, "DRAM", [pair.backend])
+        pair.agent.deregister_memory(registered, [pair.backend])
+        registered = again
+        memory[:] = turn + 1
+        pair.finish(handle)
+        assert pair.remote.ask("get", 0, memory.size) == memory.tobytes(), turn
+    pair.agent.deregister_memory(registered, [pair.backend])
+    assert outcome(pair.agent.transfer, handle) == "nixlInvalidParamError"
+    handle.release()
