@@ -75,6 +75,7 @@ CUresult unsafe_while_capturing() {
 }
 
 void reap_streams() {
+    if (getpid() != state().process) return;
     auto& closing = state().closing;
     for (auto at = closing.begin(); at != closing.end();) {
         if (!(*at)->finished()) {

@@ -1,6 +1,8 @@
 // Everything the fake driver knows of its process, in one place that is never destroyed.
 #pragma once
 
+#include <unistd.h>
+
 #include <cuda.h>
 
 #include <atomic>
@@ -46,6 +48,7 @@ struct Import {
 std::uintptr_t handle_space();
 
 struct State {
+    const pid_t process = getpid();  ///< which its threads are in; a forked child has none of them
     std::atomic<bool> initialised{false};
     Settings settings;  ///< written by cuInit alone, before `initialised`
     Failures failures;
