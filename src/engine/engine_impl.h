@@ -25,6 +25,7 @@
 #include "engine/message_auth.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
+#include "engine/pinned.h"
 #include "engine/progress_threads.h"
 #include "engine/rail_pace.h"
 #include "engine/rail_weights.h"
@@ -58,8 +59,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::shared_ptr<RemoteRegion> load_remote_memory(const std::string& agent, std::string_view metadata,
                                                      std::uint64_t address, std::uint64_t length);
     std::shared_ptr<RemoteRegion> local_as_remote(const std::shared_ptr<Registration>& region);
-    /// Another registration of that memory; nullptr: there is none.
-    std::shared_ptr<Registration> in_place_of(const Registration& old);
+    /// Another registration of that memory, pinned. Throws Error where there is none.
+    std::shared_ptr<Registration> in_place_of(const Registration& old, Pinned& pinned);
     /// A transfer whose round is over, and of whose own memory some was deregistered, has what is registered
     /// there now. False: some is not, or a peer has named what it wants.
     bool use_other_registrations(Transfer& transfer) noexcept;

@@ -10,7 +10,7 @@ namespace railyard {
 namespace {
 
 /// There is an answer, which who asks waits for, and it is not asked again, or late.
-constexpr bool needs_introduction(MessageKind kind) noexcept {
+constexpr bool waits_for_introduction(MessageKind kind) noexcept {
     return kind == MessageKind::request || kind == MessageKind::mark_asked;
 }
 
@@ -39,7 +39,7 @@ void Engine::Impl::handle_letters() noexcept {
 
 void Engine::Impl::handle_or_refuse(Letter letter) noexcept {
     try {
-        if (needs_introduction(letter.kind) && !known_instance(letter.agent, letter.nonce))
+        if (waits_for_introduction(letter.kind) && !known_instance(letter.agent, letter.nonce))
             return keep_until_introduced(std::move(letter));
         handle(letter);
     } catch (const std::exception& error) {

@@ -137,12 +137,14 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
 }
 
 /// The one that was made last: its pages are those that the program has there now.
-std::shared_ptr<Registration> Engine::Impl::in_place_of(const Registration& old) {
+std::shared_ptr<Registration> Engine::Impl::in_place_of(const Registration& old, Pinned& pinned) {
     std::shared_ptr<Registration> found;
     const MutexLock lock(registrations_mutex_);
     for (const auto& other : registrations_) {
         if ((!found || other->number > found->number) && takes_the_place_of(*other, old)) found = other;
     }
+    if (!found) throw_unregistered();
+    pinned.add(found);
     return found;
 }
 
@@ -155,18 +157,12 @@ bool Engine::Impl::use_other_registrations(Transfer& transfer) noexcept {
         Pinned pinned;
         auto locals = transfer.locals;
         for (auto& local : locals) {
-            if (!gone(*local)) continue;
-            local = in_place_of(*local);
-            if (!local) return false;
-            pinned.add(local);
+            if (gone(*local)) local = in_place_of(*local, pinned);
         }
         auto remotes = transfer.remotes;
         for (auto& remote : remotes) {
-            if (!remote->self || !gone(*remote->self)) continue;
-            const std::shared_ptr<Registration> other = in_place_of(*remote->self);
-            if (!other) return false;
-            pinned.add(other);
-            remote = local_as_remote(other);
+            if (remote->self && gone(*remote->self))
+                remote = local_as_remote(in_place_of(*remote->self, pinned));
         }
         lay_out_anew(transfer, locals);
         transfers_.change_memories([&] {
@@ -174,7 +170,7 @@ bool Engine::Impl::use_other_registrations(Transfer& transfer) noexcept {
             transfer.remotes.swap(remotes);
         });
     } catch (const std::exception&) {
-        return false;  // without memory, or the other one is going, too
+        return false;  // there is no other one, or it is going, too, or there is no memory
     }
     RAILYARD_LOG(debug, agent().c_str(),
                  "memory of a transfer was deregistered, and is registered once more: it goes on with that");

@@ -271,7 +271,6 @@ class Peer {
     std::atomic<bool> gone_{false};
     std::atomic<bool> wanted_back_{false};
     std::atomic<bool> doubted_{false};
-    std::atomic<bool> announces_all_{false};  // written under the mutex
     std::atomic<PeerState> state_{PeerState::unknown};
     std::unique_ptr<PeerLatencies> owned_latencies_ ABSL_GUARDED_BY(mutex_);
     std::atomic<PeerLatencies*> latencies_{nullptr};       // written under the mutex

@@ -21,11 +21,11 @@ void Peer::require_introduction() {
 
 std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
     std::vector<IntroducedPair> pairs;
-    if (!unacquainted() && !announces_all_.load(std::memory_order_relaxed)) return pairs;
+    if (!unacquainted() && !doubted_.load(std::memory_order_relaxed)) return pairs;
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return pairs;
     const MutexLock lock(mutex_);
-    const bool all = announces_all_.exchange(false, std::memory_order_relaxed);
+    const bool all = doubted_.exchange(false, std::memory_order_relaxed);
     const bool again = all || now_ns - announced_at_ >= announce_again_ns;
     for (const auto& endpoint : resolved_) {
         const Rail& rail = *endpoint->rail;
@@ -59,13 +59,9 @@ void Peer::introduced(std::span<const IntroducedPair> pairs) {
 bool Peer::look_at_senders() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails || !needs_introduction_) return false;
-    bool untold = false;
+    bool untold = doubted_.load(std::memory_order_relaxed);
     const MutexLock lock(mutex_);
     std::uint32_t unacquainted = 0;
-    if (doubted_.exchange(false, std::memory_order_relaxed)) {
-        announces_all_.store(true, std::memory_order_relaxed);
-        untold = true;
-    }
     for (const auto& endpoint : resolved_) {
         const std::uint32_t current = endpoint->rail->sender_generation();
         if (endpoint->path.admits(current)) continue;
