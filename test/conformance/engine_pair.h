@@ -116,14 +116,18 @@ class EnginePair {
     std::unique_ptr<Engine> a, b;
 };
 
-/// Posts and polls with nobody driving the other side; in_progress past the limit.
+/// Polls what a post has answered so, with nobody driving the other side; in_progress past the limit.
+inline Status wait_alone(Engine& engine, Transfer& transfer, Status posted,
+                         std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (posted == Status::in_progress && std::chrono::steady_clock::now() < end)
+        posted = engine.poll(transfer);
+    return posted;
+}
+/// Posts first.
 inline Status run_alone(Engine& engine, Transfer& transfer,
                         std::chrono::milliseconds limit = std::chrono::seconds(20)) {
-    const auto end = std::chrono::steady_clock::now() + limit;
-    Status status = engine.post(transfer);
-    while (status == Status::in_progress && std::chrono::steady_clock::now() < end)
-        status = engine.poll(transfer);
-    return status;
+    return wait_alone(engine, transfer, engine.post(transfer), limit);
 }
 
 inline PeerReport report_of(const Engine& engine, const std::string& agent) {

@@ -79,14 +79,6 @@ struct NotEarly : EarlyNotifications {
 
 struct ImpatientWriters : EarlyNotifications {
     ImpatientWriters() : EarlyNotifications({{"connect_timeout_ms", "1000"}, {"peer_timeout_ms", "1500"}}) {}
-
-    Status wait_alone(Transfer& transfer) {
-        const auto limit = Clock::now() + std::chrono::seconds(10);
-        Status status = Status::in_progress;
-        while (status == Status::in_progress && Clock::now() < limit)
-            status = a_->poll(transfer);
-        return status;
-    }
 };
 
 TEST_P(EarlyNotifications, TakeOneWayInsteadOfThree) {
@@ -190,7 +182,7 @@ TEST_P(ImpatientWriters, ATargetThatGivesNoAnswerIsNotWrittenToAgain) {
         while (errors.value() == 0 && a_->poll(*early) == Status::in_progress)
             std::this_thread::yield();
         std::copy(reused.begin(), reused.end(), target_->bytes.begin());
-        const Status status = wait_alone(*early);
+        const Status status = wait_alone(*a_, *early, Status::in_progress);
         EXPECT_EQ(status, errors.value() == 0 ? Status::ok : Status::remote_disconnect);
         EXPECT_LT(Clock::now() - begin, milliseconds(4000));
         EXPECT_EQ(arrived(1).size(), 1u) << "its data is there";
