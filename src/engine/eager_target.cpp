@@ -36,13 +36,13 @@ constexpr std::size_t kept_overhead = 160;
 
 void EagerTarget::add(const std::shared_ptr<Registration>& region) {
     const MutexLock lock(mutex_);
-    by_token_.emplace(region->token, region);
+    by_token_.add(region);
 }
 
 void EagerTarget::remove(const Registration& region) noexcept {
     if (!region.token || region.gpu) return;
     const MutexLock lock(mutex_);
-    by_token_.erase(region.token);
+    by_token_.remove(region);
 }
 
 template <class Act>
@@ -130,17 +130,11 @@ void EagerTarget::keep(const Key& key, const std::string& data) {
 
 void EagerTarget::require_registered(const EagerLayout& layout) const {
     for (const EagerPiece& piece : layout.pieces) {
-        const Registration& region = memory_of(layout.tokens[piece.token]);
-        if (!covers(region.address, region.length, piece.address, piece.length))
+        const std::shared_ptr<Registration> region = by_token_.find(layout.tokens[piece.token]);
+        if (!region) throw Error(Status::invalid_param, "it names memory that is not registered (any more)");
+        if (!covers(region->address, region->length, piece.address, piece.length))
             throw Error(Status::invalid_param, "it leaves the registered memory");
     }
-}
-
-const Registration& EagerTarget::memory_of(std::uint64_t token) const {
-    const auto found = by_token_.find(token);
-    if (found == by_token_.end() || found->second->revoked.load(std::memory_order_acquire))
-        throw Error(Status::invalid_param, "it names memory that is not registered (any more)");
-    return *found->second;
 }
 
 }  // namespace railyard

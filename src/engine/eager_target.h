@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,11 +11,12 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "common/recent_table.h"
 #include "engine/eager_message.h"
 #include "engine/notification.h"
 #include "engine/recent_messages.h"
-#include "engine/recent_table.h"
 #include "engine/request.h"
+#include "engine/token_table.h"
 #include "manager/registration.h"
 
 namespace railyard {
@@ -68,11 +68,10 @@ class EagerTarget {
     void notify(const std::string& agent, const Key& key, std::string_view text)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void keep(const Key& key, const std::string& data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    const Registration& memory_of(std::uint64_t token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     NotificationInbox& inbox_;
     mutable Mutex mutex_;
-    std::map<std::uint64_t, std::shared_ptr<Registration>> by_token_ ABSL_GUARDED_BY(mutex_);
+    TokenTable by_token_ ABSL_GUARDED_BY(mutex_);
     RecentMessages taken_ ABSL_GUARDED_BY(mutex_);
     std::deque<Refusal> refusals_ ABSL_GUARDED_BY(mutex_);
     RecentTable<std::string, Key> kept_ ABSL_GUARDED_BY(mutex_){SIZE_MAX, most_kept};

@@ -16,6 +16,7 @@
 
 #include "common/mutex.h"
 #include "common/process_barrier.h"
+#include "common/recent_table.h"
 #include "engine/callers.h"
 #include "engine/eager_sender.h"
 #include "engine/eager_target.h"
@@ -29,9 +30,9 @@
 #include "engine/progress_threads.h"
 #include "engine/rail_pace.h"
 #include "engine/rail_weights.h"
-#include "engine/recent_table.h"
 #include "engine/stats_file.h"
 #include "engine/stats_socket.h"
+#include "engine/token_table.h"
 #include "engine/transfer.h"
 #include "engine/transfer_list.h"
 #include "engine/waiting_letters.h"
@@ -324,7 +325,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::uint64_t last_registration_ ABSL_GUARDED_BY(registrations_mutex_) = 0;
     std::vector<std::uint64_t> registered_bytes_ ABSL_GUARDED_BY(registrations_mutex_);  // by rail
     /// GPU memory, by what peers call it.
-    std::map<std::uint64_t, std::shared_ptr<Registration>> tokens_ ABSL_GUARDED_BY(registrations_mutex_);
+    TokenTable tokens_ ABSL_GUARDED_BY(registrations_mutex_);
     PeerTable peers_;
     /// Who introduced itself, by instance: holds their addresses on our rails.
     Mutex strangers_mutex_;

@@ -1,6 +1,5 @@
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/random.h"
 #include "engine/engine_impl.h"
 #include "engine/pinned.h"
 
@@ -27,12 +26,12 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
     std::shared_ptr<Registration> region = type == MemoryType::device
                                                ? rails_->register_device_memory(address, length, device_id)
                                                : rails_->register_memory(address, length, device_id);
-    if (takes_eager(*region)) region->token = rails_->host() ? region->on_host.key : random_u64();
+    if (takes_eager(*region)) region->token = rails_->host() ? region->on_host.key : region->known_as;
     try {
         if (!region->gpu && region->token) eager_target_.add(region);
         const MutexLock lock(registrations_mutex_);
         region->number = ++last_registration_;
-        if (region->gpu && region->token) tokens_.emplace(region->token, region);
+        if (region->gpu && region->token) tokens_.add(region);
         registrations_.insert(region);
         for (const std::uint16_t rail : region->rails)
             registered_bytes_[rail] += region->length;
@@ -40,7 +39,7 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
         eager_target_.remove(*region);
         rails_->deregister_memory(*region);
         const MutexLock lock(registrations_mutex_);
-        tokens_.erase(region->token);
+        tokens_.remove(*region);
         throw;
     }
     return region;
@@ -69,7 +68,7 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
         for (const std::uint16_t rail : region->rails)
             registered_bytes_[rail] -= region->length;
     }
-    tokens_.erase(region->token);
+    tokens_.remove(*region);
 }
 
 std::string Engine::Impl::memory_metadata(const Registration& region) const {

@@ -97,10 +97,9 @@ bool Engine::Impl::was_withdrawn(const Peer& peer, std::uint64_t id) {
 
 std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token) {
     const MutexLock lock(registrations_mutex_);
-    const auto found = tokens_.find(token);
-    if (found == tokens_.end() || found->second->revoked.load(std::memory_order_acquire))
-        throw_unregistered();
-    return found->second;
+    std::shared_ptr<Registration> found = tokens_.find(token);
+    if (!found) throw_unregistered();
+    return found;
 }
 
 Status Engine::Impl::flush_for(const Request& request) {

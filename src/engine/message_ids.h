@@ -9,8 +9,8 @@
 #include <absl/base/thread_annotations.h>
 
 #include "common/mutex.h"
+#include "common/recent_table.h"
 #include "engine/early_window.h"
-#include "engine/recent_table.h"
 
 namespace railyard {
 

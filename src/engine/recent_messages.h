@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/recent_table.h"
+#include "common/recent_table.h"
 
 namespace railyard {
 

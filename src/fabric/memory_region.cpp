@@ -34,6 +34,7 @@ std::string gpu_remedy(int gpu) {
 }
 
 int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fid_mr** region) {
+    const std::uint64_t wished = attr.requested_key;
     const ProviderCaps& caps = domain.caps();
     const std::uint64_t mask =
         caps.key_size >= 8 ? UINT64_MAX : (std::uint64_t{1} << (8 * caps.key_size)) - 1;
@@ -41,7 +42,8 @@ int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fi
     // Keys of ours are random: nothing about the process is to be read from them, and guessing one is
     // hopeless.
     for (int attempt = 0; attempt < 16; ++attempt) {
-        if (!caps.provider_keys) attr.requested_key = random_u64() & mask;
+        if (!caps.provider_keys)
+            attr.requested_key = (attempt == 0 && wished != 0 ? wished : random_u64()) & mask;
         rc = fi_mr_regattr(domain.get(), &attr, flags, region);
         if (rc != -FI_ENOKEY || caps.provider_keys) return rc;
     }
@@ -76,6 +78,7 @@ int register_range(const Domain& domain, const MemoryRange& range, std::uint64_t
     attr.mr_iov = &piece;
     attr.iov_count = 1;
     attr.access = access;
+    attr.requested_key = range.key;
     if (range.gpu >= 0) {
         attr.iface = FI_HMEM_CUDA;
         attr.device.cuda = range.gpu;

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "common/random.h"
 #include "cuda/dmabuf.h"
 #include "cuda/driver.h"
 #include "cuda/pointer_info.h"
@@ -48,17 +47,20 @@ std::shared_ptr<Registration> RailManager::register_device_memory(std::uint64_t 
     path.gpu().context()->note_memory_of(memory.context);
     // Transfers within the process need it in any case.
     open_copies(path);
-    share(*region, memory);
-    region->token = region->shared ? region->on_host.key : random_u64();
-    const std::string obstacle = register_directly(*region, memory);
-    if (!obstacle.empty()) stage(*region, obstacle);
+    register_as_known(*region, {address, length, ordinal, MemoryType::device, memory.buffer_id},
+                      [&](KnownRange& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex) {
+                          share(*region, memory, known);
+                          region->token = region->shared ? region->on_host.key : region->known_as;
+                          const std::string obstacle = register_directly(*region, memory, region->known_as);
+                          if (!obstacle.empty()) stage(*region, obstacle);
+                      });
     return region;
 }
 
-void RailManager::share(Registration& region, const cuda::PointerInfo& memory) {
+void RailManager::share(Registration& region, const cuda::PointerInfo& memory, KnownRange& known) {
     if (!host_) return;
     cuda::ShareResult result = cuda::share(*region.gpu->gpu().context(), memory);
-    if (result.allocation) region.on_host = host_->register_memory({region.address, region.length});
+    if (result.allocation) region.on_host = register_on_host(region, known);
     if (region.on_host.key != 0) {
         region.shared = result.allocation;
         return;
@@ -68,7 +70,8 @@ void RailManager::share(Registration& region, const cuda::PointerInfo& memory) {
         result.allocation ? "as many regions as there may be are registered" : result.absent_because.c_str());
 }
 
-std::string RailManager::register_directly(Registration& region, const cuda::PointerInfo& memory) {
+std::string RailManager::register_directly(Registration& region, const cuda::PointerInfo& memory,
+                                           std::uint64_t wished_key) {
     if (vram_staging_ == "always") return "vram_staging is always";
     Gpu& gpu = region.gpu->gpu();
     if (gpu.visibility() == cuda::Visibility::read_back)
@@ -79,7 +82,7 @@ std::string RailManager::register_directly(Registration& region, const cuda::Poi
     std::erase_if(rails, [&](std::uint16_t rail) { return !rails_[rail]->reaches_gpu_memory(); });
     if (rails.empty()) return "provider " + provider_ + " does not reach GPU memory (FI_HMEM)";
     const cuda::DmaBufExport exported = cuda::export_dmabuf(*gpu.context(), gpu.device(), memory);
-    MemoryRange range{region.address, region.length, true, gpu.ordinal(), -1, 0};
+    MemoryRange range{region.address, region.length, true, gpu.ordinal(), -1, 0, wished_key};
     if (exported.dmabuf) {
         range.dmabuf = exported.dmabuf->fd();
         range.dmabuf_base = exported.dmabuf->base();

@@ -1,6 +1,7 @@
 #include "manager/rail_manager.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/log.h"
 #include "fabric/fi_log.h"
@@ -15,7 +16,8 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     : gpus_(params),
       vram_staging_(params.vram_staging),
       cuda_streams_(static_cast<unsigned>(params.cuda_streams)),
-      copy_kernel_(params.copy_kernel == "auto") {
+      copy_kernel_(params.copy_kernel == "auto"),
+      known_ranges_(params.keep_keys == "auto") {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
     find_devices(params);
     // The two fabrics of EFA do not understand each other.
@@ -134,10 +136,35 @@ std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address
     }
     region->writable = is_writable(address, length);
     region->rails = placement_->for_host_memory(address, length);
-    const MemoryRange range{address, length, region->writable};
-    if (host_) region->on_host = host_->register_memory(range);
-    region->memory = register_on_rails(rails_of(region->rails), range);
+    register_as_known(*region, {address, length, device_id, MemoryType::host, 0},
+                      [&](KnownRange& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex) {
+                          if (host_) region->on_host = register_on_host(*region, known);
+                          region->memory = register_on_its_rails(*region, known);
+                      });
     return region;
+}
+
+RegisteredMemory RailManager::register_on_host(const Registration& region, KnownRange& known) {
+    std::uint64_t& word = known.names.word;
+    for (const Registration* other = known.registered; other; other = other->earlier) {
+        if (word != 0 && other->on_host.key == word) return other->on_host;
+    }
+    MemoryRange range{region.address, region.length};
+    range.key = word;
+    RegisteredMemory memory = host_->register_memory(range);
+    if (memory.key != 0) word = memory.key;
+    return memory;
+}
+
+std::vector<RegisteredMemory> RailManager::register_on_its_rails(const Registration& region,
+                                                                 KnownRange& known) {
+    for (const Registration* other = known.registered; other; other = other->earlier) {
+        if (no_nics_ && other->writable == region.writable && other->rails == region.rails)
+            return other->memory;
+    }
+    MemoryRange range{region.address, region.length, region.writable};
+    range.key = known.names.number;
+    return register_on_rails(rails_of(region.rails), range);
 }
 
 std::vector<Rail*> RailManager::rails_of(const RailSet& set) const {
@@ -148,6 +175,17 @@ std::vector<Rail*> RailManager::rails_of(const RailSet& set) const {
 }
 
 void RailManager::deregister_memory(Registration& region) noexcept {
+    KnownRange* const known = std::exchange(region.known, nullptr);
+    if (!known) return give_back(region);
+    {
+        const MutexLock lock(known->mutex);
+        known->remove(region);
+        give_back(region);
+    }
+    known_ranges_.leave(*known);
+}
+
+void RailManager::give_back(Registration& region) noexcept {
     if (host_) host_->deregister_memory(region.on_host);
     for (std::size_t i = 0; i < region.memory.size(); ++i)
         rails_[region.rails[i]]->deregister_memory(region.memory[i]);

@@ -10,6 +10,7 @@
 
 #include "common/params.h"
 #include "manager/gpu_path.h"
+#include "manager/known_ranges.h"
 #include "manager/lane_plan.h"
 #include "manager/rail_placement.h"
 #include "manager/registration.h"
@@ -96,14 +97,25 @@ class RailManager {
 
   private:
     void find_devices(const Params& params);
+    /// Calls `make(known)` with the range's lock held, whose registration it is to make.
+    template <class Make>
+    void register_as_known(Registration& region, const KnownRange::Place& place, Make&& make);
+    /// What there is is shared, where other pages in the same place would be the same memory.
+    RegisteredMemory register_on_host(const Registration& region, KnownRange& known)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
+    std::vector<RegisteredMemory> register_on_its_rails(const Registration& region, KnownRange& known)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
+    void give_back(Registration& region) noexcept;
     void open(const Params& params, bool blocking, ControlSink& sink);
     void open_host_rail(bool fabric_copies_alike);
     GpuPath& require_gpu(std::uint64_t ordinal) const;
     /// nothing, or why the rails of the GPU do not carry its memory
-    std::string register_directly(Registration& region, const cuda::PointerInfo& memory);
+    std::string register_directly(Registration& region, const cuda::PointerInfo& memory,
+                                  std::uint64_t wished_key);
     void stage(Registration& region, const std::string& reason);
     /// Tells peers on this host how their GPUs reach it, where they may.
-    void share(Registration& region, const cuda::PointerInfo& memory);
+    void share(Registration& region, const cuda::PointerInfo& memory, KnownRange& known)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
     void open_copies(GpuPath& path);
     /// nullptr: there is none, or there is to be none.
     [[nodiscard]] std::shared_ptr<const cuda::CopyKernel> copy_kernel(GpuPath& path) const;
@@ -115,6 +127,7 @@ class RailManager {
     const std::string vram_staging_;
     const unsigned cuda_streams_;
     const bool copy_kernel_;
+    KnownRanges known_ranges_;
     std::vector<std::unique_ptr<GpuPath>> gpu_paths_;  // outlive the rails, which may write to their buffers
     std::vector<Rail*> gpu_rails_;                     ///< room for all; those that are open come first
     std::atomic<std::size_t> gpu_rails_open_{0};
@@ -136,5 +149,20 @@ class RailManager {
     LocalRail local_;
     std::unique_ptr<HostRail> host_;
 };
+
+template <class Make>
+void RailManager::register_as_known(Registration& region, const KnownRange::Place& place, Make&& make) {
+    KnownRange& known = known_ranges_.enter(place);
+    try {
+        const MutexLock lock(known.mutex);
+        region.known_as = known.names.number;
+        make(known);
+        known.add(region);
+    } catch (...) {
+        known_ranges_.leave(known);
+        throw;
+    }
+    region.known = &known;
+}
 
 }  // namespace railyard

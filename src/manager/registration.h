@@ -31,6 +31,7 @@ using RailSet = std::vector<std::uint16_t>;
 }
 
 class GpuPath;
+struct KnownRange;
 
 class Registration {
   public:
@@ -41,8 +42,11 @@ class Registration {
     GpuPath* gpu = nullptr;    ///< whose memory it is; nullptr: host memory
     /// No rail reaches the GPU's memory: it goes through staging buffers, and `rails` is empty.
     bool staged = false;
-    /// By which peers name memory that its owner moves, or takes small transfers of in messages; random, of
-    /// host memory that the host rail knows its key there.
+    KnownRange* known = nullptr;      ///< while it is registered with rails of peers
+    Registration* earlier = nullptr;  ///< of the same range, which has its lock
+    std::uint64_t known_as = 0;       ///< a random number, of this range
+    /// By which peers name memory that its owner moves, or takes small transfers of in messages: known_as, or
+    /// of memory that the host rail knows its key there.
     std::uint64_t token = 0;
     bool writable = true;                  ///< false: source of WRITEs and of peers' READs only
     RailSet rails;                         ///< that know the memory; none for zero length

@@ -91,7 +91,7 @@ HostCard::HostCard() : fd_(memfd_create("railyard-card", MFD_CLOEXEC | MFD_ALLOW
 
 /// Who has it mapped must not believe it any longer.
 HostCard::~HostCard() {
-    for (std::uint64_t i = 0; i < used_; ++i)
+    for (std::uint64_t i = 0; i < places_.size(); ++i)
         std::atomic_ref(place(i)).store(0, std::memory_order_relaxed);
     new (memory_) CardFace{0, {}};
     munmap(memory_, card_size);
@@ -102,30 +102,42 @@ std::uint64_t& HostCard::place(std::uint64_t word) const noexcept {
     return *reinterpret_cast<std::uint64_t*>(static_cast<char*>(memory_) + place_of(word));
 }
 
-std::uint64_t HostCard::issue() {
-    std::uint64_t random = 0;
-    while (random == 0)
-        random = random_u64() & ~(card_words - 1);
+HostCard::Indices::iterator HostCard::free_place() {
+    const bool full = places_.size() == card_words;
+    if (free_.size() > kept_places || (full && !free_.empty())) return free_.begin();
+    if (full) return free_.end();
+    // Both, or neither; and revoke() allocates nothing.
+    if (places_.size() == places_.capacity()) places_.reserve(2 * places_.size() + 16);
+    free_.push_front(static_cast<std::uint32_t>(places_.size()));
+    places_.push_back(free_.begin());
+    return free_.begin();
+}
+
+std::uint64_t HostCard::issue(std::uint64_t before) {
+    std::uint64_t random = before & ~(card_words - 1);
     const MutexLock lock(mutex_);
-    std::uint64_t index = used_;
-    if (!free_.empty()) {
-        index = free_.back();
-        free_.pop_back();
+    const std::uint64_t index = index_of(before);
+    Indices::iterator free;
+    if (random != 0 && index < places_.size() && place(index) == 0) {
+        free = places_[index];
     } else {
-        if (used_ == card_words) return 0;
-        // Now, so that revoke() has room.
-        if (free_.capacity() <= used_) free_.reserve(std::size_t{used_} * 2 + 16);
-        ++used_;
+        do
+            random = random_u64() & ~(card_words - 1);
+        while (random == 0);
+        free = free_place();
+        if (free == free_.end()) return 0;
     }
+    const std::uint64_t word = random | *free;
+    taken_.splice(taken_.end(), free_, free);
     // Peers come by the word itself through the host, long after.
-    std::atomic_ref(place(index)).store(random | index, std::memory_order_release);
-    return random | index;
+    std::atomic_ref(place(word)).store(word, std::memory_order_release);
+    return word;
 }
 
 void HostCard::revoke(std::uint64_t word) noexcept {
     const MutexLock lock(mutex_);
     std::atomic_ref(place(word)).store(0, std::memory_order_seq_cst);
-    free_.push_back(static_cast<std::uint32_t>(word & (card_words - 1)));
+    free_.splice(free_.end(), taken_, places_[index_of(word)]);
 }
 
 HostProcess::HostProcess(std::string_view card_address) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,8 @@ struct CardFace {
 };
 
 /// Behind the face lies a table of words, one for each registration. A word is its index (the low bits) with
-/// random bits above: another one for each registration there is and was, and never 0.
+/// random bits above: another one for each registration there is, and never 0; who registers a range again
+/// may have its word again.
 inline constexpr std::uint64_t card_words = std::uint64_t{1} << 18;
 inline constexpr std::size_t card_table_offset = 64;
 inline constexpr std::size_t card_size = card_table_offset + card_words * sizeof(std::uint64_t);
@@ -54,21 +56,30 @@ class HostCard {
 
     /// What HostProcess is made of.
     [[nodiscard]] const std::string& address() const noexcept { return address_; }
-    /// A word for memory that peers may touch from now on; 0: as many as there may be are out. Throws
+    /// A word for memory that peers may touch from now on; 0: as many as there may be are out. `before`: a
+    /// word that was revoked, which it is once more where its place has not been given away. Throws
     /// std::bad_alloc and Error{backend}.
-    [[nodiscard]] std::uint64_t issue();
-    /// The memory is no more to be touched.
+    [[nodiscard]] std::uint64_t issue(std::uint64_t before = 0);
+    /// The memory is no more to be touched. Its place is not given away before so many others.
+    static constexpr std::size_t kept_places = 4096;
     void revoke(std::uint64_t word) noexcept;
 
   private:
+    using Indices = std::list<std::uint32_t>;
     [[nodiscard]] std::uint64_t& place(std::uint64_t word) const noexcept;
+    [[nodiscard]] static std::uint64_t index_of(std::uint64_t word) noexcept {
+        return word & (card_words - 1);
+    }
+    /// Of a free place; throws std::bad_alloc.
+    [[nodiscard]] Indices::iterator free_place() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     int fd_ = -1;
     void* memory_ = nullptr;
     std::string address_;
     Mutex mutex_;
-    std::uint32_t used_ ABSL_GUARDED_BY(mutex_) = 0;  ///< places that were ever taken
-    std::vector<std::uint32_t> free_ ABSL_GUARDED_BY(mutex_);
+    Indices taken_ ABSL_GUARDED_BY(mutex_);
+    Indices free_ ABSL_GUARDED_BY(mutex_);  ///< the one that was revoked first in front
+    std::vector<Indices::iterator> places_ ABSL_GUARDED_BY(mutex_);  ///< those that were ever taken
 };
 
 /// A process of this host, as a card's address names it. Any thread.

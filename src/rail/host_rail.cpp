@@ -99,9 +99,9 @@ ssize_t Call::move() noexcept {
 
 }  // namespace
 
-RegisteredMemory HostRail::register_memory(const MemoryRange&) {
+RegisteredMemory HostRail::register_memory(const MemoryRange& range) {
     RegisteredMemory memory;
-    memory.key = card_->issue();
+    memory.key = card_->issue(range.key);
     if (memory.key == 0) return memory;
     struct Issued {
         Issued(std::shared_ptr<HostCard> from, std::uint64_t issued) : card(std::move(from)), word(issued) {}

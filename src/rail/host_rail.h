@@ -36,7 +36,7 @@ class HostRail final : public HostPeerRail {
     explicit HostRail(bool fabric_copies_alike = false)
         : HostPeerRail("host"), fabric_copies_alike_(fabric_copies_alike) {}
 
-    /// A word of our card, as its key; 0 where there is none left.
+    /// A word of our card, as its key, and the wished one if it is free; 0 where there is none left.
     RegisteredMemory register_memory(const MemoryRange& range) override;
     /// Of our card.
     [[nodiscard]] std::string address() const override { return card_->address(); }

@@ -110,6 +110,64 @@ TEST_P(DeregistrationTest, MemoryThatIsRegisteredOnceMoreStaysUsable) {
     }
 }
 
+/// A host that knows the memory from before takes no other description of it, and does not show it again.
+TEST_P(DeregistrationTest, APeersMemoryThatIsRegisteredOnceMoreStaysUsable) {
+    if (draws_its_keys(GetParam())) GTEST_SKIP() << "its NICs draw the keys";
+    EnginePair pair(GetParam());
+    constexpr std::size_t size = 100'000;
+    Buffer source(*pair.a, size), target(*pair.b, size), other(*pair.b, size);
+    const std::string metadata = pair.b->memory_metadata(*target.region);
+    const auto remote = pair.publish(target), beside = pair.publish(other);
+    std::vector<Transfer*> transfers;
+    for (const std::size_t length : {size, std::size_t{8}, std::size_t{4096}}) {
+        const LocalDescriptor from = source.local(0, length);
+        const RemoteDescriptor to{target.address(), length, &remote};
+        for (const std::optional<std::string_view> text : {std::optional<std::string_view>("here"), {}})
+            transfers.push_back(pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", text));
+        transfers.push_back(pair.a->prepare(Operation::read, {&from, 1}, {&to, 1}, "beta", std::nullopt));
+    }
+    std::uint32_t number = 0;
+    const auto all_move = [&] {
+        for (Transfer* transfer : transfers) {
+            const bool write = transfer->kind == Work::Kind::write;
+            fill_pattern(write ? source.bytes : target.bytes, ++number);
+            ASSERT_EQ(pair.run(*transfer), Status::ok);
+            const auto length = static_cast<std::ptrdiff_t>(transfer->total_bytes);
+            EXPECT_TRUE(
+                std::equal(source.bytes.begin(), source.bytes.begin() + length, target.bytes.begin()));
+        }
+    };
+    all_move();
+    for (int round = 0; round < 3; ++round) {
+        // There is another one when the first one goes, and then there is none for a while.
+        auto again = pair.b->register_memory(target.address(), size, 0);
+        EXPECT_EQ(pair.b->memory_metadata(*again), metadata);
+        all_move();
+        pair.b->deregister_memory(target.region);
+        all_move();
+        pair.b->deregister_memory(again);
+        const auto in_between = pair.b->register_memory(other.address(), size, 0);
+        target.region = pair.b->register_memory(target.address(), size, 0);
+        pair.b->deregister_memory(in_between);
+        EXPECT_EQ(pair.b->memory_metadata(*target.region), metadata);
+        all_move();
+    }
+    for (Transfer* transfer : transfers)
+        pair.a->release(transfer);
+}
+
+TEST_P(DeregistrationTest, WithKeysOfItsOwnEachRegistrationIsDescribedAnew) {
+    EnginePair pair(GetParam(), GetParam(), {{"keep_keys", "off"}});
+    Buffer target(*pair.b, 4096);
+    const std::string metadata = pair.b->memory_metadata(*target.region);
+    auto again = pair.b->register_memory(target.address(), 4096, 0);
+    EXPECT_NE(pair.b->memory_metadata(*again), metadata);
+    pair.b->deregister_memory(std::exchange(target.region, std::move(again)));
+    pair.b->deregister_memory(target.region);
+    target.region = pair.b->register_memory(target.address(), 4096, 0);
+    EXPECT_NE(pair.b->memory_metadata(*target.region), metadata);
+}
+
 /// Between the look for another one and the post, that may be gone as well.
 TEST_P(DeregistrationTest, AnotherRegistrationIsTakenWhileAThreadTakesTheOldOneAway) {
     EnginePair pair(GetParam());

@@ -251,6 +251,42 @@ TEST_P(GpuMemory, RegisteredOnceMoreItStaysUsable) {
     }
 }
 
+/// Over the same allocation, of which the host takes no other description.
+TEST_P(GpuMemory, APeersMemoryThatIsRegisteredOnceMoreStaysUsable) {
+    if (draws_its_keys(GetParam().fabric)) GTEST_SKIP() << "its NICs draw the keys";
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    constexpr std::size_t length = 50'000;
+    for (const Way& way : ways()) {
+        SCOPED_TRACE(describe(way));
+        const int where = way.pairing.remote;
+        Place local(*pair.a, way.pairing.local, length), remote(*pair.b, where, length);
+        const std::string metadata = pair.b->memory_metadata(*remote.region);
+        const auto region = pair.a->load_remote_memory("beta", metadata, remote.address, length);
+        const LocalDescriptor here[] = {{local.address, length, &local.region}};
+        const RemoteDescriptor there[] = {{remote.address, length, &region}};
+        Transfer* transfer = pair.a->prepare(way.operation, here, there, "beta", std::nullopt);
+        const auto again = [&] {
+            return pair.b->register_memory(remote.address, length,
+                                           where == host ? 0 : static_cast<std::uint64_t>(where),
+                                           where == host ? MemoryType::host : MemoryType::device);
+        };
+        for (std::uint32_t round = 0; round < 4; ++round) {
+            const bool one_at_a_time = round % 2 != 0;
+            auto anew = one_at_a_time ? nullptr : again();
+            pair.b->deregister_memory(remote.region);
+            remote.region = one_at_a_time ? again() : std::move(anew);
+            EXPECT_EQ(pair.b->memory_metadata(*remote.region), metadata);
+            const bool write = way.operation == Operation::write;
+            (write ? local : remote).fill(round + 7);
+            EXPECT_EQ(pair.run(*transfer), Status::ok);
+            EXPECT_EQ(local.content(), remote.content());
+        }
+        pair.a->release(transfer);
+        local.drop(*pair.a);
+        remote.drop(*pair.b);
+    }
+}
+
 /// Where the peer has to move the bytes itself, and does not.
 TEST_P(GpuMemory, APeerThatNobodyDrivesIsGivenUpInTime) {
     if (zero_copy() || GetParam().fabric.progress_thread) GTEST_SKIP() << "the peer need not be driven";

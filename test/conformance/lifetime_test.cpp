@@ -267,7 +267,7 @@ TEST_P(NetworkTest, TheKeyOfDeregisteredMemoryIsDead) {
 /// The peer keeps what was published first; the same range is registered again, and again.
 TEST_P(NetworkTest, TheOldKeyOfARangeThatIsRegisteredAnewIsDead) {
     constexpr std::size_t size = 4096;
-    EnginePair pair(GetParam(), GetParam());
+    EnginePair pair(GetParam(), GetParam(), {{"keep_keys", "off"}});
     Buffer source(*pair.a, size), target(*pair.b, size);
     fill_pattern(source.bytes, 5);
     const auto old = pair.publish(target);

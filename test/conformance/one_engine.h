@@ -20,6 +20,11 @@ struct Fabric {
     bool local_rail = false;  ///< else everything goes over the fabric, which is what is to be tested
 };
 
+/// Keys of memory are the NICs'; else they are ours, and may be the same again.
+inline bool draws_its_keys(const Fabric& fabric) {
+    return fabric.provider.starts_with("efa");
+}
+
 inline ParamMap fabric_params(const Fabric& fabric) {
     ParamMap params{{"provider", fabric.provider}, {"local_rail", fabric.local_rail ? "auto" : "off"}};
     if (fabric.provider.starts_with("efa")) {

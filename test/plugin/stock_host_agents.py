@@ -11,7 +11,7 @@ import traceback
 
 import numpy
 from nixl_cu12 import nixl_agent, nixl_agent_config
-from stock_host_faults import case_deregistered, case_killed_peer, case_peer_that_comes_back, case_registered_once_more, past_the_fabric
+from stock_host_faults import case_deregistered, case_killed_peer, case_peer_that_comes_back, case_offered_once_more, case_registered_once_more, past_the_fabric
 from stock_host_target import Remote, backend_params, make_agent, register, text
 
 LIMIT_S = 110
@@ -358,7 +358,8 @@ FIGURES = [figure_latency, figure_post]
 def cases_of(options):
     # Elsewhere a peer that is only stopped is written to all the same, or its transfers wait for it. It takes a while.
     silence = options.provider == "tcp" and options.progress_thread == "on" and options.backend == "RAILYARD"
-    return ([case_peer_that_comes_back] if silence and not past_the_fabric() else []) + CASES
+    again = [] if options.provider.startswith("efa") else [case_offered_once_more]  # NICs draw the keys anew
+    return ([case_peer_that_comes_back] if silence and not past_the_fabric() else []) + again + CASES
 
 
 def main():

@@ -188,6 +188,22 @@ def case_deregistered(pair):
         victim.clear()
 
 
+def case_offered_once_more(pair):
+    """The other side registers its memory again: NIXL takes no other description of it while it knows the one before, and goes on with that."""
+    mine = pair.agent.get_xfer_descs([(pair.addresses["initiator"], 4096, 0)], "DRAM")
+    theirs = pair.agent.get_xfer_descs([(pair.addresses["target"], 4096, 0)], "DRAM")
+    handle = pair.agent.initialize_xfer("WRITE", mine, theirs, "target", b"", backends=[pair.backend])
+    for turn in range(4):
+        pair.agent.add_remote_agent(pair.remote.ask("register_anew", turn % 2 == 0))
+        content = pair.fill(0, 4096)
+        pair.finish(handle)
+        assert pair.remote.ask("get", 0, 4096) == content, turn
+        content = pair.fill(0, LENGTH)
+        pair.run("WRITE", [(0, LENGTH)], [(0, LENGTH)])
+        assert pair.remote.ask("get", 0, LENGTH) == content, turn
+    handle.release()
+
+
 def case_registered_once_more(pair):
     """As by programs that register for each operation: the registration that a handle was made with goes, and another one is there."""
     memory = numpy.zeros(4096, dtype=numpy.uint8)

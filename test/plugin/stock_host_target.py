@@ -42,6 +42,7 @@ class Target:
     def __init__(self, name, size, options):
         self.agent = make_agent(name, options)
         self.buffer, self.registration = register(self.agent, size, options)
+        self.backend = options.backend
         self.notifications = []
 
     def progress(self):
@@ -82,6 +83,17 @@ class Target:
     def deregister(self):
         self.agent.deregister_memory(self.registration)
         self.registration = None
+
+    def register_anew(self, at_once):
+        """The buffer, once more: before the registration that there is goes, or after it. Returns what is told of it."""
+        old = self.registration
+        if not at_once:
+            self.deregister()
+        self.registration = self.agent.register_memory([(self.buffer.ctypes.data, self.buffer.nbytes, 0, "")], "DRAM", backends=[self.backend])
+        described = self.agent.get_agent_metadata()
+        if at_once:
+            self.agent.deregister_memory(old)
+        return described
 
     def close(self):
         if self.registration:

@@ -151,15 +151,44 @@ TEST(HostCard, WordsComeOnceAndPlacesAgain) {
     EXPECT_FALSE(ourselves.vouches_for(first));
     EXPECT_FALSE(ourselves.vouches_for(0));
     EXPECT_TRUE(ourselves.vouches_for(second));
-    const std::uint64_t third = card.issue();
-    EXPECT_EQ(third & (card_words - 1), first & (card_words - 1));
-    EXPECT_NE(third, first);
-    std::vector<std::uint64_t> all{second, third};
+    std::vector<std::uint64_t> all{second};
     while (const std::uint64_t word = card.issue())
         all.push_back(word);
     EXPECT_EQ(all.size(), card_words);
+    const auto same_place = [&](std::uint64_t word) {
+        return (word & (card_words - 1)) == (first & (card_words - 1));
+    };
+    const auto in_its_place = std::find_if(all.begin(), all.end(), same_place);
+    ASSERT_NE(in_its_place, all.end());
+    EXPECT_NE(*in_its_place, first);
     card.revoke(all.back());
     EXPECT_NE(card.issue(), 0u);
+}
+
+TEST(HostCard, AWordIsIssuedAgainToWhoHadItBefore) {
+    HostCard card;
+    const HostProcess ourselves(card.address());
+    const std::uint64_t word = card.issue();
+    EXPECT_NE(card.issue(word), word) << "it is out";
+    for (int time = 0; time < 3; ++time) {
+        card.revoke(word);
+        EXPECT_FALSE(ourselves.vouches_for(word));
+        ASSERT_EQ(card.issue(word), word);
+        EXPECT_TRUE(ourselves.vouches_for(word));
+    }
+    card.revoke(word);
+    // Its place is the last to be given to others.
+    std::vector<std::uint64_t> others;
+    for (std::size_t i = 0; i < HostCard::kept_places; ++i)
+        others.push_back(card.issue());
+    for (const std::uint64_t other : others)
+        card.revoke(other);
+    EXPECT_EQ(card.issue(word), word);
+    card.revoke(word);
+    for (std::size_t i = 0; i < 2 * HostCard::kept_places; ++i)
+        card.revoke(card.issue());
+    const std::uint64_t stranger = 0x123456789abc0000 | (card_words - 1);
+    EXPECT_NE(card.issue(stranger), stranger) << "a place that never was";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "engine/recent_table.h"
+#include "common/recent_table.h"
 
 #include <gtest/gtest.h>
 
