@@ -101,13 +101,15 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
                       std::optional<std::string_view> notification);
     Status post(Transfer& transfer, const std::string* notification) noexcept;
     std::uint64_t epoch_of_post() noexcept;
+    bool has_lost_memory(const Transfer& transfer) noexcept;
+    void arm_round(Transfer& transfer) noexcept;
     void start(Transfer& transfer) noexcept;
     bool by_weight() noexcept;
     bool carry_immediates(Transfer& transfer, std::size_t descriptors, std::uint32_t first) noexcept;
     Status poll(Transfer& transfer) noexcept;
     Status look(Transfer& transfer) noexcept;
     void release(std::span<Transfer* const> transfers) noexcept;
-    [[nodiscard]] CostEstimate estimate(const Transfer& transfer) const noexcept;
+    [[nodiscard]] CostEstimate estimate(const Transfer& transfer) const noexcept;  // engine_statistics.cpp
 
   private:
     [[nodiscard]] bool is_self(const std::string& agent) const noexcept {
@@ -163,7 +165,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
     Status finished(Transfer& transfer) noexcept;
-    [[gnu::noinline]] void measure(const Transfer& transfer) noexcept;
     void cancel(std::span<Transfer* const> transfers) noexcept;
     void progress_for(Transfer& transfer) noexcept;
     void wake() noexcept;
@@ -274,6 +275,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// Else nobody can ask how long transfers to peers took, and it is not counted.
     [[nodiscard]] bool tells() const noexcept { return stats_file_ || stats_socket_; }
     LiveReport live_report();
+    [[gnu::noinline]] void measure(const Transfer& transfer) noexcept;
     std::uint64_t tell(std::uint64_t now);
 
     const EngineConfig config_;

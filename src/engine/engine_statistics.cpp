@@ -105,4 +105,23 @@ std::uint64_t Engine::Impl::tell(std::uint64_t now) {
     });
 }
 
+/// By itself, so that the others need no room for a clock's answer.
+void Engine::Impl::measure(const Transfer& transfer) noexcept {
+    const std::uint64_t taken = now_ns() - transfer.posted_at.load(std::memory_order_relaxed);
+    callers_.mine().rates.record(transfer.total_bytes, taken);
+    if (transfer.latencies) (*transfer.latencies)[static_cast<std::size_t>(transfer.kind)].add(taken);
+}
+
+CostEstimate Engine::Impl::estimate(const Transfer& transfer) const noexcept {
+    CostEstimate estimate;
+    const RateModel rates = callers_.rates();
+    const bool large = transfer.total_bytes > RateModel::small_bytes;
+    estimate.measured = large ? rates.has_rate() : rates.has_latency();
+    double nanoseconds = rates.estimate_ns(transfer.total_bytes);
+    if (!estimate.measured) nanoseconds += static_cast<double>(transfer.total_bytes);  // a guess: 1 GB/s
+    estimate.duration = std::chrono::microseconds(static_cast<std::int64_t>(nanoseconds / 1000) + 1);
+    estimate.error_margin = estimate.measured ? estimate.duration / 2 : estimate.duration * 4;
+    return estimate;
+}
+
 }  // namespace railyard

@@ -22,6 +22,9 @@ constexpr std::uint64_t interrupt_limit_ns = 200'000'000;
 /// Of a small transfer, how many rounds share one look at the exact clock, which costs as much as its post.
 constexpr std::uint32_t rounds_per_measurement = 8;
 
+/// Memory that is deregistered during a post, and there once more: so often is that tried.
+constexpr int most_losses = 16;
+
 /// While rails have different weights: so many posts, and one that pays them no heed.
 constexpr std::uint32_t posts_per_trial = 128;
 
@@ -185,6 +188,30 @@ std::uint64_t Engine::Impl::epoch_of_post() noexcept {
     return registration_epoch_.load(std::memory_order_acquire);
 }
 
+/// Since it was looked whether all of it is there, before the round.
+bool Engine::Impl::has_lost_memory(const Transfer& transfer) noexcept {
+    return epoch_of_post() != transfer.checked_epoch && transfer.revoked();
+}
+
+void Engine::Impl::arm_round(Transfer& transfer) noexcept {
+    transfer.posted = transfer.uncounted = true;
+    transfer.started.store(false, std::memory_order_relaxed);
+    transfer.polls = 0;
+    transfer.eagerly = goes_eagerly(transfer);
+    if (transfer.eagerly) {
+        transfer.arm_instead();
+    } else {
+        const std::uint32_t count = count_submissions(transfer);
+        // A transfer without data is one part that is over at once.
+        // Whoever starts a held transfer has a part of its own, so that the round outlasts the hand-overs.
+        const std::uint32_t starter = transfer.start_control ? 1 : 0;
+        transfer.early = transfer.may_be_early && goes_early(transfer);
+        const std::uint32_t announcement = transfer.early ? 1 : 0;
+        transfer.arm(std::max(count, 1u) + starter + announcement,
+                     transfer.has_tail() ? Transfer::finish_round : nullptr);
+    }
+}
+
 Status Engine::Impl::post(Transfer& transfer, const std::string* notification) noexcept {
     const Status refused = check_postable(transfer);
     if (refused != Status::ok) {
@@ -202,27 +229,13 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
     }
     if (transfer.uncounted) [[unlikely]]
         transfer.count_end(transfer.status());  // nobody has asked how it ended
-    transfer.posted = transfer.uncounted = true;
-    transfer.started.store(false, std::memory_order_relaxed);
-    transfer.polls = 0;
-    transfer.eagerly = goes_eagerly(transfer);
-    if (transfer.eagerly) {
-        transfer.arm_instead();
-    } else {
-        const std::uint32_t count = count_submissions(transfer);
-        // A transfer without data is one part that is over at once.
-        // Whoever starts a held transfer has a part of its own, so that the round outlasts the hand-overs.
-        const std::uint32_t starter = transfer.start_control ? 1 : 0;
-        transfer.early = transfer.may_be_early && goes_early(transfer);
-        const std::uint32_t announcement = transfer.early ? 1 : 0;
-        transfer.arm(std::max(count, 1u) + starter + announcement,
-                     transfer.has_tail() ? Transfer::finish_round : nullptr);
-    }
-    const std::uint64_t epoch = epoch_of_post();
-    if (epoch != transfer.checked_epoch && transfer.revoked()) {
+    for (int losses = 0;; ++losses) {
+        arm_round(transfer);
+        if (!has_lost_memory(transfer)) [[likely]]
+            break;
         transfer.abandon(Status::invalid_param);
         transfer.take_back_early_round();
-        return finished(transfer);
+        if (losses == most_losses || !use_other_registrations(transfer)) return finished(transfer);
     }
     if (transfer.start_control) {
         const Status held = transfer.start_control->hold(transfer);
@@ -279,13 +292,6 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
         transfer.peer->reached.store(true, std::memory_order_relaxed);
     if (transfer.exact) measure(transfer);
     return status;
-}
-
-/// By itself, so that the others need no room for a clock's answer.
-void Engine::Impl::measure(const Transfer& transfer) noexcept {
-    const std::uint64_t taken = now_ns() - transfer.posted_at.load(std::memory_order_relaxed);
-    callers_.mine().rates.record(transfer.total_bytes, taken);
-    if (transfer.latencies) (*transfer.latencies)[static_cast<std::size_t>(transfer.kind)].add(taken);
 }
 
 void Engine::Impl::progress_for(Transfer& transfer) noexcept {
@@ -383,18 +389,6 @@ void Engine::Impl::release(std::span<Transfer* const> transfers) noexcept {
         if (transfer) transfers_.release(transfer);
     }
     if (transfers_.has_retired()) progress();
-}
-
-CostEstimate Engine::Impl::estimate(const Transfer& transfer) const noexcept {
-    CostEstimate estimate;
-    const RateModel rates = callers_.rates();
-    const bool large = transfer.total_bytes > RateModel::small_bytes;
-    estimate.measured = large ? rates.has_rate() : rates.has_latency();
-    double nanoseconds = rates.estimate_ns(transfer.total_bytes);
-    if (!estimate.measured) nanoseconds += static_cast<double>(transfer.total_bytes);  // a guess: 1 GB/s
-    estimate.duration = std::chrono::microseconds(static_cast<std::int64_t>(nanoseconds / 1000) + 1);
-    estimate.error_margin = estimate.measured ? estimate.duration / 2 : estimate.duration * 4;
-    return estimate;
 }
 
 }  // namespace railyard

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <utility>
+
 #include "common/log.h"
 #include "common/random.h"
 #include "common/shortage.h"
@@ -34,7 +36,7 @@ std::string gpu_remedy(int gpu) {
 }
 
 int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fid_mr** region) {
-    const std::uint64_t wished = attr.requested_key;
+    std::uint64_t wished = std::exchange(attr.requested_key, 0);
     const ProviderCaps& caps = domain.caps();
     const std::uint64_t mask =
         caps.key_size >= 8 ? UINT64_MAX : (std::uint64_t{1} << (8 * caps.key_size)) - 1;
@@ -43,7 +45,7 @@ int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fi
     // hopeless.
     for (int attempt = 0; attempt < 16; ++attempt) {
         if (!caps.provider_keys)
-            attr.requested_key = (attempt == 0 && wished != 0 ? wished : random_u64()) & mask;
+            attr.requested_key = (wished != 0 ? std::exchange(wished, 0) : random_u64()) & mask;
         rc = fi_mr_regattr(domain.get(), &attr, flags, region);
         if (rc != -FI_ENOKEY || caps.provider_keys) return rc;
     }
