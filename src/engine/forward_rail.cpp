@@ -164,8 +164,11 @@ void ForwardRail::withdraw(std::uint64_t now) noexcept {
     }
 }
 
-/// Before its parts end: whoever owns its memory looks then whether that is free.
+/// The peer may still do what it was asked. Before its parts end: whoever owns its memory looks then whether
+/// that is free.
 void ForwardRail::give_up(const Outstanding& request, Status status) noexcept {
+    for (const auto& local : request.submission->route->forwarding->locals)
+        local->known_no_more.store(true, std::memory_order_relaxed);
     if (std::atomic<std::uint32_t>* const late = request.submission->late) {
         late->fetch_add(1, std::memory_order_relaxed);
         try {

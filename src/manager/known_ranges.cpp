@@ -4,7 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "common/random.h"
 #include "manager/registration.h"
 
 namespace railyard {
@@ -27,7 +26,7 @@ KnownRange& KnownRanges::enter(const KnownRange::Place& place) {
         return used->second;
     }
     const KnownRange::Names* const before = left_.look(place);
-    const KnownRange::Names names = before ? *before : KnownRange::Names{random_u64(), 0};
+    const KnownRange::Names names = before ? *before : KnownRange::Names{};
     KnownRange& range =
         used_.emplace(std::piecewise_construct, std::tuple(place), std::tuple(place, names))->second;
     left_.remove(place);
@@ -41,7 +40,7 @@ void KnownRanges::leave(KnownRange& range) noexcept {
     if (keep_) {
         try {
             const MutexLock names_lock(range.mutex);
-            static_cast<void>(left_.add(range.place, range.names));
+            if (range.names.number != 0) static_cast<void>(left_.add(range.place, range.names));
         } catch (...) {
             // Then it is not known any more.
         }

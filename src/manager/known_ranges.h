@@ -26,10 +26,9 @@ struct KnownRange {
         std::uint64_t allocation = 0;  ///< of a GPU's memory (PointerInfo::buffer_id)
         auto operator<=>(const Place&) const = default;
     };
-    /// Drawn at random when it was first registered; `word` 0: the host rail has given it none.
     struct Names {
-        std::uint64_t number = 0;
-        std::uint64_t word = 0;
+        std::uint64_t number = 0;  ///< random; 0: none has been drawn
+        std::uint64_t word = 0;    ///< of the host rail; 0: it has given none
     };
 
     KnownRange(const Place& where, const Names& before) : names(before), place(where) {}
@@ -55,8 +54,7 @@ class KnownRanges {
 
     /// `keep` false: what is registered again is known by something else.
     explicit KnownRanges(bool keep) : keep_(keep) {}
-    /// The range, for one more user; it stays where it is until the last one has left. Throws std::bad_alloc,
-    /// and Error{backend} (random_u64).
+    /// The range, for one more user; it stays where it is until the last one has left. Throws std::bad_alloc.
     KnownRange& enter(const KnownRange::Place& place);
     void leave(KnownRange& range) noexcept;
 

@@ -180,6 +180,7 @@ void RailManager::deregister_memory(Registration& region) noexcept {
     {
         const MutexLock lock(known->mutex);
         known->remove(region);
+        if (region.known_no_more.load(std::memory_order_relaxed)) known->names = {};
         give_back(region);
     }
     known_ranges_.leave(*known);

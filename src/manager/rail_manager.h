@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/params.h"
+#include "common/random.h"
 #include "manager/gpu_path.h"
 #include "manager/known_ranges.h"
 #include "manager/lane_plan.h"
@@ -155,6 +156,7 @@ void RailManager::register_as_known(Registration& region, const KnownRange::Plac
     KnownRange& known = known_ranges_.enter(place);
     try {
         const MutexLock lock(known.mutex);
+        if (known.names.number == 0) known.names.number = random_u64();
         region.known_as = known.names.number;
         make(known);
         known.add(region);

@@ -55,6 +55,9 @@ class Registration {
     /// How GPUs of other processes of this host reach it; where on_host has a key.
     std::optional<cuda::SharedAllocation> shared;
     std::atomic<bool> revoked{false};
+    /// A peer may be late with what it was asked to do with it: once this is deregistered, the range is known
+    /// by something else.
+    std::atomic<bool> known_no_more{false};
     /// Transfers of it that are being made, for us or for peers: it is not deregistered meanwhile.
     std::atomic<std::uint32_t> pins{0};
 };

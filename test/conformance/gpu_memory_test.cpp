@@ -303,6 +303,11 @@ TEST_P(GpuMemory, APeerThatNobodyDrivesIsGivenUpInTime) {
     ASSERT_EQ(pair.run(*transfer), Status::ok);
     EXPECT_EQ(run_alone(*pair.a, *transfer), Status::remote_disconnect) << "it knows us";
     pair.a->release(transfer);
+    const std::string metadata = pair.a->memory_metadata(*local.region);
+    pair.a->deregister_memory(local.region);
+    local.region = pair.a->register_memory(local.address, local.length, 0);
+    EXPECT_NE(pair.a->memory_metadata(*local.region), metadata)
+        << "the peer is late, with the keys of before";
     local.drop(*pair.a);
     remote.drop(*pair.b);
 }

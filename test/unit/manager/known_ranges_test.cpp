@@ -13,12 +13,15 @@ KnownRange::Place place(std::uint64_t address) {
     return {address, 4096, 0, MemoryType::host, 0};
 }
 
-/// Its number, after it was used once with that word.
+std::uint64_t last_number = 0;
+
+/// Its number, after it was used once; with that word, if any.
 std::uint64_t use(KnownRanges& ranges, const KnownRange::Place& where, std::uint64_t word = 0) {
     KnownRange& range = ranges.enter(where);
     std::uint64_t number = 0;
     {
         const MutexLock lock(range.mutex);
+        if (range.names.number == 0) range.names.number = ++last_number;
         number = range.names.number;
         if (word) range.names.word = word;
     }
@@ -43,6 +46,19 @@ TEST(KnownRanges, KeepsTheNamesOfARange) {
     EXPECT_NE(number, 0u);
     EXPECT_EQ(use(ranges, place(1)), number);
     EXPECT_EQ(word_of(ranges, place(1)), 7u);
+}
+
+TEST(KnownRanges, WithoutANumberItIsForgotten) {
+    KnownRanges ranges(true);
+    const std::uint64_t number = use(ranges, place(1), 7);
+    KnownRange& range = ranges.enter(place(1));
+    {
+        const MutexLock lock(range.mutex);
+        range.names.number = 0;
+    }
+    ranges.leave(range);
+    EXPECT_EQ(word_of(ranges, place(1)), 0u);
+    EXPECT_NE(use(ranges, place(1)), number);
 }
 
 TEST(KnownRanges, TellsRangesApart) {
