@@ -130,9 +130,9 @@ void EagerTarget::keep(const Key& key, const std::string& data) {
 
 void EagerTarget::require_registered(const EagerLayout& layout) const {
     for (const EagerPiece& piece : layout.pieces) {
-        const std::shared_ptr<Registration> region = by_token_.find(layout.tokens[piece.token]);
+        const std::shared_ptr<Registration>* const region = by_token_.find(layout.tokens[piece.token]);
         if (!region) throw Error(Status::invalid_param, "it names memory that is not registered (any more)");
-        if (!covers(region->address, region->length, piece.address, piece.length))
+        if (!covers((*region)->address, (*region)->length, piece.address, piece.length))
             throw Error(Status::invalid_param, "it leaves the registered memory");
     }
 }

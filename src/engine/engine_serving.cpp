@@ -97,9 +97,9 @@ bool Engine::Impl::was_withdrawn(const Peer& peer, std::uint64_t id) {
 
 std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token) {
     const MutexLock lock(registrations_mutex_);
-    std::shared_ptr<Registration> found = tokens_.find(token);
+    const std::shared_ptr<Registration>* const found = tokens_.find(token);
     if (!found) throw_unregistered();
-    return found;
+    return *found;
 }
 
 Status Engine::Impl::flush_for(const Request& request) {

@@ -1,4 +1,5 @@
-// What a running engine tells of itself: to its statistics file, and to whoever asks at its socket.
+// What a running engine tells of itself: to its statistics file, and to whoever asks at its socket; and how
+// long transfers take, and may take.
 #include <unistd.h>
 
 #include <algorithm>

@@ -26,13 +26,13 @@ class TokenTable {
             std::find_if(first, last, [&](const auto& known) { return known.second.get() == &region; });
         if (found != last) by_token_.erase(found);
     }
-    /// One that is not being deregistered; nullptr: there is none.
-    [[nodiscard]] std::shared_ptr<Registration> find(std::uint64_t token) const noexcept {
+    /// One that is not being deregistered, until the next change; nullptr: there is none.
+    [[nodiscard]] const std::shared_ptr<Registration>* find(std::uint64_t token) const noexcept {
         const auto [first, last] = by_token_.equal_range(token);
         const auto found = std::find_if(first, last, [](const auto& known) {
             return !known.second->revoked.load(std::memory_order_acquire);
         });
-        return found == last ? nullptr : found->second;
+        return found == last ? nullptr : &found->second;
     }
 
   private:
