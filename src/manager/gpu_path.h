@@ -19,8 +19,9 @@ namespace railyard {
 /// the peer's: with one pool, two engines could wait for each other for ever.
 class StagingPath {
   public:
-    static constexpr unsigned slots = 32;
-    static constexpr std::size_t slot_bytes = std::size_t{512} << 10;
+    static constexpr unsigned slots = 16;
+    /// So long that what a copy engine pauses between two is little of it (docs/benchmarks.md).
+    static constexpr std::size_t slot_bytes = std::size_t{2} << 20;
 
     explicit StagingPath(std::string name) : rail_(std::move(name)) {}
     [[nodiscard]] StagingRail& rail() noexcept { return rail_; }

@@ -15,12 +15,25 @@ constexpr std::uint64_t piece_alignment = 64;
 /// A submission may have so many slots for each that is free: of many, an eighth is left to others, and one
 /// whose peer takes nothing does not stop them all.
 constexpr std::uint32_t slots_per_free_slot = 7;
+/// Copy engines pause 2 to 3 us between copies, a fifth of the time that 512 KiB take, so long transfers fill
+/// long slots: with what leaves enough for so many, so that copies and carriers overlap to the end.
+constexpr std::uint64_t slots_left = 4;
+/// What a slot takes however little is left. No chunk is longer, so that long slots fill up.
+constexpr std::uint64_t chunk_bytes = std::uint64_t{512} << 10;
 /// What a carrier takes of a slot in one go, as elsewhere: a doorbell's worth of small chunks.
 constexpr std::uint64_t bytes_per_run = std::uint64_t{256} << 10;
 constexpr std::uint64_t longest_run = 32;
 
 bool may_post(const Route& route) noexcept {
     return !route.gated || route.path->admits(route.rail->sender_generation());
+}
+
+/// What each of the carriers takes as one.
+std::uint64_t longest_operation(const Route& staged) noexcept {
+    std::uint64_t longest = UINT32_MAX;
+    for (const Route& carrier : staged.carriers)
+        longest = std::min(longest, carrier.rail->max_chunk());
+    return longest;
 }
 
 }  // namespace
@@ -100,7 +113,7 @@ const cuda::StagingRing& StagingRail::ring() const noexcept {
 
 std::uint64_t StagingRail::max_chunk() const noexcept {
     const Opened* opened = opened_.load(std::memory_order_acquire);
-    return opened ? opened->ring.slot_bytes() : 0;
+    return opened ? std::min<std::uint64_t>(opened->ring.slot_bytes(), chunk_bytes) : 0;
 }
 
 bool StagingRail::serve(bool drain_first) noexcept {
@@ -220,10 +233,12 @@ bool StagingRail::may_take_slot(const Opened& opened, const Submission& submissi
     return std::any_of(carriers.begin(), carriers.end(), may_post);
 }
 
-/// Takes as many of the chunks as fit; false when none are left. What adjoins in GPU memory is one piece,
-/// what adjoins in the slot and at the peer one operation.
+/// Takes as many of the chunks as fit, and of a long transfer's no more than leaves others to be under way;
+/// false when none are left. What adjoins in GPU memory is one piece, what adjoins in the slot and at the
+/// peer one operation.
 bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexcept {
-    const std::uint64_t room = opened.ring.slot_bytes();
+    const std::uint64_t room = opened.ring.slot_bytes(), longest = longest_operation(*submission.route);
+    std::uint64_t enough = 0;
     const auto base = reinterpret_cast<std::uint64_t>(opened.ring.data(slot.index));
     Lane& lane = *submission.lane;
     Work& outer = *lane.work;
@@ -246,7 +261,11 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
         const bool adjoins = last && last->device_address + last->length == chunk.local;
         const std::uint64_t offset =
             adjoins ? slot.used : (slot.used + piece_alignment - 1) / piece_alignment * piece_alignment;
-        if (offset + chunk.length > room) break;
+        if (offset + chunk.length > room || (enough != 0 && offset + chunk.length > enough)) break;
+        if (enough == 0) {
+            const std::uint64_t left = submission.run.size() + lane.left();
+            enough = std::max(chunk_bytes, left * chunk.length / slots_left);
+        }
         if (adjoins) {
             slot.pieces.back().length += chunk.length;
         } else {
@@ -255,7 +274,8 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
         Chunk* const before = chunks.empty() ? nullptr : &chunks.back();
         if (before && before->remote_region == chunk.remote_region &&
             before->local + before->length == base + offset &&
-            before->remote + before->length == chunk.remote) {
+            before->remote + before->length == chunk.remote &&
+            before->length + std::uint64_t{chunk.length} <= longest) {
             before->length += chunk.length;
         } else {
             chunks.push_back({base + offset, chunk.remote, chunk.length, 0, chunk.remote_region});

@@ -51,7 +51,7 @@ class StagingRail final : public Rail {
     RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
     [[nodiscard]] bool reaches_gpu_memory() const noexcept override { return true; }
     [[nodiscard]] std::string address() const override { return {}; }
-    /// A slot; 0 before open().
+    /// A slot, 512 KiB at most; 0 before open().
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override;
     /// Copies and carriers tell nobody: look while has_work().
     [[nodiscard]] bool needs_polling() const noexcept override { return false; }

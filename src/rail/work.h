@@ -97,6 +97,11 @@ class Lane {
         return run.begin < end_ ? run : Run{};
     }
     [[nodiscard]] std::uint32_t size() const noexcept { return end_ - begin_; }
+    /// Chunks that nobody has taken, at some moment of late.
+    [[nodiscard]] std::uint32_t left() const noexcept {
+        const std::uint32_t next = cursor_.load(std::memory_order_relaxed);
+        return next < end_ ? end_ - next : 0;
+    }
     /// One chunk in all.
     [[nodiscard]] bool is_single() const noexcept { return end_ - begin_ == 1; }
     /// Only while the work is done.

@@ -9,6 +9,7 @@
 #include "cuda/driver.h"
 #include "cuda/staging.h"
 #include "histogram.h"
+#include "manager/gpu_path.h"
 #include "suite.h"
 
 namespace railyard::gpu {
@@ -109,7 +110,7 @@ double ring_rate(cuda::StagingRing& ring, std::uint64_t device, std::uint64_t by
 
 TEST_F(Figures, TheStagingRingAlone) {
     const Buffer device(true, large());
-    cuda::StagingRing ring(gpu().context(), 32, 512 << 10);
+    cuda::StagingRing ring(gpu().context(), StagingPath::slots, StagingPath::slot_bytes);
     report({"staging ring alone / cudaMemcpy, device to host",
             ring_rate(ring, device.range().address, large(), true) / to_host_, "", 0.9, true});
     report({"staging ring alone / cudaMemcpy, host to device",

@@ -76,6 +76,26 @@ TEST_F(Refusals, MemoryThatWasFreed) {
     expect_works();
 }
 
+/// Memory that is registered again is known by what it was known by, and other memory at its address is not.
+TEST_F(Refusals, WhatAnEarlierAllocationWasKnownBy) {
+    std::string known;
+    std::uint64_t address = 0;
+    {
+        const Buffer buffer(true, length);
+        address = buffer.range().address;
+        agent->register_memory(buffer.range());
+        known = agent->metadata();
+        agent->deregister_memory(buffer.range());
+        EXPECT_NE(agent->metadata(), known);
+        agent->register_memory(buffer.range());
+        EXPECT_EQ(agent->metadata(), known);
+        agent->deregister_memory(buffer.range());
+    }
+    const Buffer other(true, length);  // the fake driver never gives an address twice
+    agent->register_memory(other.range());
+    EXPECT_NE(agent->metadata(), known) << (other.range().address == address ? "at the same address" : "");
+}
+
 TEST_F(Refusals, MemoryOfAnotherGpu) {
     if (gpu_count() < 2) GTEST_SKIP() << "one GPU";
     const Buffer buffer(true, length);

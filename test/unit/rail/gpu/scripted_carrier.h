@@ -23,6 +23,7 @@ class ScriptedCarrier final : public Rail {
     explicit ScriptedCarrier(std::string name) : Rail(std::move(name)) { operations_.reserve(8192); }
 
     std::vector<Region> regions;
+    std::uint64_t longest = UINT32_MAX;  ///< bytes of an operation; a longer one ends with invalid_param
     /// The script. Set before, or from the thread that drives.
     std::atomic<unsigned> delay{0};     ///< passes from an operation's post to its completion
     std::atomic<bool> hold{false};      ///< nothing completes
@@ -39,7 +40,7 @@ class ScriptedCarrier final : public Rail {
 
     RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
     [[nodiscard]] std::string address() const override { return {}; }
-    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return UINT32_MAX; }
+    [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return longest; }
 
   private:
     struct Operation {
@@ -102,6 +103,7 @@ class ScriptedCarrier final : public Rail {
         operation.remote = region.memory + (chunk.remote - key.address_base);
         operation.due = rounds_ + delay;
         operation.status = right ? Status::ok : Status::mismatch;
+        if (chunk.length > longest) operation.status = Status::invalid_param;
         if (fail_nth > 0 && --fail_nth == 0) operation.status = failure;
         operations_.push_back(operation);
         ++posted;

@@ -135,6 +135,41 @@ TEST_F(StagingRailData, ASlotLongChunkFitsAndALongerOneIsRefused) {
     EXPECT_EQ(end(*longer), Status::invalid_param);
 }
 
+/// Few copies, as each costs a pause, but enough of them for copies and carriers to overlap.
+TEST_F(StagingRailData, LongTransfersFillLongSlots) {
+    constexpr std::uint32_t chunk = 512 << 10;
+    open(16, 4 * chunk);
+    EXPECT_EQ(staging->max_chunk(), chunk);
+    for (const Work::Kind kind : both_kinds) {
+        rails[0]->posted = rails[0]->submissions = 0;
+        const auto shorter = transfer(kind, {{2 * chunk}, chunk});
+        shorter->post(*staging);
+        EXPECT_EQ(end(*shorter), Status::ok);
+        EXPECT_TRUE(shorter->arrived());
+        EXPECT_EQ(rails[0]->submissions, 2U) << "slots";
+
+        rails[0]->posted = rails[0]->submissions = 0;
+        const auto longer = transfer(kind, {{32 * chunk}, chunk});
+        longer->post(*staging);
+        EXPECT_EQ(end(*longer), Status::ok);
+        EXPECT_TRUE(longer->arrived());
+        EXPECT_GE(rails[0]->submissions, 8U) << "slots";
+        EXPECT_LE(rails[0]->submissions, 20U) << "slots";
+        EXPECT_EQ(rails[0]->posted, rails[0]->submissions) << "one operation each";
+    }
+}
+
+TEST_F(StagingRailData, NoOperationIsLongerThanItsCarrierTakes) {
+    constexpr std::uint32_t chunk = 512 << 10;
+    open(4, 4 * chunk);
+    rails[0]->longest = 2 * chunk - 1;
+    const auto moved = transfer(Work::Kind::write, {{64 * chunk}, chunk});
+    moved->post(*staging);
+    EXPECT_EQ(end(*moved), Status::ok);
+    EXPECT_TRUE(moved->arrived());
+    EXPECT_EQ(rails[0]->posted, 64U);
+}
+
 /// Two that want many slots each get them in turns, whoever came first.
 TEST_F(StagingRailData, SubmissionsTakeTurnsBySlot) {
     open(4, 4096);
