@@ -5,11 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include <absl/base/thread_annotations.h>
-
-#include "common/mutex.h"
+#include "engine/open_inquiries.h"
 #include "engine/peer.h"
 #include "rail/work.h"
 
@@ -37,38 +34,19 @@ class EarlyInquiry {
     std::atomic<Work::Verdict> verdict_{Work::Verdict::unknown};
 };
 
-/// An engine's. Any thread.
-class EarlyInquiries {
+/// An engine's, by their marks. Any thread.
+class EarlyInquiries : public OpenInquiries<EarlyInquiry> {
   public:
-    /// One more, which whoever asks keeps; it is forgotten with its last owner. Throws std::bad_alloc.
-    std::shared_ptr<EarlyInquiry> ask(std::shared_ptr<Peer> peer, std::uint32_t mark, std::uint64_t message);
-    /// Somebody waits for an answer.
-    [[nodiscard]] bool has_open() const noexcept { return open_count_.load(std::memory_order_acquire) != 0; }
-    struct Due {
-        std::shared_ptr<EarlyInquiry> inquiry;  ///< nullptr: none
-        bool again = false;
-    };
-    /// One that is to be sent now, for the first time or, in growing pauses, again.
-    Due take_due(std::uint64_t now_ns) noexcept;
-    /// By that instance. Where nobody waits for it, it is ignored.
-    void answered(std::uint64_t nonce, std::uint32_t mark, Work::Verdict verdict) noexcept;
-
-  private:
-    struct Open {
-        std::uint64_t nonce = 0;
-        std::uint32_t mark = 0;
-        std::weak_ptr<EarlyInquiry> inquiry;
-        std::uint64_t due = 0;  ///< ns; at once
-        std::uint64_t pause = first_pause_ns;
-    };
-    static constexpr std::uint64_t first_pause_ns = 50'000'000, longest_pause_ns = 1'000'000'000;
-    void count() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        open_count_.store(open_.size(), std::memory_order_release);
+    /// One more, which whoever asks keeps. Throws std::bad_alloc.
+    std::shared_ptr<EarlyInquiry> ask(std::shared_ptr<Peer> peer, std::uint32_t mark, std::uint64_t message) {
+        auto inquiry = std::make_shared<EarlyInquiry>(std::move(peer), mark, message);
+        add(inquiry->peer->nonce(), mark, inquiry);
+        return inquiry;
     }
-
-    Mutex mutex_;
-    std::vector<Open> open_ ABSL_GUARDED_BY(mutex_);
-    std::atomic<std::size_t> open_count_{0};
+    /// By that instance. Where nobody waits for it, it is ignored.
+    void answered(std::uint64_t nonce, std::uint32_t mark, Work::Verdict verdict) noexcept {
+        if (const auto inquiry = take_answered(nonce, mark)) inquiry->answer(verdict);
+    }
 };
 
 }  // namespace railyard

@@ -340,6 +340,7 @@ bool Engine::Impl::run_chores() noexcept {
     if (eager_sender_.has_work()) eager_sender_.look();
     if (!undelivered_.empty()) send_undelivered();
     if (inquiries_.has_open()) send_inquiries();
+    if (key_inquiries_.has_open()) send_key_inquiries();
     if (inbox_.owes_credit()) tell_credits();
     more = finish_served() || more;
     return run_chore() || more;

@@ -162,6 +162,13 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void tell_credits() noexcept;
     void on_credit(const Letter& letter);
 
+    // engine_keys.cpp
+    void let_keys_be_renewed(Transfer& transfer) noexcept;
+    void send_key_inquiries() noexcept;
+    void on_keys_asked(const Letter& letter);
+    void on_keys(const Letter& letter);
+    [[nodiscard]] KeyTable present_keys(const KeyQuestion& question);
+
     void ready_notification(Transfer& transfer);
     Status check_postable(Transfer& transfer) noexcept;
     Status finished(Transfer& transfer) noexcept;
@@ -306,6 +313,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::vector<std::unique_ptr<OwnMessage>> spares_ ABSL_GUARDED_BY(spares_mutex_);
     MpscList<OutMessage> undelivered_;
     EarlyInquiries inquiries_;
+    KeyInquiries key_inquiries_;
     WaitingLetters waiting_letters_;
     std::atomic<EngineChore*> chore_{nullptr};
     std::atomic<ChoreTime> chore_time_{ChoreTime::always};

@@ -11,7 +11,7 @@ namespace {
 
 /// There is an answer, which who asks waits for, and it is not asked again, or late.
 constexpr bool waits_for_introduction(MessageKind kind) noexcept {
-    return kind == MessageKind::request || kind == MessageKind::mark_asked;
+    return kind == MessageKind::request || kind == MessageKind::mark_asked || kind == MessageKind::keys_asked;
 }
 
 }  // namespace
@@ -84,6 +84,10 @@ void Engine::Impl::handle(const Letter& letter) {
             return on_mark_answer(letter);
         case MessageKind::credit:
             return on_credit(letter);
+        case MessageKind::keys_asked:
+            return on_keys_asked(letter);
+        case MessageKind::keys:
+            return on_keys(letter);
         case MessageKind::notify:
         case MessageKind::notify_early:
         case MessageKind::ping:

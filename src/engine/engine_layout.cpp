@@ -37,11 +37,6 @@ void* descriptor_on(const Registration& region, std::uint16_t rail) {
     return at < region.rails.size() && region.rails[at] == rail ? region.memory[at].descriptor : nullptr;
 }
 
-RemoteKey key_on(const RemoteRegion& region, std::uint16_t rail) {
-    const std::size_t at = position(region.rails, rail);
-    return at < region.rails.size() && region.rails[at] == rail ? region.keys[at] : RemoteKey{};
-}
-
 Route to_host(Rail& rail, PeerEndpoint& there) {
     Route route;
     route.rail = &rail;
@@ -254,6 +249,7 @@ std::vector<Route> Engine::Impl::direct_routes(const Layout& layout, const LaneP
         route.destination = endpoint.address;
         route.path = &endpoint.path;
         route.gated = rails_->needs_introduction();
+        route.remote_rail = pair.remote;
         if (way.gpu) {
             route.descriptors.push_back(descriptor_on(*layout.staging_of(*way.gpu).memory(), pair.local));
         } else {
@@ -261,7 +257,7 @@ std::vector<Route> Engine::Impl::direct_routes(const Layout& layout, const LaneP
                 route.descriptors.push_back(descriptor_on(*region, pair.local));
         }
         for (const auto& region : transfer.remotes)
-            route.keys.push_back(key_on(*region, pair.remote));
+            route.keys.push_back(region->key_on(pair.remote));
     }
     return routes;
 }

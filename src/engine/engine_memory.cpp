@@ -89,8 +89,7 @@ std::string Engine::Impl::memory_metadata(const Registration& region) const {
     }
     info.shared = region.shared;
     info.rails = region.rails;
-    for (const RegisteredMemory& memory : region.memory)
-        info.keys.push_back({memory.key, memory.address_base});
+    info.keys = (region.described_as_first ? *region.first : region.key_table()).keys;
     return encode(info);
 }
 

@@ -10,7 +10,7 @@
 namespace railyard {
 namespace {
 
-std::shared_ptr<RemoteRegion> asker_memory(const Peer& peer, RequestMemory memory) {
+std::shared_ptr<RemoteRegion> asker_memory(const Peer& peer, KeyTable memory) {
     if (memory.rails.back() >= peer.rail_count())
         throw Error(Status::mismatch, "request names a rail that its sender does not have");
     auto region = std::make_shared<RemoteRegion>();
@@ -124,7 +124,7 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
         transfer->locals.push_back(memory_of_token(token));
         pinned.add(transfer->locals.back());
     }
-    for (RequestMemory& memory : request.memories)
+    for (KeyTable& memory : request.memories)
         transfer->remotes.push_back(asker_memory(*peer, std::move(memory)));
     std::vector<Piece> pieces;
     pieces.reserve(request.pieces.size());

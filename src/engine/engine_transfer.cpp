@@ -135,6 +135,7 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
     }
     lay_out(*transfer, pieces, false);
     ready_notification(*transfer);
+    let_keys_be_renewed(*transfer);
     transfer->may_be_eager = may_be_eager(*transfer);
     transfer->may_be_early = may_be_early(*transfer);
     if (notification) {

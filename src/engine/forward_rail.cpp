@@ -21,8 +21,8 @@ std::uint16_t index_of(std::map<Pointer, std::uint16_t>& known, Pointer pointer,
     return entry->second;
 }
 
-RequestMemory describe(const Registration& region) {
-    RequestMemory memory;
+KeyTable describe(const Registration& region) {
+    KeyTable memory;
     memory.rails = region.rails;
     for (const RegisteredMemory& registered : region.memory)
         memory.keys.push_back({registered.key, registered.address_base});

@@ -120,7 +120,7 @@ struct NotificationInbox::Fragment {
                           reader.number<std::uint8_t>() == control_version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
-            type > static_cast<std::uint8_t>(MessageKind::credit))
+            type > static_cast<std::uint8_t>(MessageKind::keys))
             return false;
         kind = static_cast<MessageKind>(type);
         signature = reader.number<std::uint8_t>();

@@ -46,7 +46,9 @@ enum class MessageKind : std::uint8_t {
     notify_early = 13,
     mark_asked = 14,
     mark_answer = 15,
-    credit = 16
+    credit = 16,
+    keys_asked = 17,
+    keys = 18
 };
 
 /// Not looked for among what has come, where it would leave gaps: it has no number of its own.

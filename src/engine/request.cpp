@@ -10,8 +10,8 @@ namespace {
 constexpr std::uint16_t max_memories = 512;
 constexpr const char* request_words = "request";
 
-RequestMemory read_memory(WireReader& reader) {
-    RequestMemory memory;
+KeyTable read_memory(WireReader& reader) {
+    KeyTable memory;
     read_keys(reader, request_words, memory.rails, memory.keys);
     require_consistent(!memory.keys.empty(), request_words);
     return memory;
@@ -43,7 +43,7 @@ std::string encode(const Request& request) {
     for (const std::uint64_t token : request.tokens)
         writer.number(token);
     writer.number(static_cast<std::uint16_t>(request.memories.size()));
-    for (const RequestMemory& memory : request.memories)
+    for (const KeyTable& memory : request.memories)
         write_keys(writer, memory.rails, memory.keys);
     writer.number(static_cast<std::uint32_t>(request.pieces.size()));
     for (const RequestPiece& piece : request.pieces) {
@@ -61,6 +61,28 @@ std::string encode(const Answer& answer) {
     WireWriter writer(out);
     writer.number(answer.id);
     writer.number(static_cast<std::uint8_t>(answer.status));
+    return out;
+}
+
+std::string encode(const KeyQuestion& question) {
+    std::string out;
+    WireWriter writer(out);
+    writer.number(question.id);
+    writer.number(question.address);
+    writer.number(question.length);
+    writer.number(question.device_id);
+    writer.number(question.rail);
+    writer.number(question.key);
+    writer.number(question.refused_rail);
+    writer.number(question.refused_key);
+    return out;
+}
+
+std::string encode(const KeyAnswer& answer) {
+    std::string out;
+    WireWriter writer(out);
+    writer.number(answer.id);
+    write_keys(writer, answer.memory.rails, answer.memory.keys);
     return out;
 }
 
@@ -98,6 +120,30 @@ Answer decode_answer(std::string_view bytes) {
     require_consistent(reader.whole() && status <= static_cast<std::uint8_t>(Status::canceled), "answer");
     answer.status = static_cast<Status>(status);
     require_consistent(answer.status != Status::in_progress && answer.status != Status::not_posted, "answer");
+    return answer;
+}
+
+KeyQuestion decode_key_question(std::string_view bytes) {
+    WireReader reader(bytes);
+    KeyQuestion question;
+    question.id = reader.number<std::uint64_t>();
+    question.address = reader.number<std::uint64_t>();
+    question.length = reader.number<std::uint64_t>();
+    question.device_id = reader.number<std::uint64_t>();
+    question.rail = reader.number<std::uint16_t>();
+    question.key = reader.number<std::uint64_t>();
+    question.refused_rail = reader.number<std::uint16_t>();
+    question.refused_key = reader.number<std::uint64_t>();
+    require_consistent(reader.whole(), "question about keys");
+    return question;
+}
+
+KeyAnswer decode_key_answer(std::string_view bytes) {
+    WireReader reader(bytes);
+    KeyAnswer answer;
+    answer.id = reader.number<std::uint64_t>();
+    read_keys(reader, "answer about keys", answer.memory.rails, answer.memory.keys);
+    require_consistent(reader.whole(), "answer about keys");
     return answer;
 }
 

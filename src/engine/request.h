@@ -1,5 +1,5 @@
-// What engines ask of each other: to move the bytes of memory that no rail reaches, and to make visible what
-// was written to a GPU.
+// What engines ask of each other: to move the bytes of memory that no rail reaches, to make visible what was
+// written to a GPU, and which keys memory has now.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,6 @@ enum class RequestKind : std::uint8_t {
     withdraw = 4,  ///< stop what we asked for, and answer it; `tokens` are the ids of those requests
 };
 
-/// Memory of the asker, as the asked one's rails reach it.
-struct RequestMemory {
-    std::vector<std::uint16_t> rails;  ///< of the asker, growing
-    std::vector<RemoteKey> keys;       ///< in the order of `rails`
-};
-
 struct RequestPiece {
     std::uint64_t theirs = 0;  ///< address in the memory of tokens[token]
     std::uint64_t ours = 0;    ///< address in the asker's memories[memory]
@@ -37,8 +31,26 @@ struct Request {
     std::uint64_t id = 0;  ///< the asker's; comes back in the answer
     RequestKind kind = RequestKind::read;
     std::vector<std::uint64_t> tokens;  ///< of the memories of the one who is asked
-    std::vector<RequestMemory> memories;
+    std::vector<KeyTable> memories;     ///< of the asker, with rails
     std::vector<RequestPiece> pieces;
+};
+
+/// Of memory whose key was refused: where it is, a key by which it was described, and the one that was
+/// refused.
+struct KeyQuestion {
+    std::uint64_t id = 0;  ///< the asker's; comes back in the answer
+    std::uint64_t address = 0;
+    std::uint64_t length = 0;
+    std::uint64_t device_id = 0;
+    std::uint16_t rail = 0;  ///< of the asked one
+    std::uint64_t key = 0;
+    std::uint16_t refused_rail = 0;
+    std::uint64_t refused_key = 0;
+};
+
+struct KeyAnswer {
+    std::uint64_t id = 0;
+    KeyTable memory;  ///< of the asked one; no rails: it is not registered
 };
 
 struct Answer {
@@ -51,9 +63,13 @@ inline constexpr std::uint32_t max_request_pieces = 512;
 
 [[nodiscard]] std::string encode(const Request& request);
 [[nodiscard]] std::string encode(const Answer& answer);
+[[nodiscard]] std::string encode(const KeyQuestion& question);
+[[nodiscard]] std::string encode(const KeyAnswer& answer);
 /// Throw Error{mismatch} for anything that is not whole and consistent with itself: indices are in range,
 /// numbers of pieces, memories and rails are limited.
 [[nodiscard]] Request decode_request(std::string_view bytes);
 [[nodiscard]] Answer decode_answer(std::string_view bytes);
+[[nodiscard]] KeyQuestion decode_key_question(std::string_view bytes);
+[[nodiscard]] KeyAnswer decode_key_answer(std::string_view bytes);
 
 }  // namespace railyard

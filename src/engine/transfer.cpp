@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace railyard {
+namespace {
+
+/// Of a round. Each takes an answer of the owner's, who may register the memory anew all the time.
+constexpr std::uint64_t renewals_a_chunk = 4, renewals_a_round = 16;
+
+}  // namespace
 
 RemoteFlush::RemoteFlush(Transfer& owner, Route over) : transfer(owner), route(std::move(over)) {
     chunks.resize(1);
@@ -79,6 +85,43 @@ Work::Verdict Transfer::may_repeat_early(Work& work) noexcept {
     if (verdict == Verdict::repeat) transfer.immediate = transfer.inquiry->next;
     if (verdict != Verdict::unknown) transfer.inquiry = nullptr;
     return verdict;
+}
+
+bool Transfer::may_renew_again() noexcept {
+    const std::uint64_t most = renewals_a_chunk * chunks.size() + renewals_a_round;
+    std::uint64_t before = renewed.load(std::memory_order_relaxed), now = 0;
+    do {
+        const bool of_this_round = before >> 32 == round();
+        now = of_this_round ? before + 1 : std::uint64_t{round()} << 32 | 1;
+    } while (!renewed.compare_exchange_weak(before, now, std::memory_order_relaxed));
+    return (now & UINT32_MAX) <= most;
+}
+
+/// An answer counts for what was refused before its question was asked: it may be old by then.
+Work::Verdict Transfer::renew_keys(Work& work, const Refusal& refusal) noexcept {
+    auto& transfer = static_cast<Transfer&>(work);
+    const std::uint32_t which = refusal.chunk.remote_region;
+    RemoteRegion& region = *transfer.remotes[which];
+    try {
+        const MutexLock lock(region.renewed.mutex);
+        std::shared_ptr<KeyInquiry>& inquiry = region.renewed.inquiry;
+        if (!inquiry || inquiry->asked_at < refusal.at)
+            inquiry = transfer.key_inquiries->ask(transfer.peer, region, refusal);
+        const Verdict verdict = inquiry->verdict();
+        if (verdict != Verdict::repeat) return verdict;
+        region.renew(inquiry->keys());
+    } catch (const std::bad_alloc&) {
+        return Verdict::unknown;  // asked again with the next look
+    }
+    const RemoteKey present = region.key_on(refusal.route.remote_rail);
+    if (present.key == refusal.key || !transfer.may_renew_again()) return Verdict::lost;
+    for (Route& own : transfer.routes) {
+        if (&own == &refusal.route) own.keys[which] = present;
+        for (Route& carrier : own.carriers) {
+            if (&carrier == &refusal.route) carrier.keys[which] = present;
+        }
+    }
+    return Verdict::repeat;
 }
 
 void Transfer::on_notified(OutMessage& message, Status status) noexcept {

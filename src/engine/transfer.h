@@ -11,6 +11,7 @@
 #include "engine/early_inquiries.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
+#include "engine/key_inquiries.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
 #include "engine/start_control.h"
@@ -63,6 +64,10 @@ class Transfer : public Work {
     std::uint64_t early_id = 0;             ///< of this round's notification, if it is early
     EarlyInquiries* inquiries = nullptr;    ///< set before the first round that is
     std::shared_ptr<EarlyInquiry> inquiry;  ///< about the operation that is not to be repeated without
+
+    KeyInquiries* key_inquiries = nullptr;  ///< with `renews`
+    /// Chunks that had another key once theirs was refused, and before them the round they are of.
+    std::atomic<std::uint64_t> renewed{0};
 
     bool has_notification = false;
     OutNotification notification;
@@ -152,8 +157,12 @@ class Transfer : public Work {
     }
     /// Asks the peer what has become of the early round's one operation.
     static Verdict may_repeat_early(Work& work) noexcept;
+    /// Asks the peer which keys its memory has now. Work's renews.
+    static Verdict renew_keys(Work& work, const Refusal& refusal) noexcept;
     void send_notification() noexcept;
     static void on_notified(OutMessage& message, Status status) noexcept;
+    /// False: it has had so many that another one will not do either.
+    [[nodiscard]] bool may_renew_again() noexcept;
     [[nodiscard]] bool uses(const Registration& region) const noexcept;
     [[nodiscard]] bool revoked() const noexcept;
 };

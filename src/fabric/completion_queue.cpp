@@ -125,7 +125,8 @@ bool CompletionQueue::complete_error() noexcept {
     const bool first = static_cast<OpContext*>(error.op_context)
                            ->complete_with({status, 0, error.err, error.prov_errno,
                                             receiver_not_ready(is_efa_, error.err, error.prov_errno),
-                                            unknown_at_target(is_efa_, error.prov_errno)});
+                                            unknown_at_target(is_efa_, error.prov_errno),
+                                            key_refused(is_efa_, error.prov_errno)});
     if (!first && worth_a_line(++repeated_)) {
         RAILYARD_LOG(
             error, domain_.rail().c_str(),

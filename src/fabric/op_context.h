@@ -20,6 +20,8 @@ struct Completion {
     bool receiver_not_ready = false;
     /// The target does not know our endpoint: it has done nothing.
     bool unknown_at_target = false;
+    /// The target's NIC does not let us at that memory by that key: nothing has been done from then on.
+    bool key_refused = false;
     /// The receive was used up by a peer's write with immediate data: its buffer is as it was
     /// (FI_RX_CQ_DATA).
     bool immediate = false;

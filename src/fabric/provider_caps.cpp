@@ -33,6 +33,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.needs_introduction = caps.completes_placed = direct;
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = caps.loses_answers = efa;
+    caps.tells_of_refused_keys = efa && caps.virtual_addresses;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
     caps.stays_on_host =
         caps.sends_into_sockets && info.src_addr &&
@@ -102,6 +103,11 @@ bool refused_here(bool is_efa, int provider_error) noexcept {
 bool unknown_at_target(bool is_efa, int provider_error) noexcept {
     constexpr int efa_unknown_peer = 14;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_UNKNOWN_PEER
     return is_efa && provider_error == efa_unknown_peer;
+}
+
+bool key_refused(bool is_efa, int provider_error) noexcept {
+    constexpr int efa_bad_address = 7;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_BAD_ADDRESS
+    return is_efa && provider_error == efa_bad_address;
 }
 
 }  // namespace railyard::fabric

@@ -24,7 +24,10 @@ struct ProviderCaps {
     bool stale_wait_signal = false;   ///< the queue's descriptor stays readable once it was (net of 1.17)
     bool needs_introduction = false;  ///< the target must have our address before any operation (efa-direct)
     bool completes_placed = false;    ///< a write's completion means placed without being asked (efa-direct)
-    bool separate_sender = false;   ///< operations leave from an endpoint of their own, which can be replaced
+    bool separate_sender = false;  ///< operations leave from an endpoint of their own, which can be replaced
+    /// Operations that are refused for their key say so (key_refused), and a key that is another memory's by
+    /// now lets nobody past that.
+    bool tells_of_refused_keys = false;
     bool late_after_error = false;  ///< an operation may go on after its error, until its endpoint is closed
     bool loses_answers = false;     ///< an operation may never end although its peer is well (efa)
     bool sends_into_sockets =
@@ -65,5 +68,7 @@ struct ProviderCaps {
 [[nodiscard]] bool refused_here(bool is_efa, int provider_error) noexcept;
 /// The target refuses an endpoint that it does not have in its address vector (efa-direct).
 [[nodiscard]] bool unknown_at_target(bool is_efa, int provider_error) noexcept;
+/// The target's NIC knows no memory there by that key.
+[[nodiscard]] bool key_refused(bool is_efa, int provider_error) noexcept;
 
 }  // namespace railyard::fabric

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 
 #include <absl/base/thread_annotations.h>
@@ -15,6 +16,7 @@
 namespace railyard {
 
 class Registration;
+struct KeyTable;
 
 /// One range. Who registers or deregisters it holds the mutex meanwhile.
 struct KnownRange {
@@ -29,6 +31,8 @@ struct KnownRange {
     struct Names {
         std::uint64_t number = 0;  ///< random; 0: none has been drawn
         std::uint64_t word = 0;    ///< of the host rail; 0: it has given none
+        /// By NICs that draw their keys; nullptr: there are none.
+        std::shared_ptr<const KeyTable> first;
     };
 
     KnownRange(const Place& where, const Names& before) : names(before), place(where) {}

@@ -17,7 +17,8 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
       vram_staging_(params.vram_staging),
       cuda_streams_(static_cast<unsigned>(params.cuda_streams)),
       copy_kernel_(params.copy_kernel == "auto"),
-      known_ranges_(params.keep_keys == "auto") {
+      known_ranges_(params.keep_keys != "off"),
+      always_as_first_(params.keep_keys == "always") {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
     find_devices(params);
     // The two fabrics of EFA do not understand each other.
@@ -26,6 +27,8 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     needs_introduction_ = first.caps.needs_introduction;
     takes_senders_ = needs_introduction_ || first.caps.answers_at_sender;
     connects_ = first.caps.sends_into_sockets;
+    tell_of_refused_keys_ = first.caps.tells_of_refused_keys;
+    renews_keys_ = tell_of_refused_keys_ && (always_as_first_ || (blocking && params.keep_keys == "auto"));
     no_nics_ = first.family == "shm" || first.family.starts_with("tcp");
     open(params, blocking, sink);
     if (params.local_rail == "auto") open_host_rail(first.caps.direct_rma);
@@ -165,6 +168,16 @@ std::vector<RegisteredMemory> RailManager::register_on_its_rails(const Registrat
     MemoryRange range{region.address, region.length, region.writable};
     range.key = known.names.number;
     return register_on_rails(rails_of(region.rails), range);
+}
+
+/// With the lock of its range. Peers that come with older keys have to ask us, and wait where no thread of
+/// ours answers. While an older registration lives, its keys are for the pages that were there then (ADR 22).
+void RailManager::describe(Registration& region, KnownRange& known) {
+    if (!renews_keys_ || region.memory.empty()) return;
+    std::shared_ptr<const KeyTable>& first = known.names.first;
+    if (!first) first = std::make_shared<const KeyTable>(region.key_table());
+    region.first = first;
+    region.described_as_first = (!known.registered || always_as_first_) && first->rails == region.rails;
 }
 
 std::vector<Rail*> RailManager::rails_of(const RailSet& set) const {

@@ -49,6 +49,8 @@ class RailManager {
         return no_nics_ || bytes < rules_.threshold;
     }
     [[nodiscard]] const std::string& provider() const noexcept { return provider_; }
+    /// Rails say so where an operation is refused for its key.
+    [[nodiscard]] bool tell_of_refused_keys() const noexcept { return tell_of_refused_keys_; }
     /// Peers refuse operations of rails that they have not been told of (efa-direct).
     [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
     /// Rail::tells_of_writes of all of them.
@@ -106,6 +108,7 @@ class RailManager {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
     std::vector<RegisteredMemory> register_on_its_rails(const Registration& region, KnownRange& known)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
+    void describe(Registration& region, KnownRange& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
     void give_back(Registration& region) noexcept;
     void open(const Params& params, bool blocking, ControlSink& sink);
     void open_host_rail(bool fabric_copies_alike);
@@ -129,6 +132,7 @@ class RailManager {
     const unsigned cuda_streams_;
     const bool copy_kernel_;
     KnownRanges known_ranges_;
+    const bool always_as_first_;
     std::vector<std::unique_ptr<GpuPath>> gpu_paths_;  // outlive the rails, which may write to their buffers
     std::vector<Rail*> gpu_rails_;                     ///< room for all; those that are open come first
     std::atomic<std::size_t> gpu_rails_open_{0};
@@ -140,7 +144,9 @@ class RailManager {
     bool needs_introduction_ = false;
     bool takes_senders_ = false;
     bool connects_ = false;
-    bool no_nics_ = false;  ///< the fabric's bytes are moved by cores, too
+    bool tell_of_refused_keys_ = false;
+    bool renews_keys_ = false;  ///< of peers that were refused, who are told the present ones
+    bool no_nics_ = false;      ///< the fabric's bytes are moved by cores, too
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
     std::atomic<std::uint32_t> changes_{0};
     std::size_t control_rails_ = 0;  ///< the first ones, which carry messages alone: none or one
@@ -159,6 +165,11 @@ void RailManager::register_as_known(Registration& region, const KnownRange::Plac
         if (known.names.number == 0) known.names.number = random_u64();
         region.known_as = known.names.number;
         make(known);
+        try {
+            describe(region, known);
+        } catch (const std::bad_alloc&) {
+            // It is described by its own keys.
+        }
         known.add(region);
     } catch (...) {
         known_ranges_.leave(known);

@@ -1,7 +1,9 @@
 // Memory known to the engine: ours on every rail, and what peers published.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -9,6 +11,9 @@
 #include <string>
 #include <vector>
 
+#include <absl/base/thread_annotations.h>
+
+#include "common/mutex.h"
 #include "cuda/shared_memory.h"
 #include "manager/remote_share.h"
 #include "rail/rail.h"
@@ -31,6 +36,7 @@ using RailSet = std::vector<std::uint16_t>;
 }
 
 class GpuPath;
+class KeyInquiry;
 struct KnownRange;
 
 class Registration {
@@ -51,7 +57,18 @@ class Registration {
     bool writable = true;                  ///< false: source of WRITEs and of peers' READs only
     RailSet rails;                         ///< that know the memory; none for zero length
     std::vector<RegisteredMemory> memory;  ///< in the order of `rails`
-    RegisteredMemory on_host;              ///< with the host rail; key 0: it is not
+    /// Throws std::bad_alloc.
+    [[nodiscard]] KeyTable key_table() const {
+        KeyTable table{rails, {}};
+        for (const RegisteredMemory& each : memory)
+            table.keys.push_back({each.key, each.address_base});
+        return table;
+    }
+    RegisteredMemory on_host;  ///< with the host rail; key 0: it is not
+    /// How the range was described first, where peers that come with those keys are told the present ones;
+    /// nullptr: they are not.
+    std::shared_ptr<const KeyTable> first;
+    bool described_as_first = false;  ///< this one is, too
     /// How GPUs of other processes of this host reach it; where on_host has a key.
     std::optional<cuda::SharedAllocation> shared;
     std::atomic<bool> revoked{false};
@@ -60,6 +77,14 @@ class Registration {
     std::atomic<bool> known_no_more{false};
     /// Transfers of it that are being made, for us or for peers: it is not deregistered meanwhile.
     std::atomic<std::uint32_t> pins{0};
+};
+
+/// Keys that the owner has told since, as the older ones were refused. Any thread.
+struct RenewedKeys {
+    Mutex mutex;
+    std::atomic<bool> any{false};
+    std::vector<RemoteKey> keys ABSL_GUARDED_BY(mutex);  ///< empty, or in the order of the region's rails
+    std::shared_ptr<KeyInquiry> inquiry ABSL_GUARDED_BY(mutex);  ///< the latest
 };
 
 class RemoteRegion {
@@ -75,10 +100,32 @@ class RemoteRegion {
     bool eager = false;                  ///< the peer takes small transfers in messages
     std::uint64_t token = 0;             ///< what the peer calls it; of host memory, see host_key()
     RailSet rails;                       ///< of the peer that know the memory; none for zero length
-    std::vector<RemoteKey> keys;         ///< in the order of `rails`
+    std::vector<RemoteKey> keys;         ///< in the order of `rails`, as it was described
     std::shared_ptr<Registration> self;  ///< set when it is our own memory
     /// Of GPU memory that copies by a GPU of ours may reach, where the peer is on this host.
     std::unique_ptr<RemoteShare> share;
+    RenewedKeys renewed;
+
+    /// The present one; none where that rail does not know it.
+    [[nodiscard]] RemoteKey key_on(std::uint16_t rail) {
+        const auto at =
+            static_cast<std::size_t>(std::lower_bound(rails.begin(), rails.end(), rail) - rails.begin());
+        if (at == rails.size() || rails[at] != rail) return {};
+        if (!renewed.any.load(std::memory_order_acquire)) [[likely]]
+            return keys[at];
+        const MutexLock lock(renewed.mutex);
+        return renewed.keys[at];
+    }
+    /// What its owner has told. Throws std::bad_alloc.
+    void renew(const KeyTable& told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(renewed.mutex) {
+        if (renewed.keys.empty()) renewed.keys = keys;
+        for (std::size_t i = 0; i < told.rails.size(); ++i) {
+            const auto at = std::lower_bound(rails.begin(), rails.end(), told.rails[i]);
+            if (at != rails.end() && *at == told.rails[i])
+                renewed.keys[static_cast<std::size_t>(at - rails.begin())] = told.keys[i];
+        }
+        renewed.any.store(true, std::memory_order_release);
+    }
 
     /// The peer's host rail's key of it, which is host memory; 0: none.
     [[nodiscard]] std::uint64_t host_key() const noexcept {

@@ -88,6 +88,8 @@ class FabricRail final : public Rail {
         Operation* next = nullptr;
         const Chunk* chunk = nullptr;
         std::uint32_t chunks = 1;  ///< it and those behind it
+        /// Since it was posted its route has had another key. May be set of one that was posted later.
+        bool has_old_key = false;
 
         [[nodiscard]] std::uint64_t bytes() const noexcept {
             std::uint64_t sum = 0;
@@ -102,6 +104,8 @@ class FabricRail final : public Rail {
         std::uint32_t chunk = 0;
         bool permitted = false;   ///< to be posted again (Work::may_repeat)
         std::uint64_t since = 0;  ///< ns
+        bool key_refused = false;
+        std::uint64_t key = 0;  ///< that one
     };
 
     bool post_at_once(Submission& submission) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -171,8 +175,10 @@ class FabricRail final : public Rail {
     void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static Run chunks_of(const Operation& operation) noexcept;
     void give_back(Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[gnu::cold]] void operation_failed(const Operation& operation,
-                                        const fabric::Completion& completion) noexcept
+    void keys_refused(Operation& operation, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    /// True: it goes on being asked about.
+    bool awaits_key(Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[gnu::cold]] void operation_failed(Operation& operation, const fabric::Completion& completion) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::cold]] void chunks_failed(Submission& submission, Run chunks, Status status) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

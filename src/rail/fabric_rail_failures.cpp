@@ -1,6 +1,7 @@
 // What becomes of operations that failed or were interrupted, and how a sender is replaced.
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -23,7 +24,7 @@ void FabricRail::count_refused(fabric::PostResult result) noexcept {
     }
 }
 
-void FabricRail::operation_failed(const Operation& operation, const fabric::Completion& completion) noexcept {
+void FabricRail::operation_failed(Operation& operation, const fabric::Completion& completion) noexcept {
     Submission& submission = *operation.submission;
     const Run chunks = chunks_of(operation);
     take_from_posted(operation);
@@ -34,6 +35,8 @@ void FabricRail::operation_failed(const Operation& operation, const fabric::Comp
         if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
         return give_back(submission, chunks);
     }
+    if (completion.key_refused && submission.lane->work->renews && !closing_)
+        return keys_refused(operation, chunks);
     const bool late = fabric_->domain.caps().late_after_error &&
                       !fabric::refused_here(true, completion.provider_error) && !closing_;
     // Before the transfer hears of it, nothing may be left that could still write.
@@ -299,7 +302,16 @@ bool FabricRail::place_returned() noexcept {
         Work& work = *returned.submission->lane->work;
         worked = true;
         if (work.status() != Status::ok) {
-            work.part_done(work.status());
+            if (!std::exchange(returned.key_refused, false) || !fabric_->domain.caps().late_after_error) {
+                work.part_done(work.status());
+                continue;
+            }
+            renewal_needed_ = true;
+            returned_[kept++] = returned;
+            continue;
+        }
+        if (returned.key_refused && awaits_key(returned)) {
+            returned_[kept++] = returned;
             continue;
         }
         if (!returned.permitted && work.asks_before_repeat()) {

@@ -311,7 +311,10 @@ void StagingRail::carry(Opened& opened, Slot& slot) noexcept {
     }
     assert(best && "a staged route has carriers");
     Work& work = slot.work;
-    work.kind = slot.outer->lane->work->kind;
+    const Work& outer = *slot.outer->lane->work;
+    work.kind = outer.kind;
+    work.renews = outer.renews;
+    work.whole = outer.whole;
     work.lanes.clear();
     Lane& lane = work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(work.chunks.size()));
     const std::uint64_t average = slot.used / work.chunks.size() + 1;

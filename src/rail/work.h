@@ -39,7 +39,14 @@ struct RemoteKey {
     std::uint64_t address_base = 0;  ///< subtracted from the peer's pointer
 };
 
-/// How one rail carries one lane. Written when the transfer is prepared, read-only afterwards.
+/// Memory as the rails of one engine know it.
+struct KeyTable {
+    std::vector<std::uint16_t> rails;  ///< growing
+    std::vector<RemoteKey> keys;       ///< in the order of `rails`
+};
+
+/// How one rail carries one lane. Written when the transfer is prepared, read-only afterwards, but for the
+/// keys: one that was refused is replaced, with its rail's role held (Work::renews).
 struct Route {
     Rail* rail = nullptr;
     PeerAddress destination = no_address;
@@ -47,6 +54,7 @@ struct Route {
     bool gated = false;    ///< nothing may be posted before the path admits our sender
     std::vector<void*> descriptors{};
     std::vector<RemoteKey> keys{};
+    std::uint16_t remote_rail = 0;  ///< the peer's that the keys are of
     /// Of a staged lane: the rails behind the staging memory. They see one local region, which is that
     /// memory; their keys are by the transfer's remote regions.
     std::vector<Route> carriers{};
@@ -210,6 +218,20 @@ class Work {
     [[nodiscard]] std::uint32_t index_of(const Chunk& chunk) const noexcept {
         return static_cast<std::uint32_t>(&chunk - chunks.data());
     }
+
+    /// A chunk whose key its owner's NIC has refused.
+    struct Refusal {
+        const Route& route;
+        const Chunk& chunk;
+        std::uint64_t key = 0;
+        std::uint64_t at = 0;  ///< ns
+    };
+    /// As MayRepeat: repeat once the route has the present key and nobody gets at the memory by the one that
+    /// was refused, so that nothing of the operation is still to come. nullptr: there is no other.
+    using RenewKey = Verdict (*)(Work& work, const Refusal& refusal) noexcept;
+    RenewKey renews = nullptr;
+    Work* whole = this;  ///< the one that is asked
+    Verdict renew_key(const Refusal& refusal) noexcept { return renews(*whole, refusal); }
 
     [[nodiscard]] bool asks_before_repeat() const noexcept { return immediate && repeats; }
     Verdict may_repeat() noexcept { return repeats(*this); }

@@ -253,7 +253,7 @@ TEST_P(GpuMemory, RegisteredOnceMoreItStaysUsable) {
 
 /// Over the same allocation, of which the host takes no other description.
 TEST_P(GpuMemory, APeersMemoryThatIsRegisteredOnceMoreStaysUsable) {
-    if (draws_its_keys(GetParam().fabric)) GTEST_SKIP() << "its NICs draw the keys";
+    if (!describes_as_before(GetParam().fabric)) GTEST_SKIP() << "nobody would answer";
     EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
     constexpr std::size_t length = 50'000;
     for (const Way& way : ways()) {
@@ -271,7 +271,7 @@ TEST_P(GpuMemory, APeersMemoryThatIsRegisteredOnceMoreStaysUsable) {
                                            where == host ? MemoryType::host : MemoryType::device);
         };
         for (std::uint32_t round = 0; round < 4; ++round) {
-            const bool one_at_a_time = round % 2 != 0;
+            const bool one_at_a_time = round % 2 != 0 || draws_its_keys(GetParam().fabric);
             auto anew = one_at_a_time ? nullptr : again();
             pair.b->deregister_memory(remote.region);
             remote.region = one_at_a_time ? again() : std::move(anew);

@@ -25,6 +25,12 @@ inline bool draws_its_keys(const Fabric& fabric) {
     return fabric.provider.starts_with("efa");
 }
 
+/// Memory that is registered again is described as before: by keys of ours, or as a thread answers peers that
+/// ask for the present ones.
+inline bool describes_as_before(const Fabric& fabric) {
+    return !draws_its_keys(fabric) || fabric.progress_thread;
+}
+
 inline ParamMap fabric_params(const Fabric& fabric) {
     ParamMap params{{"provider", fabric.provider}, {"local_rail", fabric.local_rail ? "auto" : "off"}};
     if (fabric.provider.starts_with("efa")) {

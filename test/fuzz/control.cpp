@@ -86,6 +86,10 @@ void read_letter(const Letter& letter) {
                 return static_cast<void>(decode_eager(letter.text)), 0;
             case MessageKind::eager_read:
                 return static_cast<void>(decode_eager_read(letter.text)), 0;
+            case MessageKind::keys_asked:
+                return static_cast<void>(decode_key_question(letter.text)), 0;
+            case MessageKind::keys:
+                return static_cast<void>(decode_key_answer(letter.text)), 0;
             case MessageKind::number_wanted:
             case MessageKind::number:
             case MessageKind::mark_asked:

@@ -119,7 +119,7 @@ bool fuzz_request(std::string_view input) {
                     piece.length <= UINT64_MAX - piece.ours,
                 "pieces do not wrap");
     }
-    for (const RequestMemory& memory : request->memories)
+    for (const KeyTable& memory : request->memories)
         require(!memory.rails.empty() && memory.rails.size() == memory.keys.size(), "memories have keys");
     return true;
 }
@@ -137,6 +137,17 @@ bool fuzz_eager_read(std::string_view input) {
     if (!message) return false;
     require(encode(*message) == input, round_trip);
     require(checked_total(message->layout) <= max_eager_data, "an answer keeps its limit");
+    return true;
+}
+
+/// A question about keys, or an answer.
+bool fuzz_keys(std::string_view input) {
+    const auto question = unless_refused([&] { return decode_key_question(input); });
+    if (question) require(encode(*question) == input, round_trip);
+    const auto answer = unless_refused([&] { return decode_key_answer(input); });
+    if (!answer) return question.has_value();
+    require(encode(*answer) == input, round_trip);
+    require(answer->memory.rails.size() == answer->memory.keys.size(), "a key for each rail");
     return true;
 }
 

@@ -216,6 +216,10 @@ Inputs seeds(const std::string& target) {
     if (target == "acknowledgement") return {{"two-pairs", encode_acknowledgement(5, pairs)}};
     if (target == "answer")
         return {{"ok", encode(Answer{9, Status::ok})}, {"error", encode(Answer{10, Status::not_allowed})}};
+    if (target == "keys")
+        return {{"question", encode(KeyQuestion{9, 0x10000, 4096, 1, 2, 77, 3, 78})},
+                {"answer", encode(KeyAnswer{9, {{0, 2}, {{78, 0}, {79, 0}}}})},
+                {"none", encode(KeyAnswer{9, {}})}};
     if (target == "eager") {
         const EagerLayout two{{7, 8}, {{0x1000, 5, 1}, {0x5000, 1, 0}}}, one{{9}, {{0x2000, 4, 0}}};
         return {{"two", encode({11, two, "bytes!", true, "told"})},

@@ -13,6 +13,7 @@ const std::map<std::string, Target>& targets() {
         {"acknowledgement", fuzz_acknowledgement},
         {"request", fuzz_request},
         {"answer", fuzz_answer},
+        {"keys", fuzz_keys},
         {"peer_blob", fuzz_peer_blob},
         {"frame", fuzz_frame},
         {"fragments", fuzz_fragments},

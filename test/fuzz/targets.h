@@ -29,6 +29,7 @@ bool fuzz_request(std::string_view input);
 bool fuzz_eager(std::string_view input);
 bool fuzz_eager_read(std::string_view input);
 bool fuzz_answer(std::string_view input);
+bool fuzz_keys(std::string_view input);
 bool fuzz_peer_blob(std::string_view input);
 bool fuzz_frame(std::string_view input);
 bool fuzz_fragments(std::string_view input);

@@ -358,7 +358,8 @@ FIGURES = [figure_latency, figure_post]
 def cases_of(options):
     # Elsewhere a peer that is only stopped is written to all the same, or its transfers wait for it. It takes a while.
     silence = options.provider == "tcp" and options.progress_thread == "on" and options.backend == "RAILYARD"
-    again = [] if options.provider.startswith("efa") else [case_offered_once_more]  # NICs draw the keys anew
+    # NICs draw the keys anew, and who is refused asks for them: a thread answers.
+    again = [case_offered_once_more] if options.progress_thread == "on" or not options.provider.startswith("efa") else []
     return ([case_peer_that_comes_back] if silence and not past_the_fabric() else []) + again + CASES
 
 

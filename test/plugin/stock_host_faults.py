@@ -194,7 +194,9 @@ def case_offered_once_more(pair):
     theirs = pair.agent.get_xfer_descs([(pair.addresses["target"], 4096, 0)], "DRAM")
     handle = pair.agent.initialize_xfer("WRITE", mine, theirs, "target", b"", backends=[pair.backend])
     for turn in range(4):
-        pair.agent.add_remote_agent(pair.remote.ask("register_anew", turn % 2 == 0))
+        # While NICs know the older one it is described anew.
+        at_once = turn % 2 == 0 and not pair.options.provider.startswith("efa")
+        pair.agent.add_remote_agent(pair.remote.ask("register_anew", at_once))
         content = pair.fill(0, 4096)
         pair.finish(handle)
         assert pair.remote.ask("get", 0, 4096) == content, turn

@@ -4,9 +4,8 @@
 
 One offers memory, to be read or to be written, and tells the other of it; that one moves. Each has one arena, in which the tensors and
 arrays are slices in places of its own choice, with gaps; AT_ONCE operations are under way at a time. Who has received compares all of it.
-The same places are used PER_PLACE times, by operations that are there until the next group's have ended: memory that is described again; then
-others, in another area of the arena. NICs draw keys anew, and NIXL takes no other description then: over those each group has places of its own,
-and is gone before the next.
+The same places are used PER_PLACE times, by operations that are there until the next group's have ended: memory that is described again, over NICs
+while it is registered, too (keep_keys=always); then others, in another area of the arena.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from exchange import hear, tell
 
 SIZES = (1, 7, 64, 4096, 65536, 100_001, 1 << 20, 3 << 20)
 GROUPS, AT_ONCE, PIECES = 9, 4, 6
-PER_PLACE = 1 if os.environ.get("RAILYARD_PROVIDER") == "efa" else 3
+PER_PLACE = 3
 AREA_BYTES = 32 << 20
 ARENA_BYTES = GROUPS // 3 * AREA_BYTES
 START_S, LIMIT_S = 120, 30
@@ -96,7 +95,7 @@ async def work(side, mode, directory):
         arena.copy_(torch.zeros_like(sent) if receives else sent)
         operations, seconds = await move(connector, side, mode, directory, group, arena)
         took.append(seconds)
-        kept = operations if PER_PLACE > 1 else []
+        kept = operations
         del operations
         if receives:
             expected = torch.zeros_like(arena)
