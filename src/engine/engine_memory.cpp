@@ -89,7 +89,7 @@ std::string Engine::Impl::memory_metadata(const Registration& region) const {
     }
     info.shared = region.shared;
     info.rails = region.rails;
-    info.keys = (region.described_as_first ? *region.first : region.key_table()).keys;
+    info.keys = region.described_as_first ? region.first->keys : region.own_keys();
     return encode(info);
 }
 

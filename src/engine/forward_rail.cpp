@@ -21,14 +21,6 @@ std::uint16_t index_of(std::map<Pointer, std::uint16_t>& known, Pointer pointer,
     return entry->second;
 }
 
-KeyTable describe(const Registration& region) {
-    KeyTable memory;
-    memory.rails = region.rails;
-    for (const RegisteredMemory& registered : region.memory)
-        memory.keys.push_back({registered.key, registered.address_base});
-    return memory;
-}
-
 /// Of its own work, which may be one slot's of the transfer, or of the transfer.
 Status status_of(const Submission& submission) noexcept {
     const Status own = submission.lane->work->status();
@@ -286,7 +278,7 @@ Request ForwardRail::make_request(const Submission& submission, Run run) {
             request.tokens.push_back(forwarding.remotes[chunk.remote_region]->token);
         });
         piece.memory = index_of(memories, chunk.local_region, [&] {
-            request.memories.push_back(describe(*forwarding.locals[chunk.local_region]));
+            request.memories.push_back(forwarding.locals[chunk.local_region]->key_table());
         });
         request.pieces.push_back(piece);
     }

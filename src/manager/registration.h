@@ -57,13 +57,15 @@ class Registration {
     bool writable = true;                  ///< false: source of WRITEs and of peers' READs only
     RailSet rails;                         ///< that know the memory; none for zero length
     std::vector<RegisteredMemory> memory;  ///< in the order of `rails`
-    /// Throws std::bad_alloc.
-    [[nodiscard]] KeyTable key_table() const {
-        KeyTable table{rails, {}};
-        for (const RegisteredMemory& each : memory)
-            table.keys.push_back({each.key, each.address_base});
-        return table;
+    /// In the order of `rails`. Throws std::bad_alloc.
+    [[nodiscard]] std::vector<RemoteKey> own_keys() const {
+        std::vector<RemoteKey> keys(memory.size());
+        std::transform(memory.begin(), memory.end(), keys.begin(), [](const RegisteredMemory& each) {
+            return RemoteKey{each.key, each.address_base};
+        });
+        return keys;
     }
+    [[nodiscard]] KeyTable key_table() const { return {rails, own_keys()}; }
     RegisteredMemory on_host;  ///< with the host rail; key 0: it is not
     /// How the range was described first, where peers that come with those keys are told the present ones;
     /// nullptr: they are not.

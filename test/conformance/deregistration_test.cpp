@@ -1,6 +1,7 @@
 // Memory that is deregistered while a transfer of it is being made.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -170,6 +171,31 @@ TEST_P(DeregistrationTest, APeersMemoryThatIsRegisteredOnceMoreStaysUsable) {
 
 TEST_P(DeregistrationTest, ItDoesWhileItIsRegisteredWhereTheProgramSaysSo) {
     stays_usable(GetParam(), {{"keep_keys", "always"}}, true);
+}
+
+/// As long as the owner does not answer, but no longer than anybody is waited for.
+TEST_P(DeregistrationTest, AnOwnerThatNobodyDrivesIsNotWaitedForForEver) {
+    const Fabric& fabric = GetParam();
+    if (!draws_its_keys(fabric) || fabric.progress_thread)
+        GTEST_SKIP() << "nobody is asked, or a thread answers";
+    EnginePair pair(fabric, fabric, {{"keep_keys", "always"}, {"connect_timeout_ms", "700"}});
+    Buffer source(*pair.a, 4096, 7), target(*pair.b, 4096);
+    const auto remote = pair.publish(target);
+    const LocalDescriptor from = source.local(0, 4096);
+    const RemoteDescriptor to{target.address(), 4096, &remote};
+    Transfer* const transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    pair.b->deregister_memory(target.region);
+    target.region = pair.b->register_memory(target.address(), 4096, 0);
+    const auto begin = std::chrono::steady_clock::now(), limit = begin + std::chrono::seconds(10);
+    Status status = pair.a->post(*transfer);
+    while (status == Status::in_progress && std::chrono::steady_clock::now() < limit)
+        status = pair.a->poll(*transfer);
+    EXPECT_EQ(status, Status::backend);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(600))
+        << "it was waited for";
+    EXPECT_EQ(pair.run(*transfer), Status::ok) << "it is driven";
+    pair.a->release(transfer);
 }
 
 /// Those of the older one may be for pages that are not there any more.
