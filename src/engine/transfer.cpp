@@ -97,12 +97,14 @@ bool Transfer::may_renew_again() noexcept {
     return (now & UINT32_MAX) <= most;
 }
 
-/// An answer counts for what was refused before its question was asked: it may be old by then.
+/// An answer counts for what was refused before its question was asked: it may be old by then. But what was
+/// refused for an older key than the one that is known by now need not be asked about.
 Work::Verdict Transfer::renew_keys(Work& work, const Refusal& refusal) noexcept {
     auto& transfer = static_cast<Transfer&>(work);
-    const std::uint32_t which = refusal.chunk.remote_region;
-    RemoteRegion& region = *transfer.remotes[which];
+    RemoteRegion& region = *transfer.remotes[refusal.chunk.remote_region];
     try {
+        if (region.key_on(refusal.route.remote_rail).key != refusal.key)
+            return transfer.take_present_key(refusal, region);
         const MutexLock lock(region.renewed.mutex);
         std::shared_ptr<KeyInquiry>& inquiry = region.renewed.inquiry;
         if (!inquiry || inquiry->asked_at < refusal.at)
@@ -113,9 +115,14 @@ Work::Verdict Transfer::renew_keys(Work& work, const Refusal& refusal) noexcept 
     } catch (const std::bad_alloc&) {
         return Verdict::unknown;  // asked again with the next look
     }
+    return transfer.take_present_key(refusal, region);
+}
+
+Work::Verdict Transfer::take_present_key(const Refusal& refusal, RemoteRegion& region) noexcept {
+    const std::uint32_t which = refusal.chunk.remote_region;
     const RemoteKey present = region.key_on(refusal.route.remote_rail);
-    if (present.key == refusal.key || !transfer.may_renew_again()) return Verdict::lost;
-    for (Route& own : transfer.routes) {
+    if (present.key == refusal.key || !may_renew_again()) return Verdict::lost;
+    for (Route& own : routes) {
         if (&own == &refusal.route) own.keys[which] = present;
         for (Route& carrier : own.carriers) {
             if (&carrier == &refusal.route) carrier.keys[which] = present;

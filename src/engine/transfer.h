@@ -161,6 +161,7 @@ class Transfer : public Work {
     static Verdict renew_keys(Work& work, const Refusal& refusal) noexcept;
     void send_notification() noexcept;
     static void on_notified(OutMessage& message, Status status) noexcept;
+    [[nodiscard]] Verdict take_present_key(const Refusal& refusal, RemoteRegion& region) noexcept;
     /// False: it has had so many that another one will not do either.
     [[nodiscard]] bool may_renew_again() noexcept;
     [[nodiscard]] bool uses(const Registration& region) const noexcept;

@@ -33,7 +33,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.needs_introduction = caps.completes_placed = direct;
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = caps.loses_answers = efa;
-    caps.tells_of_refused_keys = efa && caps.virtual_addresses;
+    // efa may emulate, and says something else then.
+    caps.tells_of_refused_keys = direct && caps.virtual_addresses;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
     caps.stays_on_host =
         caps.sends_into_sockets && info.src_addr &&

@@ -6,12 +6,17 @@
 
 namespace railyard {
 
-/// Those of the key that the route has are asked about; the others go out again with that one.
+/// Those of the key that the route has are asked about; the others go out again with that one. Of several
+/// chunks in one operation nobody knows whose key it was: they go out one by one.
 void FabricRail::keys_refused(Operation& operation, Run chunks) noexcept {
     Submission& submission = *operation.submission;
     const bool has_old_key = std::exchange(operation.has_old_key, false);
     const std::size_t before = returned_.size();
     give_back(submission, chunks);
+    if (chunks.size() > 1) {
+        renewal_needed_ = renewal_needed_ || fabric_->domain.caps().late_after_error;
+        return;
+    }
     for (std::size_t i = before; i < returned_.size(); ++i) {
         Returned& returned = returned_[i];
         const Chunk& chunk = submission.lane->work->chunks[returned.chunk];

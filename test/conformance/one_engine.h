@@ -25,10 +25,15 @@ inline bool draws_its_keys(const Fabric& fabric) {
     return fabric.provider.starts_with("efa");
 }
 
+/// Peers that are refused for an older one learn it, and ask for the present one.
+inline bool asks_for_keys(const Fabric& fabric) {
+    return fabric.provider == "efa-direct";
+}
+
 /// Memory that is registered again is described as before: by keys of ours, or as a thread answers peers that
 /// ask for the present ones.
 inline bool describes_as_before(const Fabric& fabric) {
-    return !draws_its_keys(fabric) || fabric.progress_thread;
+    return !draws_its_keys(fabric) || (asks_for_keys(fabric) && fabric.progress_thread);
 }
 
 inline ParamMap fabric_params(const Fabric& fabric) {

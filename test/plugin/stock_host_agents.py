@@ -358,8 +358,9 @@ FIGURES = [figure_latency, figure_post]
 def cases_of(options):
     # Elsewhere a peer that is only stopped is written to all the same, or its transfers wait for it. It takes a while.
     silence = options.provider == "tcp" and options.progress_thread == "on" and options.backend == "RAILYARD"
-    # NICs draw the keys anew, and who is refused asks for them: a thread answers.
-    again = [case_offered_once_more] if options.progress_thread == "on" or not options.provider.startswith("efa") else []
+    # NICs draw the keys anew, and over efa-direct who is refused asks for them: a thread answers.
+    asks = options.provider == "efa-direct" and options.progress_thread == "on"
+    again = [case_offered_once_more] if asks or not options.provider.startswith("efa") else []
     return ([case_peer_that_comes_back] if silence and not past_the_fabric() else []) + again + CASES
 
 
