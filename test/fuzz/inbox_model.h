@@ -44,7 +44,7 @@ class InboxModel {
         if (receiver != us) return;
         const auto total = feed.number<std::uint32_t>(), offset = feed.number<std::uint32_t>();
         const auto name_size = feed.number<std::uint16_t>();
-        if (!known || kind < 1 || kind > 16 || name_size < 1 || name_size > 1024) return;
+        if (!known || kind < 1 || kind > 18 || name_size < 1 || name_size > 1024) return;
         const std::string name(feed.take(name_size));
         const std::uint32_t mark = kind == early ? feed.number<std::uint32_t>() : 0;
         const std::string payload(feed.rest());
