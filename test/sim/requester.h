@@ -25,11 +25,7 @@ class RequestTest : public testing::Test {
         made.id = 1;
         made.kind = kind;
         made.tokens = {token_};
-        KeyTable memory;
-        memory.rails = loot_->rails;
-        for (const RegisteredMemory& one : loot_->memory)
-            memory.keys.push_back({one.key, one.address_base});
-        made.memories = {memory};
+        made.memories = {loot_->key_table()};
         made.pieces = {piece};
         return made;
     }
