@@ -52,8 +52,8 @@ class ToOneself : public OnGpu, public testing::WithParamInterface<std::tuple<bo
         }
     }
 
-    std::unique_ptr<host::Agent> agent;
     std::unique_ptr<Buffer> local, remote;
+    std::unique_ptr<host::Agent> agent;
 };
 
 TEST_P(ToOneself, OneDescriptorOfAnySize) {

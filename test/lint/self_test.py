@@ -349,6 +349,24 @@ class WithStacks(InTree):
         self.write("results/a.json", json.dumps(record))
         self.assertEqual(self.summary(results)[1][-1], "0 passed, 1 failed")
 
+    def test_summary_says_what_a_sanitizer_found(self):
+        results = os.path.join(self.root, "results")
+        os.mkdir(results)
+        self.write("report", "\n".join([
+            "[ RUN      ] S.one", "[       OK ] S.one (1 ms)", "[ RUN      ] S.two/tcp", "=====",
+            "==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x7f01 at pc 0x1 bp 0x2 sp 0x3",
+            "READ of size 8 at 0x7f01 thread T0", "    #0 0x55d in railyard::Rail::look() ../src/rail/rail.cpp:7",
+            "    #1 0x55e in main ../test/main.cpp:9", "", "freed by thread T0 here:", "    #0 0x55f in free",
+            "SUMMARY: AddressSanitizer: heap-use-after-free", "Shadow bytes around the buggy address:",
+            "  0x7f00: fd fd", "==7==ABORTING"]) + "\n")
+        self.run_under(20, f"cat {self.root}/report; exit 1", results=results)
+        _, lines = self.summary(results)
+        self.assertIn(
+            "FAILED   sh: exit status 1: ==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x7f01 at pc 0x1 "
+            "bp 0x2 sp 0x3; railyard::Rail::look() ../src/rail/rail.cpp:7; main ../test/main.cpp:9; in S.two/tcp", lines)
+        self.assertIn("freed by thread T0 here:", lines)
+        self.assertNotIn("  0x7f00: fd fd", lines)
+
     def test_second_runs_judge_expectations_alone(self):
         results = os.path.join(self.root, "results")
         again = os.path.join(results, "again")

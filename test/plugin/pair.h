@@ -79,7 +79,7 @@ inline testing::AssertionResult same_bytes(std::string_view left, std::string_vi
 class Side {
   public:
     Side(const std::string& name, const Variant& variant, std::size_t size)
-        : agent(std::make_unique<host::Agent>(agent_config(name, variant))), buffer(size) {
+        : buffer(size), agent(std::make_unique<host::Agent>(agent_config(name, variant))) {
         agent->register_memory(all());
     }
 
@@ -105,8 +105,8 @@ class Side {
             arrived.push_back(std::move(entry));
     }
 
+    std::vector<unsigned char> buffer;  // outlives the agent: what is under way is written to it until then
     std::unique_ptr<host::Agent> agent;
-    std::vector<unsigned char> buffer;
     std::vector<std::pair<std::string, std::string>> arrived;
 };
 
