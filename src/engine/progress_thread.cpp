@@ -32,6 +32,8 @@ constexpr std::uint64_t driven_sleep_ns = 400'000;
 constexpr std::uint64_t longest_driven_sleep_ns = 8'000'000;
 constexpr std::uint64_t longest_following_sleep_ns = 64'000'000;
 constexpr std::uint64_t driven_share = 8;
+/// What callers did so long ago says nothing of now.
+constexpr std::uint64_t stale_ns = 1'000'000;
 /// A pass, and the posts between two, take so long at most, where the provider copies much in them.
 constexpr std::uint64_t longest_pass_ns = 100'000'000;
 constexpr std::uint64_t shortest_sleep_ns = 20'000;
@@ -206,14 +208,23 @@ void ProgressThread::block() noexcept {
     const bool may_block = ready_to_block() && !stop_.load(std::memory_order_seq_cst);
     if (all_waitable_ && may_block) {
         epoll_event events[16];
-        epoll_wait(
+        const int told = epoll_wait(
             epoll_fd_, events, static_cast<int>(std::size(events)),
             static_cast<int>(std::min<std::uint64_t>(until_wake_ns() / 1'000'000 + 1, block_limit_ms)));
+        if (told > 0 && now_ns() - last_look_ > stale_ns) look_afresh();
     } else {
         nap(all_waitable_ ? shortest_sleep_ns : std::min(next_pause_ns(), until_wake_ns()));
     }
     get_up();
     take_signal();
+}
+
+/// What callers did while we were blocked says nothing of now: who drove then may have gone to sleep since.
+/// For as long as we spin, they show whether they do.
+void ProgressThread::look_afresh() noexcept {
+    seen_passes_ = caller_passes_();
+    seen_at_work_ = false;
+    last_work_ = last_look_ = driven_since_ = now_ns();
 }
 
 std::uint64_t ProgressThread::until_wake_ns() const noexcept {

@@ -70,6 +70,7 @@ class ProgressThread {
     void block() noexcept;
     bool nap(std::uint64_t nanoseconds) noexcept;
     void leave_to_callers() noexcept;
+    void look_afresh() noexcept;
     void get_up() noexcept { company_.asleep.fetch_and(~bit_, std::memory_order_seq_cst); }
     std::uint64_t next_pause_ns() noexcept;
     [[nodiscard]] std::uint64_t until_wake_ns() const noexcept;

@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -224,6 +226,29 @@ TEST(ProgressThread, TakesOverFromACallerWhoBeginsToRest) {
     const long before = rail.rounds();
     poll_for(std::chrono::milliseconds(200), 1'000'000);
     EXPECT_GT(rail.rounds() - before, 20);
+}
+
+/// It was blocked when they began, so that nothing tells it when they stopped; by what they did since its
+/// last look it would leave them an eighth of the time, 6 ms.
+TEST(ProgressThread, DoesNotWaitForCallersWhoDroveWhileItWasBlocked) {
+    CountingRail rail(true);
+    std::atomic<std::uint64_t> passes{0};
+    ProgressThread thread({&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); });
+    constexpr int turns = 9;
+    std::array<std::chrono::steady_clock::duration, turns> taken{};
+    for (int turn = 0; turn < turns; ++turn) {
+        const timespec until_it_blocks{0, 10'000'000};
+        nanosleep(&until_it_blocks, nullptr);
+        for (const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+             std::chrono::steady_clock::now() < end;)
+            passes.fetch_add(1);
+        const auto start = std::chrono::steady_clock::now();
+        rail.arrive();
+        ASSERT_TRUE(rail.wait_served(turn + 1));
+        taken[static_cast<std::size_t>(turn)] = std::chrono::steady_clock::now() - start;
+    }
+    std::sort(taken.begin(), taken.end());
+    EXPECT_LT(taken[turns / 2], std::chrono::milliseconds(3)) << "half of the times";
 }
 
 /// Work that comes up between a look that found none and the sleep, when there is nobody to wake yet.
