@@ -92,9 +92,12 @@ bool ControlChannel::waits(OutMessage& message) noexcept {
     return true;
 }
 
-/// Its peer took nothing a moment ago.
+/// Its peer took nothing a moment ago. Who has less patience than others asks all the same: their refusals
+/// do not count for it, and behind them it would find out as late as they do that nobody is there.
 bool ControlChannel::blocks(const OutMessage& message) noexcept {
-    if (connects_ && message.stalled.rests()) blocked_.insert(message.destination);
+    const bool rests = connects_ && message.stalled.rests();
+    if (rests) blocked_.insert(message.destination);
+    if (patience_with(message) < give_up_after_ns_) return rests;
     return blocked_.contains(message.destination);
 }
 

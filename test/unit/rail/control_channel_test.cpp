@@ -125,6 +125,23 @@ TEST_F(ControlChannelTest, SendsThatAreRefusedForEverAreGivenUpInTimeWithAllThat
     EXPECT_EQ(other.result, Status::ok);
 }
 
+TEST_F(ControlChannelTest, AProbeBehindWhatIsRefusedEndsWithItsOwnPatience) {
+    const auto channel = open();
+    script.sends_to[1] = -FI_EAGAIN;
+    Message letter("letter", 1), probe("probe", 1), last("last", 1);
+    probe.patience_ns = give_up_ns / 20;
+    for (Message* message : {&letter, &probe, &last})
+        send(*channel, *message);
+    ASSERT_TRUE(pass_until(*channel, [&] { return probe.ends == 1; }));
+    EXPECT_EQ(probe.result, Status::remote_disconnect);
+    EXPECT_EQ(letter.ends + last.ends, 0) << "it waited as long as they did";
+    script.sends_to.clear();
+    ASSERT_TRUE(pass_until(*channel, [&] { return script.sent.size() == 2; }));
+    complete_sent({Status::ok});
+    EXPECT_EQ(letter.result, Status::ok);
+    EXPECT_EQ(last.result, Status::ok);
+}
+
 TEST_F(ControlChannelTest, ARefusedFragmentWhoseRepetitionIsRefusedByTheProviderEnds) {
     const auto channel = open();
     Message message("a", 1);
