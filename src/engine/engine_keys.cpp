@@ -1,6 +1,4 @@
 // Memory that NICs know by another key since it was described (ADR 38): who is refused asks its owner.
-#include <algorithm>
-
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
@@ -15,9 +13,8 @@ bool is_there(const Registration& region, const KeyQuestion& question) {
 }
 
 bool has(const KeyTable& table, std::uint16_t rail, std::uint64_t key) {
-    const auto at = std::find(table.rails.begin(), table.rails.end(), rail);
-    return at != table.rails.end() &&
-           table.keys[static_cast<std::size_t>(at - table.rails.begin())].key == key;
+    const std::size_t at = position(table.rails, rail);
+    return at < table.rails.size() && table.keys[at].key == key;
 }
 
 }  // namespace

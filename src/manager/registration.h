@@ -35,6 +35,12 @@ using RailSet = std::vector<std::uint16_t>;
     return rails;
 }
 
+/// Where `rail` stands in it; its size where it does not.
+[[nodiscard]] inline std::size_t position(const RailSet& rails, std::uint16_t rail) noexcept {
+    const auto at = std::lower_bound(rails.begin(), rails.end(), rail);
+    return at != rails.end() && *at == rail ? static_cast<std::size_t>(at - rails.begin()) : rails.size();
+}
+
 class GpuPath;
 class KeyInquiry;
 struct KnownRange;
@@ -110,9 +116,8 @@ class RemoteRegion {
 
     /// The present one; none where that rail does not know it.
     [[nodiscard]] RemoteKey key_on(std::uint16_t rail) {
-        const auto at =
-            static_cast<std::size_t>(std::lower_bound(rails.begin(), rails.end(), rail) - rails.begin());
-        if (at == rails.size() || rails[at] != rail) return {};
+        const std::size_t at = position(rails, rail);
+        if (at == rails.size()) return {};
         if (!renewed.any.load(std::memory_order_acquire)) [[likely]]
             return keys[at];
         const MutexLock lock(renewed.mutex);
@@ -122,9 +127,8 @@ class RemoteRegion {
     void renew(const KeyTable& told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(renewed.mutex) {
         if (renewed.keys.empty()) renewed.keys = keys;
         for (std::size_t i = 0; i < told.rails.size(); ++i) {
-            const auto at = std::lower_bound(rails.begin(), rails.end(), told.rails[i]);
-            if (at != rails.end() && *at == told.rails[i])
-                renewed.keys[static_cast<std::size_t>(at - rails.begin())] = told.keys[i];
+            const std::size_t at = position(rails, told.rails[i]);
+            if (at < rails.size()) renewed.keys[at] = told.keys[i];
         }
         renewed.any.store(true, std::memory_order_release);
     }
