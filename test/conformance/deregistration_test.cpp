@@ -199,6 +199,39 @@ TEST_P(DeregistrationTest, AnOwnerThatNobodyDrivesIsNotWaitedForForEver) {
     pair.a->release(transfer);
 }
 
+/// Each answer is old by the time it is there.
+TEST_P(DeregistrationTest, KeysThatNeverStayAreNotAskedForForEver) {
+    const Fabric& fabric = GetParam();
+    if (!asks_for_keys(fabric) || fabric.progress_thread)
+        GTEST_SKIP() << "nobody is asked, or a thread answers in between";
+    EnginePair pair(fabric, fabric, {{"keep_keys", "always"}, {"connect_timeout_ms", "60000"}});
+    Buffer source(*pair.a, 4096, 7), target(*pair.b, 4096);
+    const auto remote = pair.publish(target);
+    const LocalDescriptor from = source.local(0, 4096);
+    const RemoteDescriptor to{target.address(), 4096, &remote};
+    Transfer* const transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    const auto register_once_more = [&] {
+        // Beside the old one, whose key it would get else.
+        auto next = pair.b->register_memory(target.address(), 4096, 0);
+        pair.b->deregister_memory(std::exchange(target.region, std::move(next)));
+    };
+    register_once_more();
+    Status status = pair.a->post(*transfer);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    int registrations = 1;
+    while (status == Status::in_progress && std::chrono::steady_clock::now() < limit) {
+        status = pair.a->poll(*transfer);
+        pair.b->progress();  // which may answer
+        register_once_more();
+        ++registrations;
+    }
+    EXPECT_EQ(status, Status::backend) << "after " << registrations << " registrations";
+    EXPECT_GT(registrations, 8) << "it gave up too soon";
+    EXPECT_EQ(pair.run(*transfer), Status::ok) << "they stay";
+    pair.a->release(transfer);
+}
+
 /// Those of the older one may be for pages that are not there any more.
 TEST_P(DeregistrationTest, WhileNicsKnowItItIsDescribedAnew) {
     EnginePair pair(GetParam());
