@@ -174,17 +174,33 @@ TEST_P(DeregistrationTest, ItDoesWhileItIsRegisteredWhereTheProgramSaysSo) {
     stays_usable(GetParam(), {{"keep_keys", "always"}}, true);
 }
 
+/// A WRITE of Alpha's to memory of Beta's, whose present keys it asks for when it is refused.
+struct WriterThatAsks {
+    WriterThatAsks(const Fabric& fabric, const char* connect_timeout_ms)
+        : pair(fabric, fabric, {{"keep_keys", "always"}, {"connect_timeout_ms", connect_timeout_ms}}),
+          source(*pair.a, 4096, 7),
+          target(*pair.b, 4096),
+          remote(pair.publish(target)) {
+        const LocalDescriptor from = source.local(0, 4096);
+        const RemoteDescriptor to{target.address(), 4096, &remote};
+        transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    }
+    ~WriterThatAsks() { pair.a->release(transfer); }
+    EnginePair pair;
+    Buffer source, target;
+    std::shared_ptr<RemoteRegion> remote;
+    Transfer* transfer;
+};
+
 /// As long as the owner does not answer, but no longer than anybody is waited for.
 TEST_P(DeregistrationTest, AnOwnerThatNobodyDrivesIsNotWaitedForForEver) {
     const Fabric& fabric = GetParam();
     if (!asks_for_keys(fabric) || fabric.progress_thread)
         GTEST_SKIP() << "nobody is asked, or a thread answers";
-    EnginePair pair(fabric, fabric, {{"keep_keys", "always"}, {"connect_timeout_ms", "700"}});
-    Buffer source(*pair.a, 4096, 7), target(*pair.b, 4096);
-    const auto remote = pair.publish(target);
-    const LocalDescriptor from = source.local(0, 4096);
-    const RemoteDescriptor to{target.address(), 4096, &remote};
-    Transfer* const transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    WriterThatAsks writer(fabric, "700");
+    EnginePair& pair = writer.pair;
+    Buffer& target = writer.target;
+    Transfer* const transfer = writer.transfer;
     ASSERT_EQ(pair.run(*transfer), Status::ok);
     pair.b->deregister_memory(target.region);
     target.region = pair.b->register_memory(target.address(), 4096, 0);
@@ -196,7 +212,6 @@ TEST_P(DeregistrationTest, AnOwnerThatNobodyDrivesIsNotWaitedForForEver) {
     EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(600))
         << "it was waited for";
     EXPECT_EQ(pair.run(*transfer), Status::ok) << "it is driven";
-    pair.a->release(transfer);
 }
 
 /// Each answer is old by the time it is there.
@@ -204,12 +219,10 @@ TEST_P(DeregistrationTest, KeysThatNeverStayAreNotAskedForForEver) {
     const Fabric& fabric = GetParam();
     if (!asks_for_keys(fabric) || fabric.progress_thread)
         GTEST_SKIP() << "nobody is asked, or a thread answers in between";
-    EnginePair pair(fabric, fabric, {{"keep_keys", "always"}, {"connect_timeout_ms", "60000"}});
-    Buffer source(*pair.a, 4096, 7), target(*pair.b, 4096);
-    const auto remote = pair.publish(target);
-    const LocalDescriptor from = source.local(0, 4096);
-    const RemoteDescriptor to{target.address(), 4096, &remote};
-    Transfer* const transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    WriterThatAsks writer(fabric, "60000");
+    EnginePair& pair = writer.pair;
+    Buffer& target = writer.target;
+    Transfer* const transfer = writer.transfer;
     ASSERT_EQ(pair.run(*transfer), Status::ok);
     const auto register_once_more = [&] {
         // Beside the old one, whose key it would get else.
@@ -229,7 +242,6 @@ TEST_P(DeregistrationTest, KeysThatNeverStayAreNotAskedForForEver) {
     EXPECT_EQ(status, Status::backend) << "after " << registrations << " registrations";
     EXPECT_GT(registrations, 8) << "it gave up too soon";
     EXPECT_EQ(pair.run(*transfer), Status::ok) << "they stay";
-    pair.a->release(transfer);
 }
 
 /// Those of the older one may be for pages that are not there any more.
