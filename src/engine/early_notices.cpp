@@ -1,12 +1,21 @@
 #include "engine/early_notices.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/status.h"
-#include "engine/early_window.h"
 
 namespace railyard {
+namespace {
+
+constexpr std::uint64_t bit_of(std::uint32_t operation) noexcept {
+    return std::uint64_t{1} << operation;
+}
+
+static_assert(EarlyMark::most_operations <= 64);
+
+}  // namespace
 
 EarlyNotices::Number EarlyNotices::number(std::uint64_t instance, const std::string& agent) {
     if (instance == 0) return {};
@@ -71,14 +80,15 @@ std::vector<EarlyNotices::Notice> EarlyNotices::forget(const IsGone& is_gone) {
     const auto of_gone = [&](std::uint32_t mark) { return is_gone(EarlyMark::writer_of(mark)); };
     for (auto entry = notices_.begin(); entry != notices_.end();) {
         if (of_gone(entry->first)) {
-            left.push_back(std::move(entry->second));
+            left.push_back(std::move(entry->second.notice));
             entry = notices_.erase(entry);
         } else {
             ++entry;
         }
     }
     std::erase_if(marks_, of_gone);
-    std::erase_if(replaced_, [&](const auto& entry) { return of_gone(entry.first); });
+    for (auto* const pairs : {&replaced_, &replaces_})
+        std::erase_if(*pairs, [&](const auto& entry) { return of_gone(entry.first); });
     for (std::uint32_t number = 1; number <= writers_.size(); ++number) {
         Writer& writer = writers_[number - 1];
         if (!is_gone(number)) continue;
@@ -100,32 +110,45 @@ EarlyNotices::Writer* EarlyNotices::writer_of(std::uint32_t mark) noexcept {
 std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {
     Writer* const writer = writer_of(mark);
     if (!writer || replaced_.contains(mark)) return std::nullopt;
-    const auto waits = notices_.find(mark);
-    if (waits != notices_.end()) {
-        std::optional<Notice> notice(std::move(waits->second));
-        notices_.erase(waits);
-        --writer->notices;
-        count_match(*writer);
-        return notice;
+    const auto waits = awaiting(original(mark));
+    if (waits == notices_.end()) {
+        if (writer->marks < most_unmatched && marks_.insert(mark).second) ++writer->marks;
+        return std::nullopt;
     }
-    if (writer->marks < most_unmatched && marks_.insert(mark).second) ++writer->marks;
-    return std::nullopt;
+    count_matches(*writer, 1);
+    Waiting& waiting = waits->second;
+    waiting.missing &= ~bit_of(original(mark) - waits->first);
+    if (waiting.missing != 0) return std::nullopt;
+    std::optional<Notice> notice(std::move(waiting.notice));
+    notices_.erase(waits);
+    --writer->notices;
+    return notice;
 }
 
-bool EarlyNotices::is_placed(std::uint32_t mark) {
-    if (marks_.erase(latest(mark)) == 0) return false;
-    Writer& writer = *writer_of(mark);
-    --writer.marks;
-    count_match(writer);
-    return true;
-}
-
-bool EarlyNotices::keep(std::uint32_t mark, Notice notice) {
+EarlyNotices::Taken EarlyNotices::take(EarlyMarks marks, Notice& notice) {
+    const auto [mark, operations] = marks;
     Writer* const writer = writer_of(mark);
-    if (!writer || writer->notices == most_unmatched) return false;
-    if (!notices_.emplace(latest(mark), std::move(notice)).second) return false;
-    ++writer->notices;
-    return true;
+    if (!writer || !EarlyMark::are_one_range(mark, operations)) return Taken::refused;
+    const auto next = notices_.lower_bound(mark);
+    if (with_operation(mark) != notices_.end() || (next != notices_.end() && next->first - mark < operations))
+        return Taken::refused;
+    std::uint64_t missing = 0;
+    for (std::uint32_t i = 0; i < operations; ++i) {
+        if (replaces_.contains(mark + i)) return Taken::refused;
+        if (!marks_.contains(latest(mark + i))) missing |= bit_of(i);
+    }
+    if (missing != 0) {
+        if (writer->notices == most_unmatched) return Taken::refused;
+        const auto kept = notices_.try_emplace(next, mark);
+        kept->second = {std::move(notice), marks.operations, missing};
+        ++writer->notices;
+    }
+    std::uint32_t found = 0;
+    for (std::uint32_t i = 0; i < operations; ++i)
+        found += static_cast<std::uint32_t>(marks_.erase(latest(mark + i)));
+    writer->marks = static_cast<std::uint16_t>(writer->marks - found);
+    count_matches(*writer, found);
+    return missing == 0 ? Taken::in_place : Taken::kept;
 }
 
 bool EarlyNotices::is_in_place(std::uint32_t mark, std::uint32_t next, bool taken) {
@@ -135,19 +158,20 @@ bool EarlyNotices::is_in_place(std::uint32_t mark, std::uint32_t next, bool take
     const auto before = replaced_.find(mark);
     if (before != replaced_.end() && before->second == next) return false;  // asked again
     // None leads back to itself.
-    if (before != replaced_.end() || replaced_.contains(next) || notices_.contains(next) ||
-        marks_.contains(next))
+    if (before != replaced_.end() || replaced_.contains(next) || replaces_.contains(next) ||
+        with_operation(next) != notices_.end() || marks_.contains(next))
         throw Error(Status::mismatch, "marks that are in use");
     if (marks_.contains(mark)) return true;
-    const auto waits = notices_.find(mark);
-    if (taken && waits == notices_.end()) return true;
+    if (taken && awaiting(original(mark)) == notices_.end()) return true;
     if (writer->replaced == most_unmatched) throw Error(Status::mismatch, "too many marks were replaced");
-    replaced_.emplace(mark, next);
+    const auto entry = replaced_.emplace(mark, next).first;
+    try {
+        replaces_.emplace(next, mark);
+    } catch (...) {
+        replaced_.erase(entry);
+        throw;
+    }
     ++writer->replaced;
-    if (waits == notices_.end()) return false;
-    auto notice = notices_.extract(waits);
-    notice.key() = next;
-    notices_.insert(std::move(notice));
     return false;
 }
 
@@ -165,13 +189,39 @@ std::vector<EarlyNotices::Credit> EarlyNotices::take_credits() {
 }
 
 std::uint32_t EarlyNotices::latest(std::uint32_t mark) const noexcept {
+    if (replaced_.empty()) [[likely]]
+        return mark;
     for (auto next = replaced_.find(mark); next != replaced_.end(); next = replaced_.find(mark))
         mark = next->second;
     return mark;
 }
 
-void EarlyNotices::count_match(Writer& writer) noexcept {
-    if (++writer.matched == writer.window / 2u) ++owing_;
+std::uint32_t EarlyNotices::original(std::uint32_t mark) const noexcept {
+    if (replaces_.empty()) [[likely]]
+        return mark;
+    for (auto before = replaces_.find(mark); before != replaces_.end(); before = replaces_.find(mark))
+        mark = before->second;
+    return mark;
+}
+
+EarlyNotices::WaitingNotices::iterator EarlyNotices::with_operation(std::uint32_t mark) noexcept {
+    const auto behind = notices_.upper_bound(mark);
+    if (behind == notices_.begin()) return notices_.end();
+    const auto at = std::prev(behind);
+    return mark - at->first < at->second.operations ? at : notices_.end();
+}
+
+EarlyNotices::WaitingNotices::iterator EarlyNotices::awaiting(std::uint32_t mark) noexcept {
+    const auto at = with_operation(mark);
+    return at != notices_.end() && (at->second.missing & bit_of(mark - at->first)) ? at : notices_.end();
+}
+
+/// Told once that half of its window was looked at.
+void EarlyNotices::count_matches(Writer& writer, std::uint32_t marks) noexcept {
+    const std::uint32_t half = writer.window / 2u;
+    const bool owed = writer.matched >= half;
+    writer.matched += marks;
+    if (!owed && writer.matched >= half) ++owing_;
 }
 
 }  // namespace railyard

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,10 +11,13 @@
 #include <unordered_set>
 #include <vector>
 
+#include "engine/early_window.h"
+
 namespace railyard {
 
-/// Brings together marks (EarlyMark), which say that the bytes of a WRITE are in place, and notifications,
-/// in whatever order they come. Not for several threads at once.
+/// Brings together marks (EarlyMark), which say that the bytes of an operation are in place, and the
+/// notifications of WRITEs of one operation or several, in whatever order they come. Not for several threads
+/// at once.
 class EarlyNotices {
   public:
     /// Of one writer, of each sort. Those who keep to their windows have fewer; the rest is for what failed
@@ -30,7 +34,7 @@ class EarlyNotices {
         std::string agent;
         std::uint64_t instance = 0;
         std::uint32_t number = 0;
-        std::uint32_t count = 0;  ///< notices that have found their marks since it was told last
+        std::uint32_t count = 0;  ///< marks that have found their notices since it was told last
     };
 
     struct Number {
@@ -51,17 +55,19 @@ class EarlyNotices {
     /// Whose mark it is; 0: nobody's.
     [[nodiscard]] std::uint64_t instance_of(std::uint32_t mark) const noexcept;
 
-    /// The bytes are in place: the notice that has waited for that, if it has come.
+    /// The bytes of an operation are in place: the notice that has waited for that alone, if there is one.
     std::optional<Notice> placed(std::uint32_t mark);
-    /// The notice has come, with a mark of somebody's: true where its bytes are in place, and nothing is
-    /// kept.
-    bool is_placed(std::uint32_t mark);
-    /// After that; false: too many of its writer's wait.
-    bool keep(std::uint32_t mark, Notice notice);
-    /// Its writer asks before it carries out a WRITE once more: true where the bytes are in place, as the
-    /// mark has come, or the notice (`taken`) and the mark with it. Else the mark says nothing from then on,
-    /// should it still come, and its notice waits for `next`, which comes with the same bytes. Both are of
-    /// one writer. Throws Error where there is no sense in it, or no room.
+    enum class Taken : std::uint8_t {
+        in_place,  ///< all of its bytes are, and nothing is kept
+        kept,      ///< some are not
+        refused    ///< too many of its writer's wait, or it is not the only one with such marks
+    };
+    /// The notice of a WRITE with those marks has come. It is moved from where it is kept.
+    Taken take(EarlyMarks marks, Notice& notice);
+    /// Its writer asks before it carries out an operation once more: true where the bytes are in place, as
+    /// the mark has come, or the notice (`taken`) and the mark with it. Else the mark says nothing from then
+    /// on, should it still come, and its notice waits for `next`, which comes with the same bytes. Both are
+    /// of one writer. Throws Error where there is no sense in it, or no room.
     bool is_in_place(std::uint32_t mark, std::uint32_t next, bool taken);
 
     /// Somebody is to be told.
@@ -79,20 +85,33 @@ class EarlyNotices {
         std::uint8_t window = 0;
         std::uint64_t closed = 0;  ///< the how many'th of those that were
     };
+    /// A notice, by the first of its operations' marks.
+    struct Waiting {
+        Notice notice;
+        std::uint32_t operations = 0;
+        std::uint64_t missing = 0;  ///< operation i: bit i
+    };
+    using WaitingNotices = std::map<std::uint32_t, Waiting>;
     /// nullptr: it is nobody's.
     Writer* writer_of(std::uint32_t mark) noexcept;
-    /// The mark that a notice with this one waits for.
+    /// The mark that says of an operation, first known by this one, that its bytes are in place.
     [[nodiscard]] std::uint32_t latest(std::uint32_t mark) const noexcept;
-    void count_match(Writer& writer) noexcept;
+    /// The other way round.
+    [[nodiscard]] std::uint32_t original(std::uint32_t mark) const noexcept;
+    /// Who has or had an operation with that original mark; end(): nobody.
+    WaitingNotices::iterator with_operation(std::uint32_t mark) noexcept;
+    /// The same, if it is what it waits for.
+    WaitingNotices::iterator awaiting(std::uint32_t mark) noexcept;
+    void count_matches(Writer& writer, std::uint32_t marks) noexcept;
     template <class IsGone>
     std::vector<Notice> forget(const IsGone& is_gone);
 
     std::vector<Writer> writers_;  ///< by number, less one
     std::unordered_set<std::uint32_t> marks_;
-    std::unordered_map<std::uint32_t, Notice> notices_;
-    std::unordered_map<std::uint32_t, std::uint32_t> replaced_;  ///< by what
-    std::uint64_t closed_ = 0;                                   ///< numbers that were
-    std::size_t owing_ = 0;                                      ///< writers that are to be told
+    WaitingNotices notices_;
+    std::unordered_map<std::uint32_t, std::uint32_t> replaced_, replaces_;  ///< by what; what by that
+    std::uint64_t closed_ = 0;                                              ///< numbers that were
+    std::size_t owing_ = 0;                                                 ///< writers that are to be told
 };
 
 }  // namespace railyard

@@ -10,45 +10,62 @@
 
 namespace railyard {
 
-/// What the immediate data of a WRITE with an early notification says: who wrote, as the target numbers its
-/// writers, and which of their WRITEs it was.
+/// What the immediate data of an operation of a WRITE with an early notification says: who wrote, as the
+/// target numbers its writers, and which of their operations it was.
 struct EarlyMark {
     static constexpr unsigned sequence_bits = 22;
     static constexpr std::uint32_t most_writers = (std::uint32_t{1} << (32 - sequence_bits)) - 1;
 
+    static constexpr std::uint32_t sequences = std::uint32_t{1} << sequence_bits;
+
     static constexpr std::uint32_t of(std::uint32_t writer, std::uint32_t sequence) noexcept {
-        return writer << sequence_bits | (sequence & ((std::uint32_t{1} << sequence_bits) - 1));
-    }
-    static constexpr std::uint32_t after(std::uint32_t mark) noexcept {
-        return of(writer_of(mark), mark + 1);
+        return writer << sequence_bits | (sequence & (sequences - 1));
     }
     /// From 1 to most_writers; 0: of nobody.
     static constexpr std::uint32_t writer_of(std::uint32_t mark) noexcept { return mark >> sequence_bits; }
-    /// How many WRITEs a writer may be ahead of what its target has looked at: the first writers of a target,
+    /// A WRITE of so many operations has so many marks, one after the other. More of them, and its
+    /// notification follows its data.
+    static constexpr std::uint32_t most_operations = 64;
+    /// So many marks of one writer, none of which comes back to the first sequence.
+    static constexpr bool are_one_range(std::uint32_t first, std::uint32_t operations) noexcept {
+        return operations != 0 && operations <= most_operations && of(0, first) + operations <= sequences;
+    }
+    /// How many marks a writer may be ahead of what its target has looked at: the first writers of a target,
     /// and others. Each takes an entry of the target's completion queue, and those of all writers together,
     /// most_unread, fit into that.
-    static constexpr std::uint8_t favoured_window = 64, narrow_window = 4;
+    static constexpr std::uint8_t favoured_window = 128, narrow_window = 4;
+    /// Targets that give a wider window than this know of notifications with several marks.
+    static constexpr std::uint8_t widest_of_single = 64;
     static constexpr std::uint32_t favoured_writers = 32;
     static constexpr std::uint32_t most_unread =
         favoured_writers * favoured_window + (most_writers - favoured_writers) * narrow_window;
+};
+
+/// The marks of one WRITE.
+struct EarlyMarks {
+    std::uint32_t first = 0;
+    std::uint8_t operations = 1;  ///< each has one
+    bool operator==(const EarlyMarks&) const = default;
 };
 
 /// The writer's side, one for each instance that is written to, and small, because each peer has one. Any
 /// thread.
 class EarlyWindow {
   public:
-    /// Mark of one more, which counts until the target has told of it, and is under way until its end().
-    /// Nothing: the notification has to follow its data.
-    std::optional<std::uint32_t> begin() noexcept {
+    /// First mark of one more that has so many, which count until the target has told of them; it is under
+    /// way until its end(). Nothing: the notification has to follow its data.
+    std::optional<std::uint32_t> begin(std::uint32_t operations = 1) noexcept {
         std::optional<std::uint32_t> mark;
         change([&](State& state) {
             mark.reset();
-            if (state.phase != usable || state.mark == 0 || state.left == 0 ||
-                state.under_way == most_under_way)
+            if (state.phase < (operations == 1 ? usable : usable_for_several) || state.mark == 0 ||
+                state.left < operations || state.under_way == most_under_way)
                 return false;
-            --state.left;
+            state.left = static_cast<std::uint8_t>(state.left - operations);
             ++state.under_way;
-            mark = take_mark(state);
+            if (!EarlyMark::are_one_range(state.mark, operations))
+                state.mark = EarlyMark::of(EarlyMark::writer_of(state.mark), 0);
+            mark = take_marks(state, operations);
             return true;
         });
         return mark;
@@ -61,8 +78,8 @@ class EarlyWindow {
         });
     }
     /// The same of one that was not sent at all.
-    void take_back() noexcept {
-        credit(1, EarlyMark::writer_of(state_.load(std::memory_order_relaxed).mark));
+    void take_back(std::uint32_t operations) noexcept {
+        credit(operations, EarlyMark::writer_of(state_.load(std::memory_order_relaxed).mark));
         end();
     }
     /// The target has looked at so many more of those with that number.
@@ -74,12 +91,13 @@ class EarlyWindow {
             return true;
         });
     }
-    /// The mark of a write that is under way and is carried out again, in the place of the one that it had.
+    /// The mark of an operation that is under way and is carried out again, in the place of the one that it
+    /// had.
     std::uint32_t replace() noexcept {
         doubt();
         std::uint32_t mark = 0;
         change([&](State& state) {
-            mark = take_mark(state);
+            mark = take_marks(state, 1);
             return true;
         });
         return mark;
@@ -89,7 +107,7 @@ class EarlyWindow {
     /// none is under way any more, another number is asked for.
     void doubt() noexcept {
         change([](State& state) {
-            if (state.phase != usable) return false;
+            if (state.phase < usable) return false;
             state.phase = doubted;
             return true;
         });
@@ -122,7 +140,7 @@ class EarlyWindow {
         change([&](State& state) {
             if (state.phase > most_asked * asked_between || EarlyMark::writer_of(state.mark) != old_number)
                 return false;
-            state.phase = usable;
+            state.phase = window > EarlyMark::widest_of_single ? usable_for_several : usable;
             state.left =
                 static_cast<std::uint8_t>(std::min<std::uint32_t>(window, EarlyMark::favoured_window));
             state.mark = number == 0 ? 0 : EarlyMark::of(number, first);
@@ -132,17 +150,18 @@ class EarlyWindow {
 
   private:
     /// Up to most_asked * asked_between: how often somebody has wanted a number since there was none.
-    static constexpr std::uint16_t most_asked = 8, asked_between = 32, doubted = 1000, usable = 1001;
+    static constexpr std::uint16_t most_asked = 8, asked_between = 32, doubted = 1000, usable = 1001,
+                                   usable_for_several = 1002;
     static constexpr std::uint8_t most_under_way = UINT8_MAX;
     struct alignas(8) State {
         std::uint32_t mark = 0;  ///< the next one; 0: there is no number
         std::uint16_t phase = 0;
-        std::uint8_t left = 0;       ///< that may be begun
-        std::uint8_t under_way = 0;  ///< that have been
+        std::uint8_t left = 0;       ///< marks that may be used
+        std::uint8_t under_way = 0;  ///< that have been begun
     };
 
-    static std::uint32_t take_mark(State& state) noexcept {
-        return std::exchange(state.mark, EarlyMark::after(state.mark));
+    static std::uint32_t take_marks(State& state, std::uint32_t count) noexcept {
+        return std::exchange(state.mark, EarlyMark::of(EarlyMark::writer_of(state.mark), state.mark + count));
     }
     static bool renew_after_doubt(State& state) noexcept {
         if (state.phase == doubted && state.under_way == 0) state.phase = 0;

@@ -12,34 +12,36 @@ namespace railyard {
 
 static_assert(EarlyMark::most_unread <= Rail::most_unread_immediates);
 
-/// One operation brings all of its bytes, over rails whose completion at the target is the word that they are
-/// there, to memory that nobody has to flush.
+/// Each operation goes over a rail whose completion at the target is the word that its bytes are there, to
+/// memory that nobody has to flush.
 bool Engine::Impl::may_be_early(const Transfer& transfer) const noexcept {
     const auto tells = [](const Route& route) {
         return route.rail->tells_of_writes() && route.carriers.empty() && !route.forwarding;
     };
     const auto by_kernel = [](const auto& range) { return range.host_first; };
     return config_.params.early_notifications == "auto" && transfer.peer &&
-           transfer.kind == Work::Kind::write && transfer.chunks.size() == 1 && !transfer.remote_flush &&
+           transfer.kind == Work::Kind::write && !transfer.chunks.empty() &&
+           transfer.chunks.size() <= EarlyMark::most_operations && !transfer.remote_flush &&
            transfer.late_gpus.empty() && std::all_of(transfer.routes.begin(), transfer.routes.end(), tells) &&
            std::none_of(transfer.lane_routes.begin(), transfer.lane_routes.end(), by_kernel);
 }
 
 bool Engine::Impl::goes_early(Transfer& transfer) noexcept {
     transfer.immediate.reset();
+    transfer.forget_replaced_immediates();
     if (!transfer.has_notification || transfer.start_control) return false;
     Peer& peer = *transfer.peer;
     const auto failed = [](const Route& route) { return route.has_failed(); };
     if (peer.control_route().path->failed() ||
         std::any_of(transfer.routes.begin(), transfer.routes.end(), failed))
         return false;
-    transfer.immediate = peer.early().begin();
+    const auto operations = static_cast<std::uint8_t>(transfer.chunks.size());
+    transfer.immediate = peer.early().begin(operations);
     if (transfer.immediate) {
-        transfer.notification.mark = *transfer.immediate;
+        transfer.notification.marks = {*transfer.immediate, operations};
         transfer.early_id = peer.next_message_id();
         transfer.repeats = Transfer::may_repeat_early;
         transfer.inquiries = &inquiries_;
-        transfer.inquiry = nullptr;
         return true;
     }
     if (peer.early().wants_number() && peer.early().asks()) ask_for_number(transfer.peer);

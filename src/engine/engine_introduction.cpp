@@ -90,6 +90,7 @@ void Engine::Impl::handle(const Letter& letter) {
             return on_keys(letter);
         case MessageKind::notify:
         case MessageKind::notify_early:
+        case MessageKind::notify_early_several:
         case MessageKind::ping:
         case MessageKind::eager_answer:
         case MessageKind::eager_data:

@@ -344,6 +344,7 @@ bool Engine::Impl::carry_immediates(Transfer& transfer, std::size_t descriptors,
                                     std::uint32_t first) noexcept {
     if (std::exchange(transfer.may_be_early, false)) {
         transfer.immediate.reset();
+        transfer.forget_replaced_immediates();
         transfer.repeats = nullptr;
     }
     if (!transfer.immediate) {

@@ -65,7 +65,8 @@ void OutNotification::start(const std::string& agent, std::uint64_t nonce, std::
 }
 
 std::size_t OutNotification::header_size() const noexcept {
-    return fixed_header + agent_->size() + (kind == MessageKind::notify_early ? sizeof(mark) : 0);
+    return fixed_header + agent_->size() + (is_early(kind) ? sizeof(marks.first) : 0) +
+           (kind == MessageKind::notify_early_several ? sizeof(marks.operations) : 0);
 }
 
 std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buffer) noexcept {
@@ -86,7 +87,8 @@ std::size_t OutNotification::fill_next(OutMessage& out, std::span<std::byte> buf
     at = put_number(at, static_cast<std::uint16_t>(self.agent_->size()));
     std::memcpy(at, self.agent_->data(), self.agent_->size());
     at += self.agent_->size();
-    if (self.kind == MessageKind::notify_early) at = put_number(at, self.mark);
+    if (is_early(self.kind)) at = put_number(at, self.marks.first);
+    if (self.kind == MessageKind::notify_early_several) at = put_number(at, self.marks.operations);
     std::memcpy(at, self.message.data() + self.offset_, length);
     self.filled_ = static_cast<std::uint32_t>(length);
     const std::size_t size = self.header_size() + length;
@@ -109,7 +111,7 @@ struct NotificationInbox::Fragment {
     std::uint64_t receiver = 0;
     std::uint32_t total = 0;
     std::uint32_t offset = 0;
-    std::uint32_t mark = 0;
+    EarlyMarks marks;
     std::string_view agent;
     std::string_view payload;
 
@@ -120,7 +122,7 @@ struct NotificationInbox::Fragment {
                           reader.number<std::uint8_t>() == control_version;
         const auto type = reader.number<std::uint8_t>();
         if (type < static_cast<std::uint8_t>(MessageKind::notify) ||
-            type > static_cast<std::uint8_t>(MessageKind::keys))
+            type > static_cast<std::uint8_t>(MessageKind::notify_early_several))
             return false;
         kind = static_cast<MessageKind>(type);
         signature = reader.number<std::uint8_t>();
@@ -132,13 +134,13 @@ struct NotificationInbox::Fragment {
         const auto name_length = reader.number<std::uint16_t>();
         if (!ours || !reader.ok() || name_length == 0 || name_length > max_agent_name) return false;
         agent = reader.raw(name_length);
-        if (kind == MessageKind::notify_early) mark = reader.number<std::uint32_t>();
+        if (is_early(kind)) marks.first = reader.number<std::uint32_t>();
+        if (kind == MessageKind::notify_early_several) marks.operations = reader.number<std::uint8_t>();
         payload = reader.rest();
         if (!reader.ok() || signature > hmac_sha256) return false;
         if (signature == hmac_sha256 && payload.size() >= MessageAuth::tag_size)
             payload.remove_suffix(MessageAuth::tag_size);
-        const bool notifies = kind == MessageKind::notify || kind == MessageKind::notify_early;
-        const std::size_t limit = notifies ? max_notification : max_letter;
+        const std::size_t limit = notifies(kind) ? max_notification : max_letter;
         if (total > limit || offset > total || payload.size() > total - offset) return false;
         return !payload.empty() || total == 0;
     }
@@ -204,8 +206,10 @@ bool NotificationInbox::accept(const Fragment& fragment) {
         return true;
     }
     const MutexLock lock(mutex_);
-    if (fragment.kind == MessageKind::notify_early && early_.instance_of(fragment.mark) != fragment.key.first)
-        return false;
+    if (is_early(fragment.kind)) {
+        const std::uint64_t writer = early_.instance_of(fragment.marks.first);
+        if (writer == 0 || writer != fragment.key.first) return false;
+    }
     if (delivered_.contains(fragment.key.first, fragment.key.second)) return true;
     if (fragment.payload.size() == fragment.total)
         return deliver(fragment, std::string(fragment.agent), std::string(fragment.payload));
@@ -243,7 +247,7 @@ bool NotificationInbox::add_piece(const Fragment& fragment) {
     auto found = partial_.find(fragment.key);
     if (found != partial_.end()) {
         const Partial& known = found->second;
-        if (known.total != fragment.total || known.kind != fragment.kind || known.mark != fragment.mark ||
+        if (known.total != fragment.total || known.kind != fragment.kind || known.marks != fragment.marks ||
             known.agent != fragment.agent)
             return false;
     }
@@ -254,7 +258,7 @@ bool NotificationInbox::add_piece(const Fragment& fragment) {
         found = partial_.find(fragment.key);  // it may have been the one that had to go
     }
     if (found == partial_.end()) {
-        Partial fresh{fragment.kind, std::string(fragment.agent), fragment.total, fragment.mark, {}, 0};
+        Partial fresh{fragment.kind, std::string(fragment.agent), fragment.total, fragment.marks, {}, 0};
         found = partial_.emplace(fragment.key, std::move(fresh)).first;
         held_.unfinished += found->second.held();
     }
@@ -286,8 +290,8 @@ bool NotificationInbox::deliver(const Fragment& fragment, std::string agent, std
         push(std::move(agent), std::move(message));
         return true;
     }
-    if (fragment.kind == MessageKind::notify_early)
-        return deliver_early(fragment.mark, fragment.key, std::move(agent), std::move(message));
+    if (is_early(fragment.kind))
+        return deliver_early(fragment.marks, fragment.key, {std::move(agent), std::move(message)});
     if (letters_.size() >= max_letters || held_.letters + bytes > limits_.letters) return false;
     delivered_.add(fragment.key.first, fragment.key.second);
     letters_.push_back({fragment.kind, std::move(agent), fragment.key.first, std::move(message)});

@@ -48,8 +48,18 @@ enum class MessageKind : std::uint8_t {
     mark_answer = 15,
     credit = 16,
     keys_asked = 17,
-    keys = 18
+    keys = 18,
+    notify_early_several = 19
 };
+
+/// It waits at its receiver for the word that its data is in place.
+[[nodiscard]] constexpr bool is_early(MessageKind kind) noexcept {
+    return kind == MessageKind::notify_early || kind == MessageKind::notify_early_several;
+}
+/// For the application.
+[[nodiscard]] constexpr bool notifies(MessageKind kind) noexcept {
+    return kind == MessageKind::notify || is_early(kind);
+}
 
 /// Not looked for among what has come, where it would leave gaps: it has no number of its own.
 [[nodiscard]] constexpr bool is_unnumbered(MessageKind kind) noexcept {
@@ -94,7 +104,7 @@ struct OutNotification : OutMessage {
 
     std::string message;
     MessageKind kind = MessageKind::notify;
-    std::uint32_t mark = 0;  ///< of notify_early: what says that its data is in place
+    EarlyMarks marks;  ///< of an early one: what says that its data is in place
     /// Where it is sent another way when its path fails, and to whom; it outlives the message.
     MessageRetry* retry = nullptr;
     Peer* peer = nullptr;
@@ -191,7 +201,8 @@ class NotificationInbox final : public ControlSink {
     struct Partial {
         MessageKind kind = MessageKind::notify;
         std::string agent;
-        std::uint32_t total = 0, mark = 0;
+        std::uint32_t total = 0;
+        EarlyMarks marks;
         FragmentPieces pieces;
         std::uint64_t last_seen = 0;  // ns
         [[nodiscard]] std::size_t held() const noexcept;
@@ -215,7 +226,7 @@ class NotificationInbox final : public ControlSink {
     bool deliver(const Fragment& fragment, std::string agent, std::string message)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     // notification_early.cpp
-    bool deliver_early(std::uint32_t mark, const Key& key, std::string agent, std::string message)
+    bool deliver_early(EarlyMarks marks, const Key& key, EarlyNotices::Notice notice)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     const InboxLimits limits_;

@@ -7,20 +7,20 @@
 namespace railyard {
 
 /// Counted, and given to the application, once its data is in place.
-bool NotificationInbox::deliver_early(std::uint32_t mark, const Key& key, std::string agent,
-                                      std::string message) {
-    const std::size_t bytes = cost(agent, message);
+bool NotificationInbox::deliver_early(EarlyMarks marks, const Key& key, EarlyNotices::Notice notice) {
+    const std::size_t bytes = cost(notice.agent, notice.message);
     if (held_.notifications + bytes > limits_.notifications || held_.unfinished + bytes > limits_.unfinished)
         return false;
-    if (early_.is_placed(mark)) {
-        delivered_.add(key.first, key.second, true);
-        owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
-        push(std::move(agent), std::move(message));
-        return true;
+    const EarlyNotices::Taken taken = early_.take(marks, notice);
+    if (taken == EarlyNotices::Taken::refused) return false;
+    owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
+    const bool in_place = taken == EarlyNotices::Taken::in_place;
+    delivered_.add(key.first, key.second, in_place);
+    if (in_place) {
+        push(std::move(notice.agent), std::move(notice.message));
+    } else {
+        held_.unfinished += bytes;
     }
-    if (!early_.keep(mark, {std::move(agent), std::move(message)})) return false;
-    delivered_.add(key.first, key.second);
-    held_.unfinished += bytes;
     return true;
 }
 
@@ -29,9 +29,9 @@ void NotificationInbox::on_immediate(std::uint32_t data) noexcept {
     try {
         const MutexLock lock(mutex_);
         std::optional<EarlyNotices::Notice> notice = early_.placed(data);
+        owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
         if (!notice) return;
         held_.unfinished -= cost(notice->agent, notice->message);
-        owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
         delivered_.count_notification(early_.instance_of(data));
         push(std::move(notice->agent), std::move(notice->message));
     } catch (const std::exception& error) {

@@ -1,6 +1,8 @@
 #include "engine/transfer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 
 namespace railyard {
 namespace {
@@ -64,7 +66,9 @@ void Transfer::finish_data() noexcept {
 
 void Transfer::send_notification() noexcept {
     const ControlRoute route = peer->control_route();
-    notification.kind = early ? MessageKind::notify_early : MessageKind::notify;
+    const MessageKind ahead =
+        notification.marks.operations > 1 ? MessageKind::notify_early_several : MessageKind::notify_early;
+    notification.kind = early ? ahead : MessageKind::notify;
     notification.path = route.path;
     notification.attempts = 0;
     notification.start(*own_agent, own_nonce, early ? early_id : peer->next_message_id(), route.address,
@@ -72,19 +76,32 @@ void Transfer::send_notification() noexcept {
     route.rail->send(notification);
 }
 
-Work::Verdict Transfer::may_repeat_early(Work& work) noexcept {
+void Transfer::give_up_early_round() noexcept {
+    peer->early().doubt();
+    const MutexLock lock(asked.mutex);
+    asked.about.clear();
+}
+
+Work::Verdict Transfer::may_repeat_early(Work& work, std::uint32_t chunk) noexcept {
     auto& transfer = static_cast<Transfer&>(work);
-    if (!transfer.inquiry) {
-        try {
-            transfer.inquiry = transfer.inquiries->ask(transfer.peer, *transfer.immediate, transfer.early_id);
-        } catch (const std::bad_alloc&) {
-            return Verdict::unknown;  // asked again with the next look
+    const MutexLock lock(transfer.asked.mutex);
+    auto& about = transfer.asked.about;
+    auto entry =
+        std::find_if(about.begin(), about.end(), [&](const auto& one) { return one.first == chunk; });
+    try {
+        if (entry == about.end()) {
+            about.reserve(about.size() + 1);
+            about.emplace_back(chunk, transfer.inquiries->ask(transfer.peer, transfer.immediate_of(chunk),
+                                                              transfer.early_id));
+            entry = std::prev(about.end());
         }
+        const Verdict verdict = entry->second->verdict();
+        if (verdict == Verdict::repeat) transfer.replace_immediate(chunk, entry->second->next);
+        if (verdict != Verdict::unknown) about.erase(entry);
+        return verdict;
+    } catch (const std::bad_alloc&) {
+        return Verdict::unknown;  // asked again with the next look
     }
-    const Verdict verdict = transfer.inquiry->verdict();
-    if (verdict == Verdict::repeat) transfer.immediate = transfer.inquiry->next;
-    if (verdict != Verdict::unknown) transfer.inquiry = nullptr;
-    return verdict;
 }
 
 bool Transfer::may_renew_again() noexcept {

@@ -59,11 +59,15 @@ class Transfer : public Work {
     bool eagerly = false;               ///< this round is
     std::unique_ptr<EagerRound> eager;  ///< made before the first of them
 
-    bool may_be_early = false;              ///< its notification may leave together with the data
-    bool early = false;                     ///< this round's does, as one more of its parts
-    std::uint64_t early_id = 0;             ///< of this round's notification, if it is early
-    EarlyInquiries* inquiries = nullptr;    ///< set before the first round that is
-    std::shared_ptr<EarlyInquiry> inquiry;  ///< about the operation that is not to be repeated without
+    bool may_be_early = false;            ///< its notification may leave together with the data
+    bool early = false;                   ///< this round's does, as one more of its parts
+    std::uint64_t early_id = 0;           ///< of this round's notification, if it is early
+    EarlyInquiries* inquiries = nullptr;  ///< set before the first round that is
+    /// About chunks whose operations are not to be repeated without. Nearly always there is none.
+    struct Asked {
+        Mutex mutex;
+        std::vector<std::pair<std::uint32_t, std::shared_ptr<EarlyInquiry>>> about ABSL_GUARDED_BY(mutex);
+    } asked;
 
     KeyInquiries* key_inquiries = nullptr;  ///< with `renews`
     /// Chunks that had another key once theirs was refused, and before them the round they are of.
@@ -148,15 +152,17 @@ class Transfer : public Work {
     /// of what it was at the peer.
     void end_early_round() noexcept {
         if (!std::exchange(early, false)) return;
-        if (status() != Status::ok) peer->early().doubt();
+        if (status() != Status::ok) give_up_early_round();
         peer->early().end();
     }
     /// Where it is, and nothing of the round has been sent.
     void take_back_early_round() noexcept {
-        if (std::exchange(early, false)) peer->early().take_back();
+        if (std::exchange(early, false)) peer->early().take_back(notification.marks.operations);
     }
-    /// Asks the peer what has become of the early round's one operation.
-    static Verdict may_repeat_early(Work& work) noexcept;
+    /// One has failed.
+    void give_up_early_round() noexcept;
+    /// Asks the peer what has become of an operation of the early round.
+    static Verdict may_repeat_early(Work& work, std::uint32_t chunk) noexcept;
     /// Asks the peer which keys its memory has now. Work's renews.
     static Verdict renew_keys(Work& work, const Refusal& refusal) noexcept;
     void send_notification() noexcept;

@@ -288,7 +288,7 @@ bool FabricRail::go_elsewhere(const Submission& submission, Run chunks) noexcept
 Work::Verdict FabricRail::verdict_on(const Returned& returned) const noexcept {
     const Submission& submission = *returned.submission;
     if (submission.route->path->failed() && !way_on(submission, nullptr)) return Work::Verdict::lost;
-    const Work::Verdict verdict = submission.lane->work->may_repeat();
+    const Work::Verdict verdict = submission.lane->work->may_repeat(returned.chunk);
     const bool late = now_ns() - returned.since >= config_.give_up_after_ns;
     return verdict == Work::Verdict::unknown && late ? Work::Verdict::lost : verdict;
 }

@@ -21,7 +21,7 @@ fabric::PostResult FabricRail::post_groups(Submission& submission, Run& run, std
     using Direction = fabric::Endpoint::Direction;
     fabric::RmaRow row(*sending_, route.destination,
                        work.kind == Work::Kind::read ? Direction::read : Direction::write);
-    if (work.immediate) row.bring_immediates(*work.immediate + run.begin);
+    if (work.immediate) row.bring_immediates(work.immediate_of(run.begin));
     const std::size_t most = work.immediate ? 1 : pieces_;
     const bool joins = submission.undivided && !work.immediate;  // else each chunk brings its own
     const std::uint32_t end = run.begin + count;

@@ -161,7 +161,7 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
     fabric::RmaRow row(*sending_, route.destination,
                        work.kind == Work::Kind::read ? Direction::read : Direction::write);
     if (work.immediate) [[unlikely]]
-        row.bring_immediates(*work.immediate + run.begin);
+        row.bring_immediates(work.immediate_of(run.begin));
     // The provider may change none of these, but no compiler knows that.
     const RemoteKey* const keys = route.keys.data();
     void* const* const descriptors = route.descriptors.data();

@@ -1,5 +1,8 @@
 #include "rail/work.h"
 
+#include <memory>
+#include <numeric>
+
 namespace railyard {
 
 Rerun::Rerun(const Submission& failed, Run chunks, const Route& instead) {
@@ -16,6 +19,24 @@ Rerun::Rerun(const Submission& failed, Run chunks, const Route& instead) {
 
 Work::~Work() {
     drop_reruns();
+    drop_replaced_immediates();
+}
+
+void Work::replace_immediate(std::uint32_t chunk, std::uint32_t by) {
+    std::uint32_t* replaced = replaced_immediates_.load(std::memory_order_acquire);
+    if (!replaced) {
+        auto fresh = std::make_unique<std::uint32_t[]>(chunks.size());
+        std::iota(fresh.get(), fresh.get() + chunks.size(), *immediate);
+        // Another rail may have a chunk that is posted again, too.
+        if (replaced_immediates_.compare_exchange_strong(replaced, fresh.get(), std::memory_order_acq_rel,
+                                                         std::memory_order_acquire))
+            replaced = fresh.release();
+    }
+    replaced[chunk] = by;
+}
+
+void Work::drop_replaced_immediates() noexcept {
+    delete[] replaced_immediates_.exchange(nullptr, std::memory_order_relaxed);
 }
 
 void Work::keep(std::unique_ptr<Rerun> rerun) noexcept {

@@ -198,9 +198,21 @@ class Work {
     }
 
     Kind kind = Kind::write;
-    /// Of a write: chunk i carries this and i as immediate data, however often it is posted. Set between
-    /// rounds.
+    /// Of a write: chunk i carries this and i as immediate data, however often it is posted, unless that was
+    /// replaced. Set between rounds.
     std::optional<std::uint32_t> immediate;
+    /// Where there is: what that chunk carries. By who has it.
+    [[nodiscard]] std::uint32_t immediate_of(std::uint32_t chunk) const noexcept {
+        const std::uint32_t* const replaced = replaced_immediates_.load(std::memory_order_acquire);
+        return replaced ? replaced[chunk] : *immediate + chunk;
+    }
+    /// That chunk carries something else when it is posted again, and those behind it what they did. By who
+    /// has it. Throws std::bad_alloc.
+    void replace_immediate(std::uint32_t chunk, std::uint32_t by);
+    /// Before another `immediate` is set. Between rounds.
+    void forget_replaced_immediates() noexcept {
+        if (replaced_immediates_.load(std::memory_order_relaxed)) drop_replaced_immediates();
+    }
     /// What may be done with a chunk whose operation has not ended as it should.
     enum class Verdict : std::uint8_t {
         repeat,   ///< it may be posted again
@@ -208,9 +220,10 @@ class Work {
         lost,     ///< neither; it ends with remote_disconnect
         unknown,  ///< ask again later
     };
-    /// Where that is, and the one chunk must not be posted again without: asked until it says something else
-    /// than unknown. May change `immediate`. Called by the one rail that has the chunk, with its role held.
-    using MayRepeat = Verdict (*)(Work& work) noexcept;
+    /// Where that is, and no chunk may be posted again without: asked until it says something else than
+    /// unknown. May replace the chunk's immediate data. Called by the one rail that has it, with its role
+    /// held.
+    using MayRepeat = Verdict (*)(Work& work, std::uint32_t chunk) noexcept;
     MayRepeat repeats = nullptr;
     std::vector<Chunk> chunks;
     std::vector<Lane> lanes;  ///< together all chunks, each once
@@ -234,7 +247,7 @@ class Work {
     Verdict renew_key(const Refusal& refusal) noexcept { return renews(*whole, refusal); }
 
     [[nodiscard]] bool asks_before_repeat() const noexcept { return immediate && repeats; }
-    Verdict may_repeat() noexcept { return repeats(*this); }
+    Verdict may_repeat(std::uint32_t chunk) noexcept { return repeats(*this, chunk); }
     /// Arms one more part, which keeps the round from ending. Only by who holds a part of it that has not
     /// ended.
     void add_part() noexcept { remaining_.fetch_add(1, std::memory_order_relaxed); }
@@ -248,6 +261,7 @@ class Work {
 
   private:
     void drop_reruns() noexcept;
+    void drop_replaced_immediates() noexcept;
     void begin_round(std::uint32_t parts, Tail tail) noexcept {
         if (reruns_.load(std::memory_order_relaxed)) drop_reruns();
         tail_ = tail;
@@ -268,6 +282,7 @@ class Work {
     std::atomic<std::uint32_t> remaining_{0};
     std::atomic<std::uint64_t> outcome_{0};  ///< see outcome_of
     std::atomic<Rerun*> reruns_{nullptr};
+    std::atomic<std::uint32_t*> replaced_immediates_{nullptr};  ///< by chunk
 };
 
 /// One lane offered to one rail. Lives in the transfer; belongs to the rail from submit() until its

@@ -98,6 +98,7 @@ void read_letter(const Letter& letter) {
                 return 0;
             case MessageKind::notify:
             case MessageKind::notify_early:
+            case MessageKind::notify_early_several:
             case MessageKind::ping:
             case MessageKind::eager_answer:
             case MessageKind::eager_data:
@@ -251,9 +252,13 @@ void honest_message(Feed& feed, Course& course) {
     const auto order = feed.number<std::uint8_t>();
     if (order & 8) {
         out.kind = MessageKind::notify_early;
-        out.mark = mark_of(feed);
+        out.marks.first = mark_of(feed);
     }
-    const std::size_t size = 88 + from.name.size() + feed.number<std::uint8_t>();
+    if (order & 16) {
+        out.kind = MessageKind::notify_early_several;
+        out.marks = {mark_of(feed), static_cast<std::uint8_t>(feed.number<std::uint8_t>() % 80)};
+    }
+    const std::size_t size = 89 + from.name.size() + feed.number<std::uint8_t>();
     const std::size_t length = feed.number<std::uint16_t>() % 1000;
     out.message = std::string(feed.take(length));
     out.message.resize(length, 'z');

@@ -59,6 +59,7 @@ class Feed {
   public:
     explicit Feed(std::string_view bytes) : rest_(bytes) {}
     [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
+    [[nodiscard]] std::size_t size() const noexcept { return rest_.size(); }
     std::string_view take(std::size_t count) noexcept {
         const std::string_view taken = rest_.substr(0, count);
         rest_.remove_prefix(taken.size());

@@ -25,6 +25,26 @@ class EarlyNotifications : public Failover {
         }
         a_->release(transfer);
     }
+    /// WRITE of so many pages, none next to another, each an operation of its own.
+    Transfer* prepare_pages(std::size_t count, std::string_view text) {
+        std::vector<LocalDescriptor> from;
+        std::vector<RemoteDescriptor> to;
+        for (std::size_t i = 0; i < count; ++i) {
+            from.push_back(source_->local(offset_of(i), page));
+            to.push_back({target_->address() + offset_of(i), page, &remote_});
+        }
+        return a_->prepare(Operation::write, from, to, "beta", text);
+    }
+    static constexpr std::size_t offset_of(std::size_t page_number) { return 2 * page_number * page; }
+    std::span<std::uint8_t> page_at(Buffer& buffer, std::size_t number) {
+        return std::span(buffer.bytes).subspan(offset_of(number), page);
+    }
+    [[nodiscard]] bool has_all(std::size_t pages) {
+        for (std::size_t i = 0; i < pages; ++i) {
+            if (!std::ranges::equal(page_at(*source_, i), page_at(*target_, i))) return false;
+        }
+        return true;
+    }
     /// Waits for so many notifications; a little longer, in case that there are more.
     std::vector<Notification> arrived(std::size_t count, milliseconds longer = milliseconds(0)) {
         std::vector<Notification> got;
@@ -38,10 +58,10 @@ class EarlyNotifications : public Failover {
         return got;
     }
     /// From the post to the notification, in units of the wire's latency.
-    double latencies_of_one() {
+    double latencies_of_one(std::size_t pages = 1) {
         constexpr double latency_ms = 40;
         cluster().set("latency_us=40000");
-        Transfer* transfer = prepare(page, 0, "there");
+        Transfer* transfer = prepare_pages(pages, "there");
         const auto begun = Clock::now();
         EXPECT_EQ(a_->post(*transfer), Status::in_progress);
         EXPECT_EQ(arrived(1).size(), 1u);
@@ -52,10 +72,10 @@ class EarlyNotifications : public Failover {
         return taken.count() / latency_ms;
     }
     /// Each of `rounds` has contents of its own, which must be there when its notification is.
-    void write_and_compare(int rounds) {
-        Transfer* transfer = prepare(page, 0, "there");
+    void write_and_compare(int rounds, std::size_t pages = 1) {
+        Transfer* transfer = prepare_pages(pages, "there");
         for (int i = 0; i < rounds && !HasFailure(); ++i) {
-            fill_pattern(std::span(source_->bytes).first(page), static_cast<std::uint32_t>(i + 2));
+            fill_pattern(std::span(source_->bytes).first(offset_of(pages)), ++contents_);
             ASSERT_NE(a_->post(*transfer), Status::backend);
             std::vector<Notification> got;
             const auto limit = Clock::now() + std::chrono::seconds(10);
@@ -63,14 +83,14 @@ class EarlyNotifications : public Failover {
                 a_->progress();
                 b_->take_notifications(got);
             }
-            EXPECT_TRUE(
-                std::equal(target_->bytes.begin(), target_->bytes.begin() + page, source_->bytes.begin()))
-                << "round " << i << ": announced before it was there";
+            EXPECT_TRUE(has_all(pages)) << "round " << i << ": announced before it was there";
             EXPECT_EQ(got.size(), 1u) << "round " << i;
             ASSERT_EQ(wait(*transfer), Status::ok);
         }
         a_->release(transfer);
     }
+
+    std::uint32_t contents_ = 1;
 };
 
 struct NotEarly : EarlyNotifications {
@@ -83,7 +103,8 @@ struct ImpatientWriters : EarlyNotifications {
 
 TEST_P(EarlyNotifications, TakeOneWayInsteadOfThree) {
     meet();
-    EXPECT_LT(latencies_of_one(), 1.7);
+    for (const std::size_t pages : {1, 2, 64})
+        EXPECT_LT(latencies_of_one(pages), 1.7) << pages;
 }
 
 TEST_P(NotEarly, TheyFollowTheirData) {
@@ -100,6 +121,26 @@ TEST_P(EarlyNotifications, AreThereAfterTheirDataHoweverBothTravel) {
     cluster().set("jitter_us=3000");
     write_and_compare(200);
     EXPECT_EQ(notices.value(), 200u) << "the target tells how far it has come";
+    write_and_compare(50, 64);
+    EXPECT_GE(notices.value(), 200u + 10 * 64) << "the word of that may be late, too";
+}
+
+/// A block in pieces over all rails, as one notice.
+TEST_P(EarlyNotifications, OfAStripedBlockTheyWaitForAllOfIt) {
+    meet();
+    const Growth notices("notices"), writes("writes");
+    cluster().set("jitter_us=3000");
+    Transfer* transfer = prepare(size, 0, "there");
+    for (int i = 0; i < 20 && !HasFailure(); ++i) {
+        fill_pattern(source_->bytes, ++contents_);
+        ASSERT_NE(a_->post(*transfer), Status::backend);
+        EXPECT_EQ(arrived(1).size(), 1u);
+        EXPECT_TRUE(source_->bytes == target_->bytes) << "round " << i << ": announced before it was there";
+        ASSERT_EQ(wait(*transfer), Status::ok);
+    }
+    EXPECT_GE(writes.value(), 20u * 4);
+    EXPECT_EQ(notices.value(), writes.value());
+    a_->release(transfer);
 }
 
 /// 64 outstanding: each is announced once.
@@ -155,17 +196,68 @@ TEST_P(EarlyNotifications, WhatWasAnnouncedIsNotWrittenAgain) {
     EXPECT_TRUE(arrived(0, milliseconds(20)).empty());
 }
 
+/// The same of several operations, one of which has lost its acknowledgement: the others end as ever.
+TEST_P(EarlyNotifications, WhatWasAnnouncedIsNotWrittenAgainInParts) {
+    meet();
+    constexpr std::size_t block = 1 << 20;
+    cluster().set("latency_us=20000");
+    for (const char* nic : {"rdmap80s0", "rdmap82s0"})
+        cluster().set("lost_answer_next=1", {"*", nic});
+    const Growth errors("errors"), notices("notices");
+    const std::vector<std::uint8_t> reused(block, 0x5a);
+    Transfer* transfer = prepare(block, 0, "there");
+    for (std::uint64_t i = 1; i <= 20 && errors.value() < 2; ++i) {
+        ASSERT_EQ(a_->post(*transfer), Status::in_progress);
+        ASSERT_EQ(arrived(1).size(), 1u);
+        std::copy(reused.begin(), reused.end(), target_->bytes.begin());
+        EXPECT_EQ(wait(*transfer), Status::ok);
+        drive(milliseconds(100));
+        EXPECT_TRUE(std::equal(reused.begin(), reused.end(), target_->bytes.begin()))
+            << "old bytes once more, over what the application has put there since";
+        EXPECT_GE(notices.value(), 4 * i);
+    }
+    EXPECT_EQ(errors.value(), 2u);
+    EXPECT_TRUE(arrived(0, milliseconds(20)).empty());
+    a_->release(transfer);
+}
+
+/// Operations that come to nothing on two rails at once are carried out again, and announced once, when the
+/// last of them is there.
+TEST_P(EarlyNotifications, OfSeveralThatAreCarriedOutAgainTheyWaitForTheLast) {
+    meet();
+    cluster().set("jitter_us=2000");
+    int failed = 0;
+    for (int i = 0; i < 10 && !HasFailure(); ++i) {
+        const Growth errors("errors");
+        for (const char* nic : {"rdmap80s0", "rdmap81s0", "rdmap82s0"}) {
+            cluster().set("error_code=13", {"*", nic});
+            cluster().set("error_next=3", {"*", nic});
+        }
+        const Growth notices("notices");
+        write_and_compare(1, 64);
+        failed += errors.value() >= 2 && notices.value() >= 64 ? 1 : 0;
+        EXPECT_TRUE(arrived(0, milliseconds(5)).empty());
+        cluster().set("error_next=0");
+        drive(milliseconds(300));  // the rails are found to be well again
+        write_and_compare(3);      // and there is another number
+    }
+    EXPECT_GE(failed, 3);
+}
+
 /// It is asked before anything is carried out again, and nobody is there to answer.
 TEST_P(EarlyNotifications, ATargetThatIsGoneDoesNotAnswer) {
     meet();
-    Transfer* early = prepare(page, 0, "there");
+    Transfer* early[] = {prepare(page, 0, "there"), prepare_pages(20, "there")};
     cluster().set("timeout_ms=100");
     cluster().set("link=down");
-    ASSERT_EQ(a_->post(*early), Status::in_progress);
+    for (Transfer* transfer : early)
+        ASSERT_EQ(a_->post(*transfer), Status::in_progress);
     const auto begin = Clock::now();
-    EXPECT_EQ(wait(*early), Status::remote_disconnect);
+    for (Transfer* transfer : early)
+        EXPECT_EQ(wait(*transfer), Status::remote_disconnect);
     EXPECT_LT(Clock::now() - begin, milliseconds(4000));
-    a_->release(early);
+    for (Transfer* transfer : early)
+        a_->release(transfer);
 }
 
 /// Its NICs are well, and its application does nothing: nobody can say whether the data has been announced.
@@ -225,14 +317,32 @@ TEST_P(EarlyNotifications, GoOnWithAnotherNumberAfterAFailure) {
     EXPECT_TRUE(arrived(0, milliseconds(50)).empty());
 }
 
-TEST_P(EarlyNotifications, OfLargerTransfersFollowTheirData) {
+TEST_P(EarlyNotifications, OfMoreOperationsThanThatFollowTheirData) {
     meet();
     const Growth notices("notices");
-    Transfer* transfer = prepare(size, 0, "large");
-    ASSERT_EQ(run(*transfer), Status::ok);
-    EXPECT_EQ(arrived(1).size(), 1u);
+    write_and_compare(3, 65);
     EXPECT_EQ(notices.value(), 0u);
-    a_->release(transfer);
+    write_and_compare(1, 64);
+    EXPECT_EQ(notices.value(), 64u);
+}
+
+/// The room that a target keeps for marks is used up, and it has not looked yet.
+TEST_P(EarlyNotifications, WithoutRoomForAllOfTheirMarksFollowTheirData) {
+    meet();
+    const Growth notices("notices");
+    std::vector<Transfer*> transfers;
+    for (std::size_t i = 0; i < 4; ++i) {
+        transfers.push_back(prepare_pages(50, "number " + std::to_string(i)));
+        ASSERT_EQ(a_->post(*transfers.back()), Status::in_progress);
+    }
+    for (Transfer* transfer : transfers)
+        EXPECT_EQ(wait(*transfer), Status::ok);
+    EXPECT_EQ(notices.value(), 100u);
+    EXPECT_EQ(arrived(4, milliseconds(20)).size(), 4u);
+    write_and_compare(3, 60);
+    EXPECT_EQ(notices.value(), 280u) << "the target has told how far it is";
+    for (Transfer* transfer : transfers)
+        a_->release(transfer);
 }
 
 /// Whoever has met the same instance before goes on where it was, however often.

@@ -17,6 +17,15 @@ using Texts = std::vector<std::string>;
 
 constexpr std::uint8_t wide = EarlyMark::favoured_window;
 
+bool keeps(EarlyNotices& notices, std::uint32_t mark, EarlyNotices::Notice notice) {
+    return notices.take({mark}, notice) == EarlyNotices::Taken::kept;
+}
+
+bool is_placed(EarlyNotices& notices, std::uint32_t mark) {
+    EarlyNotices::Notice notice;
+    return notices.take({mark}, notice) == EarlyNotices::Taken::in_place;
+}
+
 TEST(EarlyNotices, AnInstanceKeepsItsNumberAndAllAreGivenOutOnce) {
     EarlyNotices notices;
     EXPECT_EQ(notices.number(0, "writer").number, 0u);
@@ -46,7 +55,7 @@ TEST(EarlyNotices, AClosedNumberIsTheLastToBeGivenOutAgain) {
     EarlyNotices notices;
     ASSERT_EQ(notices.number(7, "seven").number, 1u);
     ASSERT_EQ(notices.number(8, "eight").number, 2u);
-    EXPECT_TRUE(notices.keep(EarlyMark::of(1, 0), {"seven", "waits"}));
+    EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 0), {"seven", "waits"}));
     notices.close(8, 1);  // another's
     EXPECT_EQ(notices.number(7, "seven").number, 1u);
     notices.close(7, 1);
@@ -55,7 +64,7 @@ TEST(EarlyNotices, AClosedNumberIsTheLastToBeGivenOutAgain) {
     EXPECT_EQ(notices.number(7, "seven").number, 3u);
     notices.close(8, 2);
     EXPECT_TRUE(notices.placed(EarlyMark::of(1, 0))) << "sent before it was closed";
-    EXPECT_TRUE(notices.keep(EarlyMark::of(1, 1), {"seven", "is left"}));
+    EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 1), {"seven", "is left"}));
     for (std::uint32_t i = 4; i <= EarlyMark::most_writers; ++i)
         ASSERT_EQ(notices.number(100 + i, "writer").number, i);
     EXPECT_EQ(notices.number(8, "eight").number, 0u);
@@ -73,7 +82,7 @@ TEST(EarlyNotices, AClosedNumberIsTheLastToBeGivenOutAgain) {
 TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
     EarlyNotices notices;
     ASSERT_EQ(notices.number(7, "writer").number, 1u);
-    EXPECT_TRUE(notices.keep(EarlyMark::of(1, 0), {"seven", "waits"}));
+    EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 0), {"seven", "waits"}));
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 1)));
     const std::uint64_t gone[] = {7};
     const std::vector<EarlyNotices::Notice> left = notices.retire(gone);
@@ -84,7 +93,7 @@ TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
         ASSERT_EQ(notices.number(100 + i, "writer").number, i) << "the free one comes last";
     ASSERT_EQ(notices.number(8, "writer").number, 1u);
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0)));
-    EXPECT_FALSE(notices.is_placed(EarlyMark::of(1, 1)));
+    EXPECT_FALSE(is_placed(notices, EarlyMark::of(1, 1)));
 }
 
 TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
@@ -92,15 +101,16 @@ TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
     ASSERT_EQ(notices.number(7, "writer").number, 1u);
     ASSERT_EQ(notices.number(8, "writer").number, 2u);
     for (std::uint32_t i = 0; i < EarlyNotices::most_unmatched; ++i) {
-        ASSERT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "waits"}));
+        ASSERT_TRUE(keeps(notices, EarlyMark::of(1, i), {"seven", "waits"}));
         ASSERT_FALSE(notices.placed(EarlyMark::of(1, 10'000 + i)));
     }
-    EXPECT_FALSE(notices.keep(EarlyMark::of(1, 9'999), {"seven", "one more"}));
+    EXPECT_FALSE(keeps(notices, EarlyMark::of(1, 9'999), {"seven", "one more"}));
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 20'000)));
-    EXPECT_FALSE(notices.is_placed(EarlyMark::of(1, 20'000))) << "not kept";
-    EXPECT_TRUE(notices.keep(EarlyMark::of(2, 0), {"eight", "waits"}));
+    EXPECT_FALSE(is_placed(notices, EarlyMark::of(1, 20'000))) << "not kept";
+    EXPECT_TRUE(is_placed(notices, EarlyMark::of(1, 10'000))) << "for what waits for nothing there is room";
+    EXPECT_TRUE(keeps(notices, EarlyMark::of(2, 0), {"eight", "waits"}));
     EXPECT_FALSE(notices.placed(EarlyMark::of(2, 1)));
-    EXPECT_TRUE(notices.is_placed(EarlyMark::of(2, 1)));
+    EXPECT_TRUE(is_placed(notices, EarlyMark::of(2, 1)));
 }
 
 TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
@@ -110,10 +120,10 @@ TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
     const std::uint32_t half = wide / 2;
     for (std::uint32_t i = 1; i <= half; ++i) {
         EXPECT_FALSE(notices.owes_credit()) << i;
-        EXPECT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "one"}));
+        EXPECT_TRUE(keeps(notices, EarlyMark::of(1, i), {"seven", "one"}));
         EXPECT_TRUE(notices.placed(EarlyMark::of(1, i)));
         EXPECT_FALSE(notices.placed(EarlyMark::of(2, i)));
-        EXPECT_EQ(notices.is_placed(EarlyMark::of(2, i)), true);
+        EXPECT_EQ(is_placed(notices, EarlyMark::of(2, i)), true);
     }
     EXPECT_TRUE(notices.owes_credit());
     std::vector<EarlyNotices::Credit> credits = notices.take_credits();
@@ -124,7 +134,7 @@ TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
     EXPECT_EQ(credits[1].number, 2u);
     EXPECT_EQ(credits[1].count, half);
     for (std::uint32_t i = 0; i < half; ++i) {
-        ASSERT_TRUE(notices.keep(EarlyMark::of(1, i), {"seven", "one"}));
+        ASSERT_TRUE(keeps(notices, EarlyMark::of(1, i), {"seven", "one"}));
         ASSERT_TRUE(notices.placed(EarlyMark::of(1, i)));
     }
     EXPECT_TRUE(notices.owes_credit());
@@ -132,6 +142,51 @@ TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
     notices.retire(gone);
     EXPECT_FALSE(notices.owes_credit()) << "nobody is there to be told";
     EXPECT_TRUE(notices.take_credits().empty());
+}
+
+TEST(EarlyNotices, OfSeveralOperationsTheNoticeWaitsForAllMarks) {
+    EarlyNotices notices;
+    ASSERT_EQ(notices.number(7, "seven").number, 1u);
+    const auto mark = [](std::uint32_t sequence) { return EarlyMark::of(1, sequence); };
+    const std::uint8_t all = EarlyMark::most_operations;
+    for (const std::uint32_t early : {0u, 1u, 40u, 63u, 64u}) {
+        const std::uint32_t first = 1000 * (early + 1);
+        for (std::uint32_t i = 0; i < early; ++i)
+            EXPECT_FALSE(notices.placed(mark(first + i)));
+        EarlyNotices::Notice notice{"seven", "all there"};
+        const EarlyNotices::Taken taken = notices.take({mark(first), all}, notice);
+        EXPECT_EQ(taken, early == all ? EarlyNotices::Taken::in_place : EarlyNotices::Taken::kept);
+        for (std::uint32_t i = early; i < all; ++i) {
+            const auto last = notices.placed(mark(first + all - 1 - (i - early)));
+            EXPECT_EQ(last.has_value(), i + 1 == all) << early << ", " << i;
+        }
+        EXPECT_FALSE(notices.placed(mark(first))) << "it served once";
+        ASSERT_EQ(notices.take_credits().at(0).count, all) << early;
+    }
+}
+
+/// Each mark is one notice's.
+TEST(EarlyNotices, MarksThatAnotherNoticeHasAreRefused) {
+    EarlyNotices notices;
+    ASSERT_EQ(notices.number(7, "seven").number, 1u);
+    ASSERT_EQ(notices.number(8, "eight").number, 2u);
+    const auto take = [&](std::uint32_t first, unsigned operations, std::uint32_t writer = 1) {
+        EarlyNotices::Notice notice{"seven", "waits"};
+        return notices.take({EarlyMark::of(writer, first), static_cast<std::uint8_t>(operations)}, notice) !=
+               EarlyNotices::Taken::refused;
+    };
+    EXPECT_TRUE(take(100, 10));
+    for (const std::uint32_t first : {95u, 99u, 100u, 105u, 109u})
+        EXPECT_FALSE(take(first, 6)) << first;
+    EXPECT_FALSE(notices.placed(EarlyMark::of(1, 100)));
+    EXPECT_FALSE(take(100, 1)) << "in place, and the notice still waits for others";
+    EXPECT_TRUE(take(94, 6));
+    EXPECT_TRUE(take(110, 6));
+    EXPECT_FALSE(take(1000, 0));
+    EXPECT_FALSE(take(1000, EarlyMark::most_operations + 1));
+    EXPECT_FALSE(take(EarlyMark::sequences - 1, 2)) << "the next one is another writer's";
+    EXPECT_TRUE(take(EarlyMark::sequences - 2, 2));
+    EXPECT_TRUE(take(0, 1, 2));
 }
 
 /// What comes into an inbox from one writer, as the wire has it.
@@ -146,10 +201,10 @@ class EarlyNotificationTest : public testing::Test {
         return EarlyMark::of(number_, sequence);
     }
     std::vector<Bytes> cut(const std::string& text, std::uint32_t with, std::uint64_t id,
-                           std::uint64_t from = nonce) {
+                           std::uint64_t from = nonce, std::uint8_t operations = 1) {
         OutNotification message;
-        message.kind = MessageKind::notify_early;
-        message.mark = with;
+        message.kind = operations == 1 ? MessageKind::notify_early : MessageKind::notify_early_several;
+        message.marks = {with, operations};
         message.message = text;
         message.start(agent_, from, id, 0);
         std::vector<Bytes> out;
@@ -242,6 +297,7 @@ TEST_F(EarlyNotificationTest, NobodyUsesAnothersWord) {
     inbox_.on_immediate(mark(1));
     bring(cut("forged", mark(1), 1, 10));
     bring(cut("of nobody", EarlyMark::of(500, 1), 2));
+    bring({cut(std::string(500, 'x'), EarlyMark::of(500, 1), 4, 0).front()});
     EXPECT_TRUE(inbox_.empty());
     EXPECT_EQ(inbox_.held().unfinished, 0u);
     bring(cut("right", mark(1), 3));
@@ -298,6 +354,54 @@ TEST_F(EarlyNotificationTest, WhatIsWrittenOnceMoreIsAnnouncedByTheLastWordAlone
     EXPECT_EQ(taken(), Texts{"the word came first"});
 }
 
+TEST_F(EarlyNotificationTest, OfSeveralOperationsItWaitsForTheWordOfEach) {
+    bring(cut("three", mark(1), 1, nonce, 3));
+    inbox_.on_immediate(mark(3));
+    inbox_.on_immediate(mark(1));
+    inbox_.on_immediate(mark(1));
+    EXPECT_TRUE(inbox_.empty());
+    EXPECT_GT(inbox_.held().unfinished, 0u);
+    inbox_.on_immediate(mark(2));
+    EXPECT_EQ(taken(), Texts{"three"});
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
+    const std::vector<Bytes> two = cut(std::string(300, 'x'), mark(11), 2, nonce, 2),
+                             three = cut(std::string(300, 'x'), mark(11), 2, nonce, 3);
+    bring({two.front()});
+    bring({three.back()});
+    inbox_.on_immediate(mark(11));
+    inbox_.on_immediate(mark(12));
+    EXPECT_TRUE(inbox_.empty()) << "fragments agree on how many there are";
+    bring({two.back()});
+    EXPECT_EQ(taken().size(), 1u);
+}
+
+/// Operation by operation, as each may be carried out again by itself.
+TEST_F(EarlyNotificationTest, OfSeveralOperationsEachIsAskedAboutByItself) {
+    for (const bool message_first : {true, false}) {
+        const std::uint32_t base = message_first ? 100 : 200;
+        const std::uint64_t id = base;
+        if (message_first)
+            bring(cut("three", mark(base), id, nonce, 3));
+        else
+            bring(cut("another", mark(50), 50));
+        inbox_.on_immediate(mark(base + 1));
+        EXPECT_TRUE(inbox_.is_in_place(nonce, mark(base + 1), mark(base + 10), id));
+        EXPECT_FALSE(inbox_.is_in_place(nonce, mark(base), mark(base + 11), id));
+        EXPECT_FALSE(inbox_.is_in_place(nonce, mark(base + 2), mark(base + 12), id));
+        EXPECT_FALSE(inbox_.is_in_place(nonce, mark(base + 12), mark(base + 13), id));
+        inbox_.on_immediate(mark(base));
+        inbox_.on_immediate(mark(base + 2));
+        inbox_.on_immediate(mark(base + 12));
+        inbox_.on_immediate(mark(base + 13));
+        EXPECT_TRUE(inbox_.is_in_place(nonce, mark(base + 13), mark(base + 14), id));
+        if (!message_first) bring(cut("three", mark(base), id, nonce, 3));
+        EXPECT_TRUE(inbox_.empty()) << "announced by a word of before";
+        inbox_.on_immediate(mark(base + 11));
+        EXPECT_EQ(taken(), Texts{"three"});
+        EXPECT_TRUE(inbox_.is_in_place(nonce, mark(base + 11), mark(base + 15), id));
+    }
+}
+
 TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     const auto refused = [&](std::uint64_t instance, std::uint32_t about, std::uint32_t next,
                              std::uint64_t id) {
@@ -321,6 +425,10 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     EXPECT_FALSE(refused(nonce, mark(1), mark(3), 1)) << "asked again";
     EXPECT_TRUE(refused(nonce, mark(1), mark(4), 1)) << "it was replaced";
     EXPECT_TRUE(refused(nonce, mark(2), mark(1), 2)) << "it would lead back";
+    EXPECT_TRUE(refused(nonce, mark(2), mark(3), 2)) << "it takes the place of another";
+    bring(cut("with the mark of another", mark(3), 3));
+    inbox_.on_immediate(mark(3));
+    EXPECT_EQ(taken(), Texts{"first"});
     for (std::uint32_t i = 0; i + 1 < EarlyNotices::most_unmatched; ++i)
         ASSERT_FALSE(refused(nonce, mark(10'000 + 2 * i), mark(10'001 + 2 * i), 90));
     EXPECT_TRUE(refused(nonce, mark(9'000), mark(9'001), 90)) << "too many";

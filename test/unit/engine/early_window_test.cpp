@@ -60,7 +60,7 @@ TEST(EarlyWindow, IsAheadOfWhatTheTargetHasLookedAtByItsWindow) {
         EXPECT_FALSE(window.begin());
         window.credit(1, 9);
         ASSERT_TRUE(window.begin());
-        window.take_back();
+        window.take_back(1);
         EXPECT_EQ(left_of(window), 1) << "one was not sent";
     }
 }
@@ -85,6 +85,44 @@ TEST(EarlyWindow, TakesAnotherNumberOnceADoubtedOneIsUsedNoMore) {
     window.answer(1, 2, wide, 0);
     EXPECT_EQ(window.begin(), EarlyMark::of(2, 0));
     EXPECT_EQ(left_of(window), wide - 1);
+}
+
+TEST(EarlyWindow, OfSeveralOperationsEachTakesAMark) {
+    EarlyWindow window;
+    window.answer(0, 5, wide, 0);
+    EXPECT_EQ(window.begin(60), EarlyMark::of(5, 0));
+    EXPECT_EQ(window.begin(64), EarlyMark::of(5, 60));
+    EXPECT_FALSE(window.begin(5)) << "four are left";
+    EXPECT_EQ(window.begin(4), EarlyMark::of(5, 124));
+    window.take_back(4);
+    EXPECT_EQ(left_of(window), 4);
+    window.end();
+    window.doubt();
+    window.end();
+    EXPECT_TRUE(window.wants_number()) << "three were begun, and one of them was taken back";
+}
+
+TEST(EarlyWindow, MarksOfOneTransferFollowEachOtherAlsoWhereTheyStartAnew) {
+    EarlyWindow window;
+    window.answer(0, 5, wide, EarlyMark::sequences - 10);
+    EXPECT_EQ(window.begin(10), EarlyMark::of(5, EarlyMark::sequences - 10));
+    EXPECT_EQ(window.begin(1), EarlyMark::of(5, 0));
+    EarlyWindow short_of_room;
+    short_of_room.answer(0, 5, wide, EarlyMark::sequences - 10);
+    EXPECT_EQ(short_of_room.begin(11), EarlyMark::of(5, 0));
+    EXPECT_EQ(short_of_room.begin(1), EarlyMark::of(5, 11));
+}
+
+/// It has no message for them.
+TEST(EarlyWindow, ATargetThatKnowsOfOneOperationAloneIsSentNoSeveral) {
+    for (const std::uint8_t most : {EarlyMark::widest_of_single, EarlyMark::narrow_window}) {
+        EarlyWindow window;
+        window.answer(0, 5, most, 0);
+        EXPECT_FALSE(window.begin(2));
+        EXPECT_TRUE(window.begin(1));
+        window.credit(UINT32_MAX, 5);
+        EXPECT_FALSE(window.begin(2)) << "also where it has told of more";
+    }
 }
 
 TEST(EarlyWindow, SeveralThreadsBeginEachMarkOnce) {
