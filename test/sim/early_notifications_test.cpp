@@ -339,8 +339,11 @@ TEST_P(EarlyNotifications, WithoutRoomForAllOfTheirMarksFollowTheirData) {
         EXPECT_EQ(wait(*transfer), Status::ok);
     EXPECT_EQ(notices.value(), 100u);
     EXPECT_EQ(arrived(4, milliseconds(20)).size(), 4u);
-    write_and_compare(3, 60);
-    EXPECT_EQ(notices.value(), 280u) << "the target has told how far it is";
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+        drive(milliseconds(50));
+        write_and_compare(1, 60);
+        EXPECT_EQ(notices.value(), 100 + i * 60) << "the target has told how far it is";
+    }
     for (Transfer* transfer : transfers)
         a_->release(transfer);
 }
