@@ -90,6 +90,17 @@ class EarlyNotifications : public Failover {
         a_->release(transfer);
     }
 
+    /// Once it is announced, the application puts something else there, which has to stay.
+    void run_and_reuse(Transfer& transfer, const std::vector<std::uint8_t>& reused) {
+        ASSERT_EQ(a_->post(transfer), Status::in_progress);
+        ASSERT_EQ(arrived(1).size(), 1u);
+        std::copy(reused.begin(), reused.end(), target_->bytes.begin());
+        EXPECT_EQ(wait(transfer), Status::ok);
+        drive(milliseconds(100));
+        EXPECT_TRUE(std::equal(reused.begin(), reused.end(), target_->bytes.begin()))
+            << "old bytes once more, over what the application has put there since";
+    }
+
     std::uint32_t contents_ = 1;
 };
 
@@ -182,13 +193,7 @@ TEST_P(EarlyNotifications, WhatWasAnnouncedIsNotWrittenAgain) {
     const std::vector<std::uint8_t> reused(page, 0x5a);
     for (std::uint64_t i = 1; i <= 20 && errors.value() == 0; ++i) {
         Transfer* transfer = prepare(page, 0, "there");
-        ASSERT_EQ(a_->post(*transfer), Status::in_progress);
-        ASSERT_EQ(arrived(1).size(), 1u);
-        std::copy(reused.begin(), reused.end(), target_->bytes.begin());
-        EXPECT_EQ(wait(*transfer), Status::ok);
-        drive(milliseconds(100));
-        EXPECT_TRUE(std::equal(reused.begin(), reused.end(), target_->bytes.begin()))
-            << "old bytes once more, over what the application has put there since";
+        ASSERT_NO_FATAL_FAILURE(run_and_reuse(*transfer, reused));
         EXPECT_EQ(notices.value(), i);
         a_->release(transfer);
     }
@@ -207,13 +212,7 @@ TEST_P(EarlyNotifications, WhatWasAnnouncedIsNotWrittenAgainInParts) {
     const std::vector<std::uint8_t> reused(block, 0x5a);
     Transfer* transfer = prepare(block, 0, "there");
     for (std::uint64_t i = 1; i <= 20 && errors.value() < 2; ++i) {
-        ASSERT_EQ(a_->post(*transfer), Status::in_progress);
-        ASSERT_EQ(arrived(1).size(), 1u);
-        std::copy(reused.begin(), reused.end(), target_->bytes.begin());
-        EXPECT_EQ(wait(*transfer), Status::ok);
-        drive(milliseconds(100));
-        EXPECT_TRUE(std::equal(reused.begin(), reused.end(), target_->bytes.begin()))
-            << "old bytes once more, over what the application has put there since";
+        ASSERT_NO_FATAL_FAILURE(run_and_reuse(*transfer, reused));
         EXPECT_GE(notices.value(), 4 * i);
     }
     EXPECT_EQ(errors.value(), 2u);
