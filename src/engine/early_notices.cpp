@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "common/status.h"
@@ -15,9 +16,12 @@ constexpr std::uint64_t bit_of(std::uint32_t operation) noexcept {
 
 static_assert(EarlyMark::most_operations <= 64);
 
+/// Room is made for so many at once.
+constexpr std::size_t writers_a_step = 16;
+
 }  // namespace
 
-EarlyNotices::Number EarlyNotices::number(std::uint64_t instance, const std::string& agent) {
+EarlyNotices::Number EarlyNotices::number(std::uint64_t instance) {
     if (instance == 0) return {};
     const auto find = [&](std::uint64_t wanted) {
         return std::find_if(writers_.begin(), writers_.end(), [&](const Writer& writer) {
@@ -34,14 +38,15 @@ EarlyNotices::Number EarlyNotices::number(std::uint64_t instance, const std::str
     });
     Writer fresh;
     fresh.instance = instance;
-    fresh.agent = agent;
     fresh.window =
         favoured < EarlyMark::favoured_writers ? EarlyMark::favoured_window : EarlyMark::narrow_window;
-    if (writers_.size() < EarlyMark::most_writers)
-        return number_of(writers_.insert(writers_.end(), std::move(fresh)));
+    if (writers_.size() < EarlyMark::most_writers) {
+        if (writers_.size() == writers_.capacity()) writers_.reserve(writers_.size() + writers_a_step);
+        return number_of(writers_.insert(writers_.end(), fresh));
+    }
     const auto free = find(0);
     if (free == writers_.end()) return {};
-    *free = std::move(fresh);
+    *free = fresh;
     return number_of(free);
 }
 
@@ -67,7 +72,7 @@ void EarlyNotices::close(std::uint64_t instance, std::uint32_t number) {
 std::vector<EarlyNotices::Notice> EarlyNotices::free_closed() {
     std::uint32_t first = 0;
     for (std::uint32_t number = 1; number <= writers_.size(); ++number) {
-        const std::uint64_t closed = writers_[number - 1].closed;
+        const std::uint32_t closed = writers_[number - 1].closed;
         if (closed && (first == 0 || closed < writers_[first - 1].closed)) first = number;
     }
     return forget([&](std::uint32_t number) { return number == first; });
@@ -87,12 +92,12 @@ std::vector<EarlyNotices::Notice> EarlyNotices::forget(const IsGone& is_gone) {
         }
     }
     std::erase_if(marks_, of_gone);
+    std::erase_if(owed_, [&](const Owed& owed) { return is_gone(owed.number); });
     for (auto* const pairs : {&replaced_, &replaces_})
         std::erase_if(*pairs, [&](const auto& entry) { return of_gone(entry.first); });
     for (std::uint32_t number = 1; number <= writers_.size(); ++number) {
         Writer& writer = writers_[number - 1];
         if (!is_gone(number)) continue;
-        if (writer.instance != 0 && writer.matched >= writer.window / 2u) --owing_;
         writer = {};
     }
     return left;
@@ -115,8 +120,8 @@ std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {
         if (writer->marks < most_unmatched && marks_.insert(mark).second) ++writer->marks;
         return std::nullopt;
     }
-    count_matches(*writer, 1);
     Waiting& waiting = waits->second;
+    count_matches(*writer, 1, waiting.notice.agent);
     waiting.missing &= ~bit_of(original(mark) - waits->first);
     if (waiting.missing != 0) return std::nullopt;
     std::optional<Notice> notice(std::move(waiting.notice));
@@ -137,18 +142,20 @@ EarlyNotices::Taken EarlyNotices::take(EarlyMarks marks, Notice& notice) {
         if (replaces_.contains(mark + i)) return Taken::refused;
         if (!marks_.contains(latest(mark + i))) missing |= bit_of(i);
     }
+    WaitingNotices::iterator kept;
     if (missing != 0) {
         if (writer->notices == most_unmatched) return Taken::refused;
-        const auto kept = notices_.try_emplace(next, mark);
-        kept->second = {std::move(notice), marks.operations, missing};
+        kept = notices_.try_emplace(next, mark);
         ++writer->notices;
     }
     std::uint32_t found = 0;
     for (std::uint32_t i = 0; i < operations; ++i)
         found += static_cast<std::uint32_t>(marks_.erase(latest(mark + i)));
     writer->marks = static_cast<std::uint16_t>(writer->marks - found);
-    count_matches(*writer, found);
-    return missing == 0 ? Taken::in_place : Taken::kept;
+    count_matches(*writer, found, notice.agent);
+    if (missing == 0) return Taken::in_place;
+    kept->second = {std::move(notice), marks.operations, missing};
+    return Taken::kept;
 }
 
 bool EarlyNotices::is_in_place(std::uint32_t mark, std::uint32_t next, bool taken) {
@@ -177,14 +184,14 @@ bool EarlyNotices::is_in_place(std::uint32_t mark, std::uint32_t next, bool take
 
 std::vector<EarlyNotices::Credit> EarlyNotices::take_credits() {
     std::vector<Credit> credits;
-    if (owing_ == 0) return credits;
-    for (Writer& writer : writers_) {
-        if (writer.instance == 0 || writer.matched < writer.window / 2u) continue;
-        const auto number = static_cast<std::uint32_t>(&writer - writers_.data()) + 1;
-        credits.push_back({writer.agent, writer.instance, number, writer.matched});
+    credits.reserve(owed_.size());
+    for (Owed& owed : owed_) {
+        Writer& writer = writers_[owed.number - 1];
+        credits.push_back({std::move(owed.agent), writer.instance, owed.number, writer.matched});
         writer.matched = 0;
-        --owing_;
+        writer.owed = false;
     }
+    owed_.clear();
     return credits;
 }
 
@@ -216,12 +223,16 @@ EarlyNotices::WaitingNotices::iterator EarlyNotices::awaiting(std::uint32_t mark
     return at != notices_.end() && (at->second.missing & bit_of(mark - at->first)) ? at : notices_.end();
 }
 
-/// Told once that half of its window was looked at.
-void EarlyNotices::count_matches(Writer& writer, std::uint32_t marks) noexcept {
-    const std::uint32_t half = writer.window / 2u;
-    const bool owed = writer.matched >= half;
+/// To be told once half of its window was looked at.
+void EarlyNotices::count_matches(Writer& writer, std::uint32_t marks, const std::string& agent) noexcept {
     writer.matched += marks;
-    if (!owed && writer.matched >= half) ++owing_;
+    if (writer.owed || writer.matched < writer.window / 2u) return;
+    try {
+        owed_.push_back({static_cast<std::uint32_t>(&writer - writers_.data()) + 1, agent});
+        writer.owed = true;
+    } catch (const std::bad_alloc&) {
+        // with the next one
+    }
 }
 
 }  // namespace railyard

@@ -42,7 +42,7 @@ class EarlyNotices {
         std::uint8_t window = 0;   ///< marks that it may be ahead
     };
     /// That of the instance, which it keeps until it is closed.
-    Number number(std::uint64_t instance, const std::string& agent);
+    Number number(std::uint64_t instance);
     /// The instance sends nothing more with that number, if it is its own, and what has been sent may still
     /// be on its way: notices and marks of it find each other as before.
     void close(std::uint64_t instance, std::uint32_t number);
@@ -71,20 +71,22 @@ class EarlyNotices {
     bool is_in_place(std::uint32_t mark, std::uint32_t next, bool taken);
 
     /// Somebody is to be told.
-    [[nodiscard]] bool owes_credit() const noexcept { return owing_ != 0; }
+    [[nodiscard]] bool owes_credit() const noexcept { return !owed_.empty(); }
     /// Who has used half of its window since it was told last.
     std::vector<Credit> take_credits();
 
   private:
+    /// Small, because each peer has one.
     struct Writer {
         std::uint64_t instance = 0;
-        std::string agent;
+        std::uint32_t matched = 0;             ///< marks, since it was told last
+        std::uint32_t closed = 0;              ///< the how many'th of those that were
         std::uint16_t marks = 0, notices = 0;  ///< that are alone
         std::uint16_t replaced = 0;            ///< marks
-        std::uint32_t matched = 0;             ///< since it was told last
         std::uint8_t window = 0;
-        std::uint64_t closed = 0;  ///< the how many'th of those that were
+        bool owed = false;  ///< it is to be told
     };
+    static_assert(sizeof(Writer) == 24);
     /// A notice, by the first of its operations' marks.
     struct Waiting {
         Notice notice;
@@ -102,7 +104,7 @@ class EarlyNotices {
     WaitingNotices::iterator with_operation(std::uint32_t mark) noexcept;
     /// The same, if it is what it waits for.
     WaitingNotices::iterator awaiting(std::uint32_t mark) noexcept;
-    void count_matches(Writer& writer, std::uint32_t marks) noexcept;
+    void count_matches(Writer& writer, std::uint32_t marks, const std::string& agent) noexcept;
     template <class IsGone>
     std::vector<Notice> forget(const IsGone& is_gone);
 
@@ -110,8 +112,12 @@ class EarlyNotices {
     std::unordered_set<std::uint32_t> marks_;
     WaitingNotices notices_;
     std::unordered_map<std::uint32_t, std::uint32_t> replaced_, replaces_;  ///< by what; what by that
-    std::uint64_t closed_ = 0;                                              ///< numbers that were
-    std::size_t owing_ = 0;                                                 ///< writers that are to be told
+    std::uint32_t closed_ = 0;                                              ///< numbers that were
+    struct Owed {
+        std::uint32_t number = 0;
+        std::string agent;
+    };
+    std::vector<Owed> owed_;  ///< who is to be told
 };
 
 }  // namespace railyard

@@ -82,14 +82,13 @@ void Engine::Impl::on_number_wanted(const Letter& letter) {
 
 /// Of those that have gone, where all are given out.
 EarlyNotices::Number Engine::Impl::number_for(const Letter& letter, std::uint32_t old) {
-    if (const EarlyNotices::Number given = inbox_.number(letter.nonce, letter.agent, old); given.number)
-        return given;
+    if (const EarlyNotices::Number given = inbox_.number(letter.nonce, old); given.number) return given;
     std::vector<std::uint64_t> gone = inbox_.numbered();
     for (const std::shared_ptr<Peer>& peer : all_peers()) {
         if (!peer->gone()) std::erase(gone, peer->nonce());
     }
     inbox_.retire(gone);
-    return inbox_.number(letter.nonce, letter.agent);
+    return inbox_.number(letter.nonce);
 }
 
 void Engine::Impl::on_number(const Letter& letter) {

@@ -164,7 +164,7 @@ class NotificationInbox final : public ControlSink {
     void pass_answers_to(AnswerSink* sink) noexcept { answers_.store(sink, std::memory_order_release); }
     /// For the marks of an instance's early notifications, instead of its old one (0: it has none); none:
     /// there is none left, or others hear of immediate data.
-    EarlyNotices::Number number(std::uint64_t instance, const std::string& agent, std::uint32_t old = 0);
+    EarlyNotices::Number number(std::uint64_t instance, std::uint32_t old = 0);
     /// Instances that have one, or had one and have been retired: 0.
     [[nodiscard]] std::vector<std::uint64_t> numbered() const;
     /// Gives the numbers of those to others. Nothing comes of their early notifications any more.

@@ -39,16 +39,15 @@ void NotificationInbox::on_immediate(std::uint32_t data) noexcept {
     }
 }
 
-EarlyNotices::Number NotificationInbox::number(std::uint64_t instance, const std::string& agent,
-                                               std::uint32_t old) {
+EarlyNotices::Number NotificationInbox::number(std::uint64_t instance, std::uint32_t old) {
     if (immediates_.load(std::memory_order_acquire)) return {};
     const MutexLock lock(mutex_);
     early_.close(instance, old);
-    const EarlyNotices::Number given = early_.number(instance, agent);
+    const EarlyNotices::Number given = early_.number(instance);
     if (given.number) return given;
     for (const EarlyNotices::Notice& notice : early_.free_closed())
         held_.unfinished -= cost(notice.agent, notice.message);
-    return early_.number(instance, agent);
+    return early_.number(instance);
 }
 
 bool NotificationInbox::is_in_place(std::uint64_t instance, std::uint32_t mark, std::uint32_t next,

@@ -125,7 +125,7 @@ class Course {
     }
     void number(std::uint64_t nonce) {
         std::uint32_t number = 0;
-        call([&] { number = inbox_.number(nonce, "writer").number; });
+        call([&] { number = inbox_.number(nonce).number; });
         require(number == model_.number(nonce), "instances are numbered in turn");
     }
     void question(std::uint64_t nonce, std::uint32_t mark, std::uint32_t next, std::uint64_t id) {

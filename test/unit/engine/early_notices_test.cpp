@@ -21,67 +21,67 @@ bool keeps(EarlyNotices& notices, std::uint32_t mark, EarlyNotices::Notice notic
     return notices.take({mark}, notice) == EarlyNotices::Taken::kept;
 }
 
-bool is_placed(EarlyNotices& notices, std::uint32_t mark) {
-    EarlyNotices::Notice notice;
+bool is_placed(EarlyNotices& notices, std::uint32_t mark, const char* agent = "writer") {
+    EarlyNotices::Notice notice{agent, "one"};
     return notices.take({mark}, notice) == EarlyNotices::Taken::in_place;
 }
 
 TEST(EarlyNotices, AnInstanceKeepsItsNumberAndAllAreGivenOutOnce) {
     EarlyNotices notices;
-    EXPECT_EQ(notices.number(0, "writer").number, 0u);
+    EXPECT_EQ(notices.number(0).number, 0u);
     for (std::uint32_t i = 1; i <= EarlyMark::most_writers; ++i)
-        ASSERT_EQ(notices.number(100 + i, "writer").number, i);
-    EXPECT_EQ(notices.number(99, "writer").number, 0u) << "there is no other";
-    EXPECT_EQ(notices.number(105, "writer").number, 5u);
+        ASSERT_EQ(notices.number(100 + i).number, i);
+    EXPECT_EQ(notices.number(99).number, 0u) << "there is no other";
+    EXPECT_EQ(notices.number(105).number, 5u);
     const std::uint64_t gone[] = {105};
     EXPECT_TRUE(notices.retire(gone).empty());
-    EXPECT_EQ(notices.number(99, "writer").number, 5u);
+    EXPECT_EQ(notices.number(99).number, 5u);
     EXPECT_EQ(notices.instance_of(EarlyMark::of(5, 3)), 99u);
 }
 
 TEST(EarlyNotices, TheFirstWritersHaveWiderWindows) {
     EarlyNotices notices;
     for (std::uint32_t i = 1; i <= EarlyMark::most_writers; ++i) {
-        const std::uint8_t window = notices.number(i, "writer").window;
+        const std::uint8_t window = notices.number(i).window;
         ASSERT_EQ(window, i <= EarlyMark::favoured_writers ? wide : EarlyMark::narrow_window) << i;
     }
     const std::uint64_t gone[] = {1};
     notices.retire(gone);
-    EXPECT_EQ(notices.number(5000, "writer").window, wide);
-    EXPECT_EQ(notices.number(5000, "writer").window, wide) << "it keeps that";
+    EXPECT_EQ(notices.number(5000).window, wide);
+    EXPECT_EQ(notices.number(5000).window, wide) << "it keeps that";
 }
 
 TEST(EarlyNotices, AClosedNumberIsTheLastToBeGivenOutAgain) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "seven").number, 1u);
-    ASSERT_EQ(notices.number(8, "eight").number, 2u);
+    ASSERT_EQ(notices.number(7).number, 1u);
+    ASSERT_EQ(notices.number(8).number, 2u);
     EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 0), {"seven", "waits"}));
     notices.close(8, 1);  // another's
-    EXPECT_EQ(notices.number(7, "seven").number, 1u);
+    EXPECT_EQ(notices.number(7).number, 1u);
     notices.close(7, 1);
-    EXPECT_EQ(notices.number(7, "seven").number, 3u);
+    EXPECT_EQ(notices.number(7).number, 3u);
     notices.close(7, 1);  // said twice
-    EXPECT_EQ(notices.number(7, "seven").number, 3u);
+    EXPECT_EQ(notices.number(7).number, 3u);
     notices.close(8, 2);
     EXPECT_TRUE(notices.placed(EarlyMark::of(1, 0))) << "sent before it was closed";
     EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 1), {"seven", "is left"}));
     for (std::uint32_t i = 4; i <= EarlyMark::most_writers; ++i)
-        ASSERT_EQ(notices.number(100 + i, "writer").number, i);
-    EXPECT_EQ(notices.number(8, "eight").number, 0u);
+        ASSERT_EQ(notices.number(100 + i).number, i);
+    EXPECT_EQ(notices.number(8).number, 0u);
     const std::vector<EarlyNotices::Notice> left = notices.free_closed();
     ASSERT_EQ(left.size(), 1u);
     EXPECT_EQ(left[0].message, "is left");
-    EXPECT_EQ(notices.number(8, "eight").number, 1u);
+    EXPECT_EQ(notices.number(8).number, 1u);
     EXPECT_EQ(notices.instance_of(EarlyMark::of(1, 1)), 8u);
     notices.free_closed();
-    EXPECT_EQ(notices.number(9, "nine").number, 2u);
+    EXPECT_EQ(notices.number(9).number, 2u);
     EXPECT_TRUE(notices.free_closed().empty()) << "none is closed";
-    EXPECT_EQ(notices.number(10, "ten").number, 0u);
+    EXPECT_EQ(notices.number(10).number, 0u);
 }
 
 TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "writer").number, 1u);
+    ASSERT_EQ(notices.number(7).number, 1u);
     EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 0), {"seven", "waits"}));
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 1)));
     const std::uint64_t gone[] = {7};
@@ -90,16 +90,16 @@ TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
     EXPECT_EQ(left[0].message, "waits");
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0))) << "nobody's now";
     for (std::uint32_t i = 2; i <= EarlyMark::most_writers; ++i)
-        ASSERT_EQ(notices.number(100 + i, "writer").number, i) << "the free one comes last";
-    ASSERT_EQ(notices.number(8, "writer").number, 1u);
+        ASSERT_EQ(notices.number(100 + i).number, i) << "the free one comes last";
+    ASSERT_EQ(notices.number(8).number, 1u);
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0)));
     EXPECT_FALSE(is_placed(notices, EarlyMark::of(1, 1)));
 }
 
 TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "writer").number, 1u);
-    ASSERT_EQ(notices.number(8, "writer").number, 2u);
+    ASSERT_EQ(notices.number(7).number, 1u);
+    ASSERT_EQ(notices.number(8).number, 2u);
     for (std::uint32_t i = 0; i < EarlyNotices::most_unmatched; ++i) {
         ASSERT_TRUE(keeps(notices, EarlyMark::of(1, i), {"seven", "waits"}));
         ASSERT_FALSE(notices.placed(EarlyMark::of(1, 10'000 + i)));
@@ -115,15 +115,15 @@ TEST(EarlyNotices, OneWriterCrowdsOutNoOther) {
 
 TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "seven").number, 1u);
-    ASSERT_EQ(notices.number(8, "eight").number, 2u);
+    ASSERT_EQ(notices.number(7).number, 1u);
+    ASSERT_EQ(notices.number(8).number, 2u);
     const std::uint32_t half = wide / 2;
     for (std::uint32_t i = 1; i <= half; ++i) {
         EXPECT_FALSE(notices.owes_credit()) << i;
         EXPECT_TRUE(keeps(notices, EarlyMark::of(1, i), {"seven", "one"}));
         EXPECT_TRUE(notices.placed(EarlyMark::of(1, i)));
         EXPECT_FALSE(notices.placed(EarlyMark::of(2, i)));
-        EXPECT_EQ(is_placed(notices, EarlyMark::of(2, i)), true);
+        EXPECT_TRUE(is_placed(notices, EarlyMark::of(2, i), "eight"));
     }
     EXPECT_TRUE(notices.owes_credit());
     std::vector<EarlyNotices::Credit> credits = notices.take_credits();
@@ -146,7 +146,7 @@ TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
 
 TEST(EarlyNotices, OfSeveralOperationsTheNoticeWaitsForAllMarks) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "seven").number, 1u);
+    ASSERT_EQ(notices.number(7).number, 1u);
     const auto mark = [](std::uint32_t sequence) { return EarlyMark::of(1, sequence); };
     const std::uint8_t all = EarlyMark::most_operations;
     for (const std::uint32_t early : {0u, 1u, 40u, 63u, 64u}) {
@@ -168,8 +168,8 @@ TEST(EarlyNotices, OfSeveralOperationsTheNoticeWaitsForAllMarks) {
 /// Each mark is one notice's.
 TEST(EarlyNotices, MarksThatAnotherNoticeHasAreRefused) {
     EarlyNotices notices;
-    ASSERT_EQ(notices.number(7, "seven").number, 1u);
-    ASSERT_EQ(notices.number(8, "eight").number, 2u);
+    ASSERT_EQ(notices.number(7).number, 1u);
+    ASSERT_EQ(notices.number(8).number, 2u);
     const auto take = [&](std::uint32_t first, unsigned operations, std::uint32_t writer = 1) {
         EarlyNotices::Notice notice{"seven", "waits"};
         return notices.take({EarlyMark::of(writer, first), static_cast<std::uint8_t>(operations)}, notice) !=
@@ -192,9 +192,7 @@ TEST(EarlyNotices, MarksThatAnotherNoticeHasAreRefused) {
 /// What comes into an inbox from one writer, as the wire has it.
 class EarlyNotificationTest : public testing::Test {
   protected:
-    EarlyNotificationTest() : number_(inbox_.number(nonce, "writer").number) {
-        log::set_level(log::Level::off);
-    }
+    EarlyNotificationTest() : number_(inbox_.number(nonce).number) { log::set_level(log::Level::off); }
     ~EarlyNotificationTest() override { log::set_level(log::Level::warn); }
 
     [[nodiscard]] std::uint32_t mark(std::uint32_t sequence) const {
@@ -292,7 +290,7 @@ TEST_F(EarlyNotificationTest, ALongOneWaitsForItsFragmentsAndForTheWord) {
 }
 
 TEST_F(EarlyNotificationTest, NobodyUsesAnothersWord) {
-    const std::uint32_t others = inbox_.number(10, "writer").number;
+    const std::uint32_t others = inbox_.number(10).number;
     ASSERT_NE(others, number_);
     inbox_.on_immediate(mark(1));
     bring(cut("forged", mark(1), 1, 10));
@@ -414,7 +412,7 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     };
     EXPECT_TRUE(refused(nonce, mark(1), mark(2), 1)) << "nothing is known of it yet";
     bring(cut("first", mark(1), 1));
-    const std::uint32_t others = inbox_.number(10, "other").number;
+    const std::uint32_t others = inbox_.number(10).number;
     EXPECT_TRUE(refused(10, mark(1), mark(2), 1)) << "another's";
     EXPECT_TRUE(refused(nonce, mark(1), EarlyMark::of(others, 2), 1));
     EXPECT_TRUE(refused(nonce, EarlyMark::of(500, 1), EarlyMark::of(500, 2), 1)) << "nobody's";
@@ -435,8 +433,8 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     const std::uint64_t gone[] = {nonce};
     inbox_.retire(gone);
     for (std::uint32_t i = 3; i <= EarlyMark::most_writers; ++i)
-        ASSERT_EQ(inbox_.number(1000 + i, "others").number, i);
-    ASSERT_EQ(inbox_.number(11, "next").number, number_);
+        ASSERT_EQ(inbox_.number(1000 + i).number, i);
+    ASSERT_EQ(inbox_.number(11).number, number_);
     inbox_.on_immediate(mark(10'000));
     bring(cut("the next one's", mark(10'000), 1, 11));
     EXPECT_EQ(taken(), Texts{"the next one's"}) << "its mark is not the one that was replaced";
@@ -444,7 +442,7 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
 
 TEST_F(EarlyNotificationTest, WhatWaitsIsKeptWithinTheLimits) {
     NotificationInbox tight({2'000, 1'000'000, 1'000});
-    const std::uint32_t number = tight.number(nonce, "writer").number;
+    const std::uint32_t number = tight.number(nonce).number;
     for (std::uint32_t i = 0; i < 20; ++i) {
         for (const Bytes& fragment : cut(std::string(100, 'x'), EarlyMark::of(number, i), i + 1))
             tight.on_control(fragment);
@@ -461,7 +459,7 @@ TEST_F(EarlyNotificationTest, WhereOthersHearOfImmediateDataThereIsNoNumber) {
         std::vector<std::uint32_t> heard;
     } sink;
     inbox_.pass_immediates_to(&sink);
-    EXPECT_EQ(inbox_.number(11, "writer").number, 0u);
+    EXPECT_EQ(inbox_.number(11).number, 0u);
     inbox_.on_immediate(mark(1));
     EXPECT_EQ(sink.heard, std::vector<std::uint32_t>{mark(1)});
 }
