@@ -115,14 +115,15 @@ EarlyNotices::Writer* EarlyNotices::writer_of(std::uint32_t mark) noexcept {
 std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {
     Writer* const writer = writer_of(mark);
     if (!writer || replaced_.contains(mark)) return std::nullopt;
-    const auto waits = awaiting(original(mark));
+    const std::uint32_t first_known_by = original(mark);
+    const auto waits = awaiting(first_known_by);
     if (waits == notices_.end()) {
         if (writer->marks < most_unmatched && marks_.insert(mark).second) ++writer->marks;
         return std::nullopt;
     }
     Waiting& waiting = waits->second;
     count_matches(*writer, 1, waiting.notice.agent);
-    waiting.missing &= ~bit_of(original(mark) - waits->first);
+    waiting.missing &= ~bit_of(first_known_by - waits->first);
     if (waiting.missing != 0) return std::nullopt;
     std::optional<Notice> notice(std::move(waiting.notice));
     notices_.erase(waits);
@@ -195,19 +196,11 @@ std::vector<EarlyNotices::Credit> EarlyNotices::take_credits() {
     return credits;
 }
 
-std::uint32_t EarlyNotices::latest(std::uint32_t mark) const noexcept {
-    if (replaced_.empty()) [[likely]]
+std::uint32_t EarlyNotices::follow(const MarkPairs& pairs, std::uint32_t mark) noexcept {
+    if (pairs.empty()) [[likely]]
         return mark;
-    for (auto next = replaced_.find(mark); next != replaced_.end(); next = replaced_.find(mark))
+    for (auto next = pairs.find(mark); next != pairs.end(); next = pairs.find(mark))
         mark = next->second;
-    return mark;
-}
-
-std::uint32_t EarlyNotices::original(std::uint32_t mark) const noexcept {
-    if (replaces_.empty()) [[likely]]
-        return mark;
-    for (auto before = replaces_.find(mark); before != replaces_.end(); before = replaces_.find(mark))
-        mark = before->second;
     return mark;
 }
 

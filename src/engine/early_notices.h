@@ -93,13 +93,17 @@ class EarlyNotices {
         std::uint32_t operations = 0;
         std::uint64_t missing = 0;  ///< operation i: bit i
     };
+    using MarkPairs = std::unordered_map<std::uint32_t, std::uint32_t>;
+    static std::uint32_t follow(const MarkPairs& pairs, std::uint32_t mark) noexcept;
     using WaitingNotices = std::map<std::uint32_t, Waiting>;
     /// nullptr: it is nobody's.
     Writer* writer_of(std::uint32_t mark) noexcept;
     /// The mark that says of an operation, first known by this one, that its bytes are in place.
-    [[nodiscard]] std::uint32_t latest(std::uint32_t mark) const noexcept;
+    [[nodiscard]] std::uint32_t latest(std::uint32_t mark) const noexcept { return follow(replaced_, mark); }
     /// The other way round.
-    [[nodiscard]] std::uint32_t original(std::uint32_t mark) const noexcept;
+    [[nodiscard]] std::uint32_t original(std::uint32_t mark) const noexcept {
+        return follow(replaces_, mark);
+    }
     /// Who has or had an operation with that original mark; end(): nobody.
     WaitingNotices::iterator with_operation(std::uint32_t mark) noexcept;
     /// The same, if it is what it waits for.
@@ -111,8 +115,8 @@ class EarlyNotices {
     std::vector<Writer> writers_;  ///< by number, less one
     std::unordered_set<std::uint32_t> marks_;
     WaitingNotices notices_;
-    std::unordered_map<std::uint32_t, std::uint32_t> replaced_, replaces_;  ///< by what; what by that
-    std::uint32_t closed_ = 0;                                              ///< numbers that were
+    MarkPairs replaced_, replaces_;  ///< by what; what by that
+    std::uint32_t closed_ = 0;       ///< numbers that were
     struct Owed {
         std::uint32_t number = 0;
         std::string agent;
