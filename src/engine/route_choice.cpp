@@ -98,17 +98,6 @@ bool worth_meeting(const Rail& other, const Rail& own, std::uint32_t chunks) noe
            std::uint64_t{own.load() + chunks} * other.weight();
 }
 
-/// Keepers that have gone are found in passes over all rails, too; but a thread whose transfers end at its
-/// first polls makes none.
-void look_at_keepers(std::span<const Route> routes, ThreadTag me) noexcept {
-    std::uint64_t now = 0;
-    for (const Route& route : routes) {
-        if (!route.rail->keeper().is_other_than(me)) continue;
-        if (now == 0) now = now_ns();
-        static_cast<void>(route.rail->is_looked_after(now));
-    }
-}
-
 /// The thread gets its share, if it may keep any. True: others keep some rails, and it does, too.
 bool keeps_share(std::span<const Route> routes, OfferTerms terms, ThreadTag me) noexcept {
     bool others = false, nobodys = false, mine = false;
@@ -240,6 +229,19 @@ RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, Thre
     RailKeeper& keeper = routes[best].rail->keeper();
     if (keeper.thread() != me) keeper.set(me);
     return {best, true, others};
+}
+
+void look_at_keepers(std::span<const Route> routes, ThreadTag me) noexcept {
+    std::uint64_t now = 0;
+    for (const Route& route : routes) {
+        const ThreadTag keeper = route.rail->keeper().thread();
+        if (keeper == me) {
+            route.rail->progress();
+        } else if (keeper != no_thread) {
+            if (now == 0) now = now_ns();
+            static_cast<void>(route.rail->is_looked_after(now));
+        }
+    }
 }
 
 LaneShares::LaneShares(std::span<const Submission> offered, ShareTerms terms) noexcept : terms_(terms) {

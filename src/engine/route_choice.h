@@ -38,6 +38,11 @@ struct RailChoice {
 [[nodiscard]] RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, ThreadTag me,
                                      bool may_keep) noexcept;
 
+/// Has keepers that have gone forgotten. Passes over all rails do that, too; but a thread whose transfers end
+/// at its first polls makes none. Nor does it look then at those of its own rails that it has no use for,
+/// which others would take for left: it does so here.
+void look_at_keepers(std::span<const Route> routes, ThreadTag me) noexcept;
+
 struct ShareTerms {
     bool weighted = false;          ///< by the rails' weights; else the same for all
     ThreadTag kept_by = no_thread;  ///< for the rails of that thread alone; no_thread: for all

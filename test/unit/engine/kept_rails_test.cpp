@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "../rail/taking_rail.h"
@@ -100,6 +102,29 @@ TEST_F(KeptRailsTest, WhatNobodyKeepsAnyMoreIsSharedAgain) {
         if (rail.keeper().thread() == second) rail.keeper().set(no_thread);
     }
     EXPECT_EQ(used_by(first).size(), 4u);
+}
+
+TEST_F(KeptRailsTest, WhoUsesOneOfItsRailsLooksAfterTheRest) {
+    open({0, 0, 0, 0});
+    used_by(first);
+    const std::set<std::size_t> its = used_by(second);
+    for (LoadedRail& rail : rails) {
+        rail.rest();
+        rail.progress();
+    }
+    for (int i = 0; i < 3; ++i) {
+        std::this_thread::sleep_for(std::chrono::nanoseconds(RailKeeper::patience_ns));
+        look_at_keepers(routes, first);
+        look_at_keepers(routes, second);
+    }
+    for (std::size_t rail = 0; rail < rails.size(); ++rail)
+        EXPECT_EQ(rails[rail].keeper().thread(), its.contains(rail) ? second : first) << rail;
+    for (int i = 0; i < 2; ++i) {
+        std::this_thread::sleep_for(std::chrono::nanoseconds(RailKeeper::patience_ns));
+        look_at_keepers(routes, second);
+    }
+    for (std::size_t rail = 0; rail < rails.size(); ++rail)
+        EXPECT_EQ(rails[rail].keeper().thread(), its.contains(rail) ? second : no_thread) << rail;
 }
 
 TEST_F(KeptRailsTest, FailedPathsAreLeftAloneUnlessAllHaveFailed) {
