@@ -30,6 +30,7 @@ constexpr std::uint64_t driving_interval_ns = 500'000;
 /// 0.2 ms of a core from them on a small virtual machine.
 constexpr std::uint64_t driven_sleep_ns = 400'000;
 constexpr std::uint64_t longest_driven_sleep_ns = 8'000'000;
+constexpr std::uint64_t longest_driven_sleep_with_cpus_to_spare_ns = 1'000'000;
 constexpr std::uint64_t longest_following_sleep_ns = 64'000'000;
 constexpr std::uint64_t driven_share = 8;
 /// What callers did so long ago says nothing of now.
@@ -56,7 +57,10 @@ ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microsecon
       chore_(std::move(chore)),
       wake_at_(wake_at),
       company_(place.company ? *place.company : alone_),
-      bit_(std::uint64_t{1} << place.index) {
+      bit_(std::uint64_t{1} << place.index),
+      longest_rest_ns_(bit_ != 1             ? longest_following_sleep_ns
+                       : place.cpus_to_spare ? longest_driven_sleep_with_cpus_to_spare_ns
+                                             : longest_driven_sleep_ns) {
     open_descriptors();
     try {
         thread_ = std::thread([this] { run(); });
@@ -169,8 +173,8 @@ void ProgressThread::run() noexcept {
 void ProgressThread::leave_to_callers() noexcept {
     const bool follows = bit_ != 1;
     if (follows) company_.resting.fetch_or(bit_, std::memory_order_seq_cst);
-    const bool called = nap(std::clamp((last_look_ - driven_since_) / driven_share, driven_sleep_ns,
-                                       follows ? longest_following_sleep_ns : longest_driven_sleep_ns));
+    const bool called =
+        nap(std::clamp((last_look_ - driven_since_) / driven_share, driven_sleep_ns, longest_rest_ns_));
     if (follows) company_.resting.fetch_and(~bit_, std::memory_order_seq_cst);
     if (called) driven_since_ = now_ns();  // and looks again soon
 }

@@ -31,6 +31,9 @@ class ProgressThread {
     struct Place {
         Company* company;  ///< nullptr: there is no other
         unsigned index;    ///< below 64
+        /// There are more than callers are on: it takes none from them, and looks often whether they still
+        /// drive.
+        bool cpus_to_spare;
     };
     /// How many passes over the rails callers have begun; must not throw.
     using CallerPasses = std::function<std::uint64_t()>;
@@ -98,6 +101,7 @@ class ProgressThread {
     Company alone_;
     Company& company_;
     const std::uint64_t bit_;
+    const std::uint64_t longest_rest_ns_;
     std::thread thread_;  // last: starts when all else is there
 };
 

@@ -7,6 +7,8 @@ namespace railyard {
 namespace {
 
 constexpr std::uint32_t wakes_per_look = 64;
+/// Of which the application's threads leave some idle, as a rule.
+constexpr std::size_t many_cpus = 8;
 
 }  // namespace
 
@@ -28,6 +30,7 @@ ProgressThread::Chore ProgressThreads::chore_of(std::size_t index, const Duties&
 }
 
 void ProgressThreads::start(std::vector<Part> parts, const Manner& manner, const Duties& duties) {
+    const bool cpus_to_spare = topology::allowed_cpus() >= many_cpus;
     std::vector<std::unique_ptr<ProgressThread>> made;
     made.reserve(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -35,7 +38,8 @@ void ProgressThreads::start(std::vector<Part> parts, const Manner& manner, const
         const std::size_t rails = part.rails.size();
         made.push_back(std::make_unique<ProgressThread>(
             std::move(part.rails), manner.pause, manner.caller_passes, chore_of(i, duties),
-            i == 0 ? duties.watch_at : nullptr, ProgressThread::Place{&company_, static_cast<unsigned>(i)}));
+            i == 0 ? duties.watch_at : nullptr,
+            ProgressThread::Place{&company_, static_cast<unsigned>(i), cpus_to_spare}));
         if (i != 0) pthread_setname_np(made.back()->handle(), ("railyard-prog" + std::to_string(i)).c_str());
         if (!part.bound) continue;
         const std::string where = topology::bind_thread(made.back()->handle(), part.cpus);

@@ -48,4 +48,10 @@ std::string bind_thread(pthread_t thread, std::span<const int> cpus, std::size_t
     return "CPUs " + ranges_text(kept);
 }
 
+std::size_t allowed_cpus() noexcept {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
+    return static_cast<std::size_t>(CPU_COUNT(&allowed));
+}
+
 }  // namespace railyard::topology

@@ -1,4 +1,4 @@
-// Keeps a thread on the CPUs of its NUMA node.
+// The CPUs that threads may run on: keeps one on those of its NUMA node.
 #pragma once
 
 #include <pthread.h>
@@ -14,5 +14,8 @@ namespace railyard::topology {
 /// What it was kept on, or why not, for the log: "CPUs 0-47,96-143", "any CPU (...)". Any thread; does not
 /// block.
 std::string bind_thread(pthread_t thread, std::span<const int> cpus, std::size_t least = 2);
+
+/// How many the calling thread may run on; 0: the kernel does not say. Any thread; does not block.
+std::size_t allowed_cpus() noexcept;
 
 }  // namespace railyard::topology

@@ -228,6 +228,31 @@ TEST(ProgressThread, TakesOverFromACallerWhoBeginsToRest) {
     EXPECT_GT(rail.rounds() - before, 20);
 }
 
+/// After they have driven for so long that it would leave the rails to them for 8 ms at a time, and once more
+/// when it finds what they did before they stopped.
+TEST(ProgressThread, WithCpusToSpareTakesOverSoonFromCallersWhoStop) {
+    CountingRail rail(false);
+    std::atomic<std::uint64_t> passes{0};
+    ProgressThread thread(
+        {&rail}, std::chrono::microseconds(0), [&passes] { return passes.load(); }, [] { return false; },
+        nullptr, ProgressThread::Place{nullptr, 0, true});
+    constexpr int turns = 11;
+    std::array<std::chrono::steady_clock::duration, turns> taken{};
+    for (auto& time : taken) {
+        for (const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(120);
+             std::chrono::steady_clock::now() < end;)
+            passes.fetch_add(1);
+        const auto start = std::chrono::steady_clock::now();
+        const auto limit = start + std::chrono::seconds(5);
+        for (const long before = rail.rounds();
+             rail.rounds() == before && std::chrono::steady_clock::now() < limit;)
+            std::this_thread::yield();
+        time = std::chrono::steady_clock::now() - start;
+    }
+    std::sort(taken.begin(), taken.end());
+    EXPECT_LT(taken[turns / 2], std::chrono::milliseconds(4)) << "half of the times";
+}
+
 /// It was blocked when they began, so that nothing tells it when they stopped; by what they did since its
 /// last look it would leave them an eighth of the time, 6 ms.
 TEST(ProgressThread, DoesNotWaitForCallersWhoDroveWhileItWasBlocked) {

@@ -72,5 +72,15 @@ TEST_F(ThreadBinding, SaysRangesForTheLog) {
               "CPUs " + std::to_string(allowed_[0]) + "-" + std::to_string(allowed_[1]));
 }
 
+TEST_F(ThreadBinding, CountsWhatTheCallerMayUse) {
+    EXPECT_EQ(allowed_cpus(), allowed_.size());
+    std::size_t bound = 0;
+    std::thread([&] {
+        bind_thread(pthread_self(), std::vector<int>{allowed_.back()}, 1);
+        bound = allowed_cpus();
+    }).join();
+    EXPECT_EQ(bound, 1u);
+}
+
 }  // namespace
 }  // namespace railyard::topology
