@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace railyard {
 
@@ -39,14 +40,18 @@ class FragmentPieces {
     [[nodiscard]] bool whole(std::uint32_t total) const noexcept { return bytes_ == total; }
     /// Bytes that it holds, roughly.
     [[nodiscard]] std::size_t held() const noexcept { return bytes_ + pieces_.size() * piece_overhead; }
-    /// The whole message, once whole().
+    /// The whole message, once whole(). Where that throws std::bad_alloc, all of it is still here.
     [[nodiscard]] std::string take() {
-        std::string message = std::move(pieces_.begin()->second);
+        std::string& message = pieces_.begin()->second;
         message.reserve(bytes_);
-        for (auto piece = std::next(pieces_.begin()); piece != pieces_.end(); ++piece)
+        const auto rest = std::next(pieces_.begin());
+        for (auto piece = rest; piece != pieces_.end(); ++piece)
             message += piece->second;
-        return message;
+        pieces_.erase(rest, pieces_.end());
+        return std::move(message);
     }
+    /// What take() has returned.
+    void put_back(std::string message) noexcept { pieces_.begin()->second = std::move(message); }
 
   private:
     std::map<std::uint32_t, std::string> pieces_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <new>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -162,14 +163,18 @@ NotificationInbox::Refusal NotificationInbox::read(std::string_view bytes,
     return Refusal::none;
 }
 
-void NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
+bool NotificationInbox::on_control(std::span<const std::byte> bytes) noexcept {
     try {
         Fragment fragment;
         Refusal refusal = read(as_text(bytes), fragment);
         if (refusal == Refusal::none && !accept(fragment)) refusal = Refusal::contradicts;
         if (refusal != Refusal::none) complain(refusal, bytes.size());
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
     } catch (const std::exception& error) {
         RAILYARD_LOG(error, "control", "lost a notification fragment: %s", error.what());
+        return true;
     }
 }
 
@@ -211,14 +216,39 @@ bool NotificationInbox::accept(const Fragment& fragment) {
         if (writer == 0 || writer != fragment.key.first) return false;
     }
     if (delivered_.contains(fragment.key.first, fragment.key.second)) return true;
-    if (fragment.payload.size() == fragment.total)
-        return deliver(fragment, std::string(fragment.agent), std::string(fragment.payload));
-    if (!add_piece(fragment)) return false;
-    const auto found = partial_.find(fragment.key);
-    if (!found->second.pieces.whole(fragment.total)) return true;
-    held_.unfinished -= found->second.held();
-    auto whole = partial_.extract(found);
-    return deliver(fragment, std::move(whole.mapped().agent), whole.mapped().pieces.take());
+    place_late();
+    if (fragment.payload.size() == fragment.total) {
+        EarlyNotices::Notice whole{std::string(fragment.agent), std::string(fragment.payload)};
+        return deliver(fragment, whole);
+    }
+    // One that was whole, and that there was no memory for, has this piece.
+    auto found = partial_.find(fragment.key);
+    if (found == partial_.end() || !found->second.pieces.whole(fragment.total)) {
+        if (!add_piece(fragment)) return false;
+        found = partial_.find(fragment.key);
+        if (!found->second.pieces.whole(fragment.total)) return true;
+    }
+    return deliver_partial(fragment, found);
+}
+
+/// One that is whole.
+bool NotificationInbox::deliver_partial(const Fragment& fragment, Partials::iterator found) {
+    Partial& partial = found->second;
+    const std::size_t held = partial.held();
+    EarlyNotices::Notice whole{{}, partial.pieces.take()};
+    whole.agent.swap(partial.agent);
+    bool delivered = false;
+    held_.unfinished -= held;
+    try {
+        delivered = deliver(fragment, whole);
+    } catch (const std::bad_alloc&) {
+        whole.agent.swap(partial.agent);
+        partial.pieces.put_back(std::move(whole.message));
+        held_.unfinished += partial.held();
+        throw;
+    }
+    partial_.erase(found);
+    return delivered;
 }
 
 /// Not noted among what has come: one that comes twice ends nothing.
@@ -282,19 +312,23 @@ bool NotificationInbox::make_room(std::size_t bytes) {
     return held_.unfinished + bytes <= limits_.unfinished;
 }
 
-bool NotificationInbox::deliver(const Fragment& fragment, std::string agent, std::string message) {
-    const std::size_t bytes = cost(agent, message);
+/// Throws std::bad_alloc, with nothing changed.
+bool NotificationInbox::deliver(const Fragment& fragment, EarlyNotices::Notice& whole) {
+    const std::size_t bytes = cost(whole.agent, whole.message);
     if (fragment.kind == MessageKind::notify) {
         if (held_.notifications + bytes > limits_.notifications) return false;
+        delivered_.prepare(fragment.key.first);
+        room_for_one(ready_);
         delivered_.add(fragment.key.first, fragment.key.second, true);
-        push(std::move(agent), std::move(message));
+        push(std::move(whole.agent), std::move(whole.message));
         return true;
     }
-    if (is_early(fragment.kind))
-        return deliver_early(fragment.marks, fragment.key, {std::move(agent), std::move(message)});
+    if (is_early(fragment.kind)) return deliver_early(fragment.marks, fragment.key, whole);
     if (letters_.size() >= max_letters || held_.letters + bytes > limits_.letters) return false;
+    delivered_.prepare(fragment.key.first);
+    room_for_one(letters_);
     delivered_.add(fragment.key.first, fragment.key.second);
-    letters_.push_back({fragment.kind, std::move(agent), fragment.key.first, std::move(message)});
+    letters_.push_back({fragment.kind, std::move(whole.agent), fragment.key.first, std::move(whole.message)});
     held_.letters += bytes;
     letter_count_.store(letters_.size(), std::memory_order_release);
     return true;
@@ -322,7 +356,7 @@ void NotificationInbox::push(std::string agent, std::string message) {
     const std::size_t bytes = cost(agent, message);
     ready_.push_back({std::move(agent), std::move(message)});
     held_.notifications += bytes;
-    ready_count_.store(ready_.size(), std::memory_order_release);
+    tell_of_ready();
 }
 
 void NotificationInbox::put(const std::string& agent, const std::string& message) {
@@ -341,12 +375,13 @@ bool NotificationInbox::put_from(std::uint64_t nonce, const std::string& agent, 
 
 void NotificationInbox::take(std::vector<Notification>& out) {
     const MutexLock lock(mutex_);
+    place_late();
     out.reserve(out.size() + ready_.size());  // may throw: then all is still here
     for (Notification& notification : ready_)
         out.push_back(std::move(notification));
     ready_.clear();
     held_.notifications = 0;
-    ready_count_.store(0, std::memory_order_release);
+    tell_of_ready();
 }
 
 }  // namespace railyard

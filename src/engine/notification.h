@@ -154,7 +154,7 @@ class NotificationInbox final : public ControlSink {
                                const MessageAuth* auth = nullptr)
         : limits_(limits), instance_(instance), auth_(auth) {}
     [[nodiscard]] const MessageAuth* auth() const noexcept { return auth_; }
-    void on_control(std::span<const std::byte> fragment) noexcept override;
+    bool on_control(std::span<const std::byte> fragment) noexcept override;
     void on_immediate(std::uint32_t data) noexcept override;
     /// Who hears of immediate data, for good; it outlives the rails.
     void pass_immediates_to(fabric::ImmediateSink* sink) noexcept {
@@ -207,6 +207,7 @@ class NotificationInbox final : public ControlSink {
         std::uint64_t last_seen = 0;  // ns
         [[nodiscard]] std::size_t held() const noexcept;
     };
+    using Partials = std::map<Key, Partial>;
     struct Fragment;
     /// Why a fragment was not taken; an index into their texts, and into what limits their lines in the log.
     enum class Refusal : std::uint8_t { none, malformed, contradicts, not_for_us, tag, count };
@@ -223,11 +224,27 @@ class NotificationInbox final : public ControlSink {
     bool add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    bool deliver(const Fragment& fragment, std::string agent, std::string message)
+    bool deliver(const Fragment& fragment, EarlyNotices::Notice& whole) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool deliver_partial(const Fragment& fragment, Partials::iterator found)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    /// So that push_back needs no memory.
+    template <class Element>
+    static void room_for_one(std::vector<Element>& elements) {
+        if (elements.size() == elements.capacity()) elements.reserve(2 * elements.size() + 1);
+    }
+    /// Somebody is to call take().
+    void tell_of_ready() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        ready_count_.store(ready_.size() + late_marks_, std::memory_order_release);
+    }
     // notification_early.cpp
-    bool deliver_early(EarlyMarks marks, const Key& key, EarlyNotices::Notice notice)
+    bool deliver_early(EarlyMarks marks, const Key& key, EarlyNotices::Notice& notice)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool place(std::uint32_t mark) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void place_late() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        if (late_marks_ != 0) [[unlikely]]
+            place_those_late();
+    }
+    void place_those_late() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     const InboxLimits limits_;
     const std::uint64_t instance_;
@@ -237,13 +254,16 @@ class NotificationInbox final : public ControlSink {
     std::array<Complaint, static_cast<std::size_t>(Refusal::count)> complaints_;
     mutable Mutex mutex_;
     InboxLimits held_ ABSL_GUARDED_BY(mutex_){0, 0, 0};
-    std::map<Key, Partial> partial_ ABSL_GUARDED_BY(mutex_);
+    Partials partial_ ABSL_GUARDED_BY(mutex_);
     RecentMessages delivered_ ABSL_GUARDED_BY(mutex_);
     EarlyNotices early_ ABSL_GUARDED_BY(mutex_);          ///< what waits there counts as unfinished
     std::atomic<bool> owes_credit_{false};                ///< written under the mutex
     std::uint64_t swept_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
-    std::atomic<std::size_t> ready_count_{0};
+    std::atomic<std::size_t> ready_count_{0};  ///< and of late marks
+    /// Marks that there was no memory for when they came: no buffer holds them back.
+    std::array<std::uint32_t, 256> late_ ABSL_GUARDED_BY(mutex_);
+    std::size_t late_marks_ ABSL_GUARDED_BY(mutex_) = 0;
     std::vector<Letter> letters_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> letter_count_{0};
 };

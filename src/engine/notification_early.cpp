@@ -1,4 +1,5 @@
 // An inbox's part in notifications that leave together with their data.
+#include <new>
 #include <utility>
 
 #include "common/log.h"
@@ -7,10 +8,12 @@
 namespace railyard {
 
 /// Counted, and given to the application, once its data is in place.
-bool NotificationInbox::deliver_early(EarlyMarks marks, const Key& key, EarlyNotices::Notice notice) {
+bool NotificationInbox::deliver_early(EarlyMarks marks, const Key& key, EarlyNotices::Notice& notice) {
     const std::size_t bytes = cost(notice.agent, notice.message);
     if (held_.notifications + bytes > limits_.notifications || held_.unfinished + bytes > limits_.unfinished)
         return false;
+    delivered_.prepare(key.first);
+    room_for_one(ready_);
     const EarlyNotices::Taken taken = early_.take(marks, notice);
     if (taken == EarlyNotices::Taken::refused) return false;
     owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
@@ -26,17 +29,42 @@ bool NotificationInbox::deliver_early(EarlyMarks marks, const Key& key, EarlyNot
 
 void NotificationInbox::on_immediate(std::uint32_t data) noexcept {
     if (auto* const sink = immediates_.load(std::memory_order_acquire)) return sink->on_immediate(data);
-    try {
-        const MutexLock lock(mutex_);
-        std::optional<EarlyNotices::Notice> notice = early_.placed(data);
-        owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
-        if (!notice) return;
-        held_.unfinished -= cost(notice->agent, notice->message);
-        delivered_.count_notification(early_.instance_of(data));
-        push(std::move(notice->agent), std::move(notice->message));
-    } catch (const std::exception& error) {
-        RAILYARD_LOG(error, "control", "lost a notification: %s", error.what());
+    const MutexLock lock(mutex_);
+    place_late();
+    if (place(data)) return;
+    if (late_marks_ == late_.size()) {
+        RAILYARD_LOG(
+            error, "control",
+            "no memory: the word that a peer's data is in place was lost, and with it its notification");
+        return;
     }
+    late_[late_marks_++] = data;
+    tell_of_ready();
+}
+
+/// False: there is no memory for it, and nothing has changed.
+bool NotificationInbox::place(std::uint32_t mark) noexcept {
+    try {
+        room_for_one(ready_);
+        std::optional<EarlyNotices::Notice> notice = early_.placed(mark);
+        owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
+        if (!notice) return true;
+        held_.unfinished -= cost(notice->agent, notice->message);
+        delivered_.count_notification(early_.instance_of(mark));
+        push(std::move(notice->agent), std::move(notice->message));
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+void NotificationInbox::place_those_late() noexcept {
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < late_marks_; ++i) {
+        if (!place(late_[i])) late_[left++] = late_[i];
+    }
+    late_marks_ = left;
+    tell_of_ready();
 }
 
 EarlyNotices::Number NotificationInbox::number(std::uint64_t instance, std::uint32_t old) {

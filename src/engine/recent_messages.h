@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -99,11 +100,17 @@ class RecentMessages {
         if (!sender || (sender->closed_to != 0 && id <= sender->closed_to)) return std::nullopt;
         return sender->runs.contains(id);
     }
-    /// A message that is not there. Allocates for a new sender, and where gaps become more than ever before.
+    /// For a message of that sender, which add() needs no memory for then. Allocates for a new one, and where
+    /// gaps become more than ever before.
+    void prepare(std::uint64_t nonce) {
+        Sender* sender = find(nonce);
+        if (!sender) sender = &add_sender(nonce);
+        if (sender->runs.size() == sender->runs.capacity()) grow(sender->runs);
+    }
+    /// A message that is not there. Allocates as prepare() does.
     void add(std::uint64_t nonce, std::uint64_t id, bool notification = false) {
         Sender* sender = find(nonce);
         if (!sender) sender = &add_sender(nonce);
-        sender->notifications += notification ? 1 : 0;
         NumberRuns* const runs = &sender->runs;
         while (!runs->add(id)) {
             if (grow(*runs)) continue;
@@ -111,8 +118,8 @@ class RecentMessages {
             sender->closed_to = runs->lowest_last();
             if (runs->contains(id)) break;
         }
-        if (runs->capacity() > limits_.granted && runs->size() <= runs->capacity() / 4)
-            resize(*runs, runs->capacity() / 2);
+        sender->notifications += notification ? 1 : 0;
+        if (runs->capacity() > limits_.granted && runs->size() <= runs->capacity() / 4) shrink(*runs);
     }
     /// One came within another message of the sender's, which is there.
     void count_notification(std::uint64_t nonce) noexcept {
@@ -161,6 +168,13 @@ class RecentMessages {
         if (shared_ - share_of(before) + share_of(after) > limits_.shared) return false;
         resize(runs, after);
         return true;
+    }
+    void shrink(NumberRuns& runs) noexcept {
+        try {
+            resize(runs, runs.capacity() / 2);
+        } catch (const std::bad_alloc&) {
+            // another time
+        }
     }
     void resize(NumberRuns& runs, std::size_t capacity) {
         const std::size_t before = share_of(runs.capacity());

@@ -52,6 +52,7 @@ class AnswerChannel {
         return static_cast<std::uint32_t>(send_slots - free_count_);
     }
     [[nodiscard]] std::size_t receives_missing() const noexcept { return receives_->missing(); }
+    [[nodiscard]] bool holds_messages() const noexcept { return receives_->holds_messages(); }
 
   private:
     struct Slot : fabric::OpContext {

@@ -60,8 +60,10 @@ class ControlChannel {
     }
     /// Fragments that have been found with the provider `often` times, this one included.
     std::size_t unanswered(std::uint8_t often) noexcept;
+    /// Of messages, either way.
     [[nodiscard]] bool has_pending() const noexcept {
-        return !pending_.empty() || interrupted_ || !refused_.empty();
+        return !pending_.empty() || interrupted_ || !refused_.empty() || receives_.holds_messages() ||
+               (answers_ && answers_->holds_messages());
     }
     /// Nothing is left for post_pending to do.
     [[nodiscard]] bool is_calm() const noexcept {

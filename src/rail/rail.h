@@ -32,7 +32,8 @@ struct RegisteredMemory {
 /// not be kept waiting: copy and return.
 class ControlSink : public fabric::ImmediateSink {
   public:
-    virtual void on_control(std::span<const std::byte> fragment) noexcept = 0;
+    /// False: there is no memory for it now. Nothing has changed, and it is to be handed on again.
+    virtual bool on_control(std::span<const std::byte> fragment) noexcept = 0;
     void on_immediate(std::uint32_t) noexcept override {}
 
   protected:

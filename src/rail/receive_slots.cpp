@@ -50,6 +50,7 @@ void ReceiveSlots::post(Slot& slot) noexcept {
 void ReceiveSlots::miss(Slot& slot) noexcept {
     slot.next = std::exchange(missing_, &slot);
     ++missing_count_;
+    holds_messages_ = holds_messages_ || slot.full;
     due_ns_ = now_ns() + RefusedFragment::first_pause_ns;
 }
 
@@ -57,10 +58,11 @@ void ReceiveSlots::post_missing() noexcept {
     if (!missing_ || now_ns() < due_ns_) return;
     Slot* slot = std::exchange(missing_, nullptr);
     missing_count_ = 0;
+    holds_messages_ = false;
     while (slot) {
         Slot* const next = slot->next;
         // After the first refusal the others wait for the next time.
-        if (missing_) {
+        if (missing_ || !hand_on(*slot)) {
             miss(*slot);
         } else {
             post(*slot);
@@ -70,6 +72,20 @@ void ReceiveSlots::post_missing() noexcept {
     if (missing_) due_ns_ = now_ns() + RefusedFragment::longest_pause_ns;
 }
 
+/// What there is in it. False: it stays there.
+bool ReceiveSlots::hand_on(Slot& slot) noexcept {
+    if (!slot.full || sink_.on_control({slot.buffer, slot.length})) {
+        slot.full = false;
+        return true;
+    }
+    if (worth_a_line(++too_much_)) {
+        RAILYARD_LOG(
+            error, rail_.c_str(),
+            "no memory for a message that has come: it waits in its receive buffer, and is tried again");
+    }
+    return false;
+}
+
 void ReceiveSlots::on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Slot& slot = static_cast<Slot&>(op);
     ReceiveSlots& owner = *slot.owner;
@@ -77,7 +93,9 @@ void ReceiveSlots::on_received(fabric::OpContext& op, const fabric::Completion& 
         if (!completion.immediate) {
             ++owner.counters_.fragments_received;
             owner.counters_.bytes_received += completion.length;
-            owner.sink_.on_control({slot.buffer, completion.length});
+            slot.length = completion.length;
+            slot.full = true;
+            if (!owner.hand_on(slot)) return owner.miss(slot);
         }
     } else if (completion.error == FI_ECANCELED) {
         // The endpoint is closing, or a connection broke in the middle of a message.

@@ -65,15 +65,16 @@ struct Listener final : ControlSink {
               Params::parse(fabric_params(fabric), [](const char*) -> const char* { return nullptr; }), false,
               *this)),
           info{"listener" + std::to_string(instance), instance, rails->provider(), rails->addresses()} {}
-    void on_control(std::span<const std::byte> fragment) noexcept override {
+    bool on_control(std::span<const std::byte> fragment) noexcept override {
         constexpr std::size_t kind_at = 3, id_at = 21;  // docs/wire_format.md
         if (fragment[kind_at] == std::byte{static_cast<std::uint8_t>(MessageKind::ping)}) {
             ++pings;
-            return;
+            return true;
         }
         std::uint64_t id = 0;
         std::memcpy(&id, fragment.data() + id_at, sizeof(id));
         ids.insert(id);
+        return true;
     }
     std::set<std::uint64_t> ids;
     int pings = 0;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t patience_ns = 5'000'000'000;
 
 struct CountingSink final : ControlSink {
-    void on_control(std::span<const std::byte>) noexcept override {}
+    bool on_control(std::span<const std::byte>) noexcept override { return true; }
     void on_immediate(std::uint32_t) noexcept override { ++immediates; }
     std::size_t immediates = 0;
 };

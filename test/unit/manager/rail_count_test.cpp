@@ -8,7 +8,7 @@ namespace railyard {
 namespace {
 
 struct NullSink final : ControlSink {
-    void on_control(std::span<const std::byte>) noexcept override {}
+    bool on_control(std::span<const std::byte>) noexcept override { return true; }
 };
 
 std::size_t rails(const ParamMap& params) {

@@ -213,6 +213,29 @@ TEST_F(ControlChannelTest, AProviderThatTakesNoReceiveBufferIsAskedNowAndThenOnl
     EXPECT_EQ(script.buffers.size(), receive_slots);
 }
 
+TEST_F(ControlChannelTest, WhatThereIsNoMemoryForStaysInItsBufferAndIsHandedOnAgain) {
+    const test::LogLines log;
+    const auto channel = open();
+    sink_.refusals = 3;
+    for (int i = 0; i < 2; ++i) {
+        void* const buffer = script.buffers.front();
+        script.buffers.erase(script.buffers.begin());
+        static_cast<fabric::OpContext*>(buffer)->complete_with({Status::ok, 10, 0, 0});
+    }
+    EXPECT_EQ(sink_.arrived, 0);
+    EXPECT_EQ(channel->receives_missing(), 2u);
+    EXPECT_TRUE(channel->has_pending()) << "its rail must not wait for others to tell it";
+    EXPECT_EQ(script.buffers.size(), receive_slots - 2) << "another message might come into it";
+    EXPECT_EQ(log.count(), 2u);
+    ASSERT_TRUE(pass_until(*channel, [&] { return channel->receives_missing() == 0; }));
+    EXPECT_EQ(sink_.arrived, 2);
+    EXPECT_EQ(sink_.refusals, 0);
+    EXPECT_EQ(script.buffers.size(), receive_slots);
+    EXPECT_FALSE(channel->has_pending());
+    channel->post_pending();
+    EXPECT_EQ(sink_.arrived, 2);
+}
+
 TEST_F(ControlChannelTest, ReceivesThatBreakWithAConnectionComeBack) {
     const auto channel = open();
     std::vector<void*> all;

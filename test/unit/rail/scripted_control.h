@@ -92,8 +92,13 @@ struct Message : OutMessage {
 };
 
 struct CountingSink final : ControlSink {
-    void on_control(std::span<const std::byte>) noexcept override { ++arrived; }
+    bool on_control(std::span<const std::byte>) noexcept override {
+        if (refusals > 0) return --refusals, false;
+        ++arrived;
+        return true;
+    }
     int arrived = 0;
+    int refusals = 0;  ///< of those that come next
 };
 
 class ControlChannelTest : public testing::Test {

@@ -95,7 +95,7 @@ inline const char* scripted_strerror(fid_cq*, int, const void*, char*, size_t) {
 }
 
 struct NullSink final : ControlSink {
-    void on_control(std::span<const std::byte>) noexcept override {}
+    bool on_control(std::span<const std::byte>) noexcept override { return true; }
 };
 
 class FabricRailTest : public testing::Test {

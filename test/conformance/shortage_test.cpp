@@ -1,0 +1,277 @@
+// Memory that runs out: every allocation of ours fails once, wherever it is. Calls throw or say so, nothing
+// that was told to be done is lost, and afterwards all is as before.
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <ostream>
+#include <span>
+
+#include "engine_pair.h"
+
+namespace {
+
+/// Fails the allocation of ours that is the `at`th from here on, by any thread; `lasting`: and all after it.
+struct Shortage {
+    std::atomic<bool> armed{false};
+    std::atomic<long> left{0};
+    std::atomic<bool> lasting{false};
+    std::atomic<long> failed{0};
+    std::array<void*, 24> where{};  ///< of the first that failed
+    int depth = 0;
+};
+Shortage shortage;
+
+/// Of this program, which the library is a part of: providers and the C++ library have allocations of theirs.
+bool is_ours(void* const* frames, int depth) {
+    static const void* const own = [] {
+        Dl_info info{};
+        dladdr(reinterpret_cast<void*>(&is_ours), &info);
+        return info.dli_fbase;
+    }();
+    for (int i = 2; i < depth; ++i) {
+        Dl_info info{};
+        if (!dladdr(frames[i], &info) || !info.dli_fname) return false;
+        const bool is_new = info.dli_sname && std::strncmp(info.dli_sname, "_Zn", 3) == 0;
+        if (is_new || std::strstr(info.dli_fname, "libstdc++")) continue;
+        return info.dli_fbase == own;
+    }
+    return false;
+}
+
+[[gnu::noinline]] bool fails() noexcept {
+    if (!shortage.armed.load(std::memory_order_relaxed)) return false;
+    const long left = shortage.left.fetch_sub(1, std::memory_order_relaxed);
+    if (left > 0 || (left < 0 && !shortage.lasting.load(std::memory_order_relaxed))) return false;
+    static thread_local bool looking = false;
+    if (looking) return false;
+    looking = true;
+    std::array<void*, 24> frames{};
+    const int depth = backtrace(frames.data(), static_cast<int>(frames.size()));
+    const bool ours = is_ours(frames.data(), depth);
+    if (ours && shortage.failed.fetch_add(1) == 0) {
+        shortage.where = frames;
+        shortage.depth = depth;
+    }
+    looking = false;
+    return ours;
+}
+
+void* allocate(std::size_t size, std::size_t alignment) {
+    if (fails()) throw std::bad_alloc();
+    void* const memory = alignment
+                             ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                             : std::malloc(size ? size : 1);
+    if (!memory) throw std::bad_alloc();
+    return memory;
+}
+
+}  // namespace
+
+/// What the library's operator delete gives back, which ends in free().
+void* operator new(std::size_t size) {
+    return allocate(size, 0);
+}
+void* operator new[](std::size_t size) {
+    return allocate(size, 0);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+    return allocate(size, static_cast<std::size_t>(alignment));
+}
+namespace railyard::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A program that dies says where memory ran out.
+[[noreturn]] void tell_and_abort() {
+    shortage.armed = false;
+    std::fprintf(stderr, "terminated; memory had run out here (%ld times):\n", shortage.failed.load());
+    backtrace_symbols_fd(shortage.where.data(), shortage.depth, 2);
+    std::abort();
+}
+
+void arm(long at, bool lasting) {
+    shortage.failed = 0;
+    shortage.depth = 0;
+    shortage.lasting = lasting;
+    shortage.left = at;
+    shortage.armed = true;
+}
+/// True: it has come to that.
+bool disarm() {
+    shortage.armed = false;
+    return shortage.failed != 0;
+}
+
+/// What the test says of a round that went wrong.
+std::string place() {
+    std::string text = "memory ran out at:";
+    char** const names = backtrace_symbols(shortage.where.data(), shortage.depth);
+    for (int i = 2; names && i < shortage.depth; ++i)
+        text += std::string("\n    ") + names[i];
+    std::free(static_cast<void*>(names));
+    return text;
+}
+
+/// Until the end of the transfer, but for no longer.
+constexpr milliseconds shortage_lasts(60);
+constexpr std::size_t block = 4096, blocks = 3, spacing = 2 * block;
+/// With a notification that may leave together with its data, and one of several fragments.
+struct Kind {
+    Operation operation;
+    std::size_t text_length;
+};
+constexpr Kind all_kinds[] = {{Operation::write, 100}, {Operation::write, 10'000}, {Operation::read, 100}};
+
+class ShortageTest : public testing::TestWithParam<Fabric> {
+  protected:
+    static void SetUpTestSuite() {
+        std::set_terminate(tell_and_abort);
+        void* frame = nullptr;
+        backtrace(&frame, 1);  // loads what it needs
+    }
+
+    struct Outcome {
+        bool refused = false;  ///< by an exception
+        Status status = Status::ok;
+        std::size_t notified = 0;
+        bool moved = false;
+        bool operator==(const Outcome&) const = default;
+        friend std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
+            return out << (outcome.refused ? "refused" : to_string(outcome.status)) << ", notified "
+                       << outcome.notified << " times, " << (outcome.moved ? "" : "not ") << "moved";
+        }
+    };
+    static constexpr Outcome all_well{false, Status::ok, 1, true};
+
+    /// Memory on both sides, a transfer with a notification, and all given back. `at` < 0: nothing fails.
+    Outcome transfer_once(EnginePair& pair, Kind kind, long at = -1, bool lasting = false) {
+        Outcome outcome;
+        const std::string text = std::to_string(++rounds_) + std::string(kind.text_length, 'n');
+        std::vector<std::uint8_t> ours(blocks * spacing), theirs(blocks * spacing);
+        fill_pattern(kind.operation == Operation::write ? ours : theirs, rounds_);
+        std::shared_ptr<Registration> our_region, their_region;
+        std::shared_ptr<RemoteRegion> remote;
+        Transfer* transfer = nullptr;
+        std::vector<Notification> got;
+        const auto address = [](const std::vector<std::uint8_t>& bytes) {
+            return reinterpret_cast<std::uint64_t>(bytes.data());
+        };
+        std::vector<LocalDescriptor> from;
+        std::vector<RemoteDescriptor> to;
+        for (std::size_t i = 0; i < blocks; ++i) {
+            from.push_back({address(ours) + i * spacing, block, &our_region});
+            to.push_back({address(theirs) + i * spacing, block, &remote});
+        }
+        const auto gather = [&] {
+            try {
+                pair.b->take_notifications(got);
+            } catch (const std::bad_alloc&) {
+            }
+        };
+        outcome.status = Status::in_progress;
+        if (at >= 0) arm(at, lasting);
+        try {
+            our_region = pair.a->register_memory(address(ours), ours.size(), 0);
+            their_region = pair.b->register_memory(address(theirs), theirs.size(), 0);
+            remote = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*their_region),
+                                                address(theirs), theirs.size());
+            transfer = pair.a->prepare(kind.operation, from, to, "beta", text);
+            outcome.status = pair.a->post(*transfer);
+            const auto end = std::chrono::steady_clock::now() + shortage_lasts;
+            while (outcome.status == Status::in_progress && std::chrono::steady_clock::now() < end) {
+                gather();
+                outcome.status = pair.a->poll(*transfer);
+            }
+            gather();
+        } catch (const std::bad_alloc&) {
+            outcome.refused = true;
+        } catch (const Error&) {
+            outcome.refused = true;
+        }
+        disarm();
+        if (transfer && outcome.status == Status::in_progress && !outcome.refused)
+            outcome.status = pair.wait(*transfer);
+        if (outcome.status == Status::ok && !outcome.refused) {
+            pair.until(
+                [&] {
+                    gather();
+                    return !got.empty();
+                },
+                milliseconds(5000));
+        }
+        for (const Notification& notification : got)
+            outcome.notified += notification.message == text ? 1 : 0;
+        outcome.moved = true;
+        for (std::size_t i = 0; i < blocks; ++i)
+            outcome.moved =
+                outcome.moved && std::memcmp(&ours[i * spacing], &theirs[i * spacing], block) == 0;
+        if (transfer) pair.a->release(transfer);
+        if (our_region) pair.a->deregister_memory(our_region);
+        if (their_region) pair.b->deregister_memory(their_region);
+        return outcome;
+    }
+
+    /// Until nothing is left that could fail; one in `stride` does.
+    template <class PairFor>
+    void sweep(std::span<const Kind> kinds, bool lasting, long stride, PairFor&& pair_for) {
+        for (const Kind kind : kinds) {
+            long at = 0;
+            for (int without = 0, failures = 0; without < 3 && failures < 10; at += stride) {
+                ASSERT_LT(at, 20'000) << "it never ends";
+                EnginePair& pair = pair_for();
+                const Outcome outcome = transfer_once(pair, kind, at, lasting);
+                without = shortage.left >= 0 ? without + 1 : 0;
+                const bool good = outcome.refused || outcome.status != Status::ok || outcome == all_well;
+                const Outcome after = transfer_once(pair, kind);
+                if (good && after == all_well) continue;
+                ++failures;
+                ADD_FAILURE() << "allocation " << at << ": " << outcome << ", then " << after << "; "
+                              << place();
+            }
+            EXPECT_GT(at, 30) << "hardly anything was tried";
+        }
+    }
+    /// They have introduced themselves, and small ones leave as they do later.
+    void meet(EnginePair& pair) {
+        for (int i = 0; i < 6; ++i) {
+            ASSERT_EQ(transfer_once(pair, all_kinds[0]), all_well);
+            pair.until([] { return false; }, milliseconds(20));
+        }
+    }
+
+    unsigned rounds_ = 0;
+};
+
+TEST_P(ShortageTest, OnceBetweenPeersThatKnowEachOther) {
+    EnginePair pair(GetParam());
+    ASSERT_NO_FATAL_FAILURE(meet(pair));
+    sweep(all_kinds, false, 1, [&]() -> EnginePair& { return pair; });
+}
+
+TEST_P(ShortageTest, LastingBetweenPeersThatKnowEachOther) {
+    EnginePair pair(GetParam());
+    ASSERT_NO_FATAL_FAILURE(meet(pair));
+    sweep(all_kinds, true, 1, [&]() -> EnginePair& { return pair; });
+}
+
+/// Who could not introduce itself tries again after a second: hence not each of them.
+TEST_P(ShortageTest, OnceBetweenPeersThatMeet) {
+    std::optional<EnginePair> pair;
+    sweep(std::span(all_kinds).first(1), false, 9, [&]() -> EnginePair& { return pair.emplace(GetParam()); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, ShortageTest,
+                         testing::ValuesIn(fabrics({Fabric{"tcp", 1, false}, Fabric{"tcp", 2, true},
+                                                    Fabric{"shm", 1, false}})),
+                         fabric_name);
+
+}  // namespace
+}  // namespace railyard::test
