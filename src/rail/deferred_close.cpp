@@ -17,15 +17,15 @@
 namespace railyard {
 namespace {
 
-struct Kept {
+struct Known {
     std::string address;
-    std::shared_ptr<void> resources;
+    std::shared_ptr<void> resources;  // none: it is live
 };
 
 struct Registry {
     Mutex mutex;
     std::size_t live ABSL_GUARDED_BY(mutex) = 0;
-    std::vector<Kept> kept ABSL_GUARDED_BY(mutex);
+    std::vector<Known> known ABSL_GUARDED_BY(mutex);        // live, or closed and kept
     std::vector<std::string> names ABSL_GUARDED_BY(mutex);  // of the live and the kept
     const pid_t process = getpid();
 };
@@ -47,12 +47,13 @@ void remove_names() {
 
 }  // namespace
 
-void DeferredClose::opened(std::string_view address) noexcept {
+void DeferredClose::opened(std::string_view address) {
     static const bool at_exit = std::atexit(remove_names) == 0 && at_quick_exit(remove_names) == 0;
     static_cast<void>(at_exit);
     {
         Registry& all = registry();
         const MutexLock lock(all.mutex);
+        all.known.push_back({std::string(address), nullptr});
         ++all.live;
     }
     add_name(address);
@@ -72,19 +73,22 @@ void DeferredClose::add_name(std::string_view address) noexcept {
 
 void DeferredClose::closed(std::string_view address, std::shared_ptr<void> resources) noexcept {
     Registry& all = registry();
-    std::vector<Kept> closing;
+    std::vector<Known> closing;
     const MutexLock lock(all.mutex);
-    all.kept.push_back({std::string(address), std::move(resources)});
+    const auto live = std::find_if(all.known.begin(), all.known.end(), [&](const Known& known) {
+        return known.address == address && !known.resources;
+    });
+    if (live != all.known.end()) live->resources = std::move(resources);
     if (--all.live != 0) return;
-    closing.swap(all.kept);
+    closing.swap(all.known);
     all.names.clear();
 }
 
 bool DeferredClose::has_closed(std::string_view address) noexcept {
     Registry& all = registry();
     const MutexLock lock(all.mutex);
-    return std::any_of(all.kept.begin(), all.kept.end(),
-                       [&](const Kept& kept) { return kept.address == address; });
+    return std::any_of(all.known.begin(), all.known.end(),
+                       [&](const Known& known) { return known.resources && known.address == address; });
 }
 
 }  // namespace railyard

@@ -12,11 +12,12 @@ namespace railyard {
 /// file in /dev/shm, 16 MiB each: the names are taken away then. Any thread.
 class DeferredClose {
   public:
-    /// One more endpoint of this process is live, at this address.
-    static void opened(std::string_view address) noexcept;
+    /// One more endpoint of this process is live, at this address. Throws std::bad_alloc: it is not.
+    static void opened(std::string_view address);
     /// What is live has another endpoint at this address.
     static void add_name(std::string_view address) noexcept;
-    /// One fewer, at this address; `resources` close now or, while others live, when the last of them does.
+    /// One fewer of those that were opened, at this address; `resources` close now or, while others live,
+    /// when the last of them does.
     static void closed(std::string_view address, std::shared_ptr<void> resources) noexcept;
     /// Of this process, closed and kept: nobody looks at it any more, and nobody tells those who sent to it.
     static bool has_closed(std::string_view address) noexcept;
