@@ -1,12 +1,7 @@
 // Memory that runs out: every allocation of ours fails once, wherever it is. Calls throw or say so, nothing
 // that was told to be done is lost, and afterwards all is as before.
-#include <dlfcn.h>
-#include <execinfo.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -15,107 +10,13 @@
 #include <ostream>
 #include <span>
 
+#include "../shortage.h"
 #include "engine_pair.h"
 
-namespace {
-
-/// Fails the allocation of ours that is the `at`th from here on, by any thread; `lasting`: and all after it.
-struct Shortage {
-    std::atomic<bool> armed{false};
-    std::atomic<long> left{0};
-    std::atomic<bool> lasting{false};
-    std::atomic<long> failed{0};
-    std::array<void*, 24> where{};  ///< of the first that failed
-    int depth = 0;
-};
-Shortage shortage;
-
-/// Providers have allocations of theirs, some of them in functions of the C++ library that this program has,
-/// too.
-bool is_ours(void* const* frames, int depth) {
-    for (int i = 0; i < depth; ++i) {
-        Dl_info info{};
-        if (!dladdr(frames[i], &info) || !info.dli_fname) continue;
-        if (std::strstr(info.dli_fname, "libsimefa") || std::strstr(info.dli_fname, "libfabric"))
-            return false;
-    }
-    return true;
-}
-
-[[gnu::noinline]] bool fails() noexcept {
-    if (!shortage.armed.load(std::memory_order_relaxed)) return false;
-    const long left = shortage.left.fetch_sub(1, std::memory_order_relaxed);
-    if (left > 0 || (left < 0 && !shortage.lasting.load(std::memory_order_relaxed))) return false;
-    static thread_local bool looking = false;
-    if (looking) return false;
-    looking = true;
-    std::array<void*, 24> frames{};
-    const int depth = backtrace(frames.data(), static_cast<int>(frames.size()));
-    const bool ours = is_ours(frames.data(), depth);
-    if (ours && shortage.failed.fetch_add(1) == 0) {
-        shortage.where = frames;
-        shortage.depth = depth;
-    }
-    looking = false;
-    return ours;
-}
-
-void* allocate(std::size_t size, std::size_t alignment) {
-    if (fails()) throw std::bad_alloc();
-    void* const memory = alignment
-                             ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                             : std::malloc(size ? size : 1);
-    if (!memory) throw std::bad_alloc();
-    return memory;
-}
-
-}  // namespace
-
-/// What the library's operator delete gives back, which ends in free().
-void* operator new(std::size_t size) {
-    return allocate(size, 0);
-}
-void* operator new[](std::size_t size) {
-    return allocate(size, 0);
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-    return allocate(size, static_cast<std::size_t>(alignment));
-}
 namespace railyard::test {
 namespace {
 
 using std::chrono::milliseconds;
-
-/// A program that dies says where memory ran out.
-[[noreturn]] void tell_and_abort() {
-    shortage.armed = false;
-    std::fprintf(stderr, "terminated; memory had run out here (%ld times):\n", shortage.failed.load());
-    backtrace_symbols_fd(shortage.where.data(), shortage.depth, 2);
-    std::abort();
-}
-
-void arm(long at, bool lasting) {
-    shortage.failed = 0;
-    shortage.depth = 0;
-    shortage.lasting = lasting;
-    shortage.left = at;
-    shortage.armed = true;
-}
-/// True: it has come to that.
-bool disarm() {
-    shortage.armed = false;
-    return shortage.failed != 0;
-}
-
-/// What the test says of a round that went wrong.
-std::string place() {
-    std::string text = "memory ran out at:";
-    char** const names = backtrace_symbols(shortage.where.data(), shortage.depth);
-    for (int i = 2; names && i < shortage.depth; ++i)
-        text += std::string("\n    ") + names[i];
-    std::free(static_cast<void*>(names));
-    return text;
-}
 
 /// Until the end of the transfer, but for no longer.
 constexpr milliseconds shortage_lasts(60);
@@ -129,11 +30,7 @@ constexpr Kind all_kinds[] = {{Operation::write, 100}, {Operation::write, 10'000
 
 class ShortageTest : public testing::TestWithParam<Fabric> {
   protected:
-    static void SetUpTestSuite() {
-        std::set_terminate(tell_and_abort);
-        void* frame = nullptr;
-        backtrace(&frame, 1);  // loads what it needs
-    }
+    static void SetUpTestSuite() { watch_for_shortages(); }
 
     struct Outcome {
         bool refused = false;  ///< by an exception
