@@ -103,14 +103,12 @@ class RecentMessages {
     /// For a message of that sender, which add() needs no memory for then. Allocates for a new one, and where
     /// gaps become more than ever before.
     void prepare(std::uint64_t nonce) {
-        Sender* sender = find(nonce);
-        if (!sender) sender = &add_sender(nonce);
-        if (sender->runs.size() == sender->runs.capacity()) grow(sender->runs);
+        NumberRuns& runs = sender_of(nonce).runs;
+        if (runs.size() == runs.capacity()) grow(runs);
     }
     /// A message that is not there. Allocates as prepare() does.
     void add(std::uint64_t nonce, std::uint64_t id, bool notification = false) {
-        Sender* sender = find(nonce);
-        if (!sender) sender = &add_sender(nonce);
+        Sender* const sender = &sender_of(nonce);
         NumberRuns* const runs = &sender->runs;
         while (!runs->add(id)) {
             if (grow(*runs)) continue;
@@ -150,6 +148,11 @@ class RecentMessages {
             last_nonce_ = nonce;
         }
         return last_;
+    }
+    /// New where it is not remembered.
+    Sender& sender_of(std::uint64_t nonce) {
+        Sender* const known = find(nonce);
+        return known ? *known : add_sender(nonce);
     }
     Sender& add_sender(std::uint64_t nonce) {
         Sender fresh;

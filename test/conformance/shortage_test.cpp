@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <ostream>
 #include <span>
 
+#include "../left_open.h"
 #include "../shortage.h"
 #include "engine_pair.h"
 
@@ -162,18 +161,12 @@ TEST_P(ShortageTest, OnceBetweenPeersThatMeet) {
     sweep(std::span(all_kinds).first(1), false, 9, [&]() -> EnginePair& { return pair.emplace(GetParam()); });
 }
 
-std::size_t entries_of(const char* directory) {
-    const std::filesystem::directory_iterator all(directory);
-    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-}
-
 /// It is made, or not; then nothing of it stays.
 TEST_P(ShortageTest, OnceWhileAnEngineIsMade) {
     // With all its NICs a simulated machine takes several thousand.
     const long stride = draws_its_keys(GetParam()) ? 31 : 1;
     make_engine("before", GetParam());
-    const std::size_t files = entries_of("/proc/self/fd");
-    const std::size_t threads = entries_of("/proc/self/task");
+    const Left before;
     long at = 0, made = 0, refused = 0;
     for (int without = 0; without < 3; at += stride) {
         ASSERT_LT(at, 200'000) << "it never ends";
@@ -188,8 +181,8 @@ TEST_P(ShortageTest, OnceWhileAnEngineIsMade) {
         }
         disarm();
         without = shortage.left >= 0 ? without + 1 : 0;
-        ASSERT_EQ(entries_of("/proc/self/fd"), files) << "allocation " << at << ": " << place();
-        ASSERT_EQ(entries_of("/proc/self/task"), threads) << "allocation " << at << ": " << place();
+        ASSERT_EQ(open_files(), before.files) << "allocation " << at << ": " << place();
+        ASSERT_TRUE(comes_back_to(before)) << "allocation " << at << ": " << place();
     }
     EXPECT_GT(refused, 10) << "of " << at / stride;
     EXPECT_GE(made, 3);

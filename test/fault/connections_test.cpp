@@ -3,11 +3,10 @@
 #include <sys/statvfs.h>
 
 #include <cstdio>
-#include <filesystem>
-#include <iterator>
 
 #include "engine_pair.h"
 #include "failing_new.h"
+#include "left_open.h"
 #include "sanitized.h"
 #include "simulated_machine.h"
 
@@ -23,11 +22,6 @@ constexpr std::size_t wanted_peers = 1000, most_peers = sanitized ? 50 : wanted_
 std::size_t heap_bytes() {
     const struct mallinfo2 info = mallinfo2();
     return info.uordblks + info.hblkhd;
-}
-
-std::ptrdiff_t open_files() {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                         std::filesystem::directory_iterator{});
 }
 
 /// alpha and beta that do not know each other yet.
@@ -88,7 +82,7 @@ TEST_P(ComeAndGo, TenThousandTimesLeaveNothing) {
     };
     meet_often(std::min(cycles / 10, 500));
     const std::size_t heap = heap_bytes();
-    const std::ptrdiff_t files = open_files();
+    const std::size_t files = open_files();
     meet_often(cycles);
     if (!sanitized) {  // which tell of no heap
         EXPECT_LT(heap_bytes(), heap + cycles) << "a byte a time is too much";

@@ -6,19 +6,13 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <iterator>
 
 #include "common/shortage.h"
+#include "left_open.h"
 #include "traffic.h"
 
 namespace railyard::test {
 namespace {
-
-std::ptrdiff_t open_files() {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                         std::filesystem::directory_iterator{}) -
-           1;  // the directory itself
-}
 
 /// At most `left` more descriptors while it lives. Fills gaps below the highest one in use, too.
 class FewFiles {

@@ -3,10 +3,8 @@
 // fail here.)
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <iterator>
-
 #include "failing_new.h"
+#include "left_open.h"
 #include "traffic.h"
 
 namespace railyard::test {
@@ -215,11 +213,6 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, MemoryTest,
                          testing::ValuesIn(fabrics({Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false},
                                                     Fabric{"shm", 2, false}})),
                          fabric_name);
-
-std::ptrdiff_t open_files() {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                         std::filesystem::directory_iterator{});
-}
 
 TEST(EngineCreation, FailsClearlyAndLeavesNothingOpen) {
     for (const bool thread : {true, false}) {

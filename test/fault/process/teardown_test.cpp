@@ -2,34 +2,13 @@
 // peers. Whatever the order, no thread and no file descriptor is left.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <iterator>
 #include <tuple>
 
+#include "left_open.h"
 #include "traffic.h"
 
 namespace railyard::test {
 namespace {
-
-struct Left {
-    std::ptrdiff_t threads = count("/proc/self/task");
-    std::ptrdiff_t files = count("/proc/self/fd");
-    static std::ptrdiff_t count(const char* directory) {
-        return std::distance(std::filesystem::directory_iterator(directory),
-                             std::filesystem::directory_iterator{});
-    }
-    bool exceeds(const Left& other) const { return threads > other.threads || files > other.files; }
-};
-
-/// A joined thread's entry may outlive the join by a moment: one of an engine before `before` may be counted
-/// there.
-bool comes_back_to(const Left& before) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (Left().exceeds(before)) {
-        if (std::chrono::steady_clock::now() > end) return false;
-    }
-    return true;
-}
 
 enum class First { initiator, target };
 enum class Regions { deregistered, left, outlive };

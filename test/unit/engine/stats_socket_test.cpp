@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "common/status.h"
+#include "left_open.h"
 #include "log_lines.h"
 #include "unix_client.h"
 
@@ -19,12 +20,8 @@ namespace railyard {
 namespace {
 
 namespace fs = std::filesystem;
+using test::open_files;
 using test::UnixClient;
-
-std::size_t open_descriptors() {
-    return static_cast<std::size_t>(
-        std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator{}));
-}
 
 class StatsSocketTest : public testing::Test {
   protected:
@@ -133,7 +130,7 @@ TEST_F(StatsSocketTest, HttpThatIsNotAskedRightIsTold) {
 TEST_F(StatsSocketTest, ASlowClientHoldsUpNobodyAndIsCutOff) {
     report_.assign(8 << 20, 'r');
     listen();
-    const std::size_t before = open_descriptors();
+    const std::size_t before = open_files();
     {
         UnixClient slow(path());
         slow.say_no_more();
@@ -146,12 +143,12 @@ TEST_F(StatsSocketTest, ASlowClientHoldsUpNobodyAndIsCutOff) {
             other.hear();
         }
         EXPECT_EQ(other.hear().size(), report_.size());
-        EXPECT_EQ(open_descriptors(), before + 3) << "the clients' ends, and ours of the slow one";
+        EXPECT_EQ(open_files(), before + 3) << "the clients' ends, and ours of the slow one";
         EXPECT_EQ(serve(5000), UINT64_MAX);
         EXPECT_LT(slow.hear().size(), report_.size());
         EXPECT_TRUE(slow.ended());
     }
-    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(open_files(), before);
 }
 
 TEST_F(StatsSocketTest, ASilentHttpClientIsCutOff) {
@@ -167,7 +164,7 @@ TEST_F(StatsSocketTest, ASilentHttpClientIsCutOff) {
 
 TEST_F(StatsSocketTest, ManyAreServedAFewAtATime) {
     listen();
-    const std::size_t before = open_descriptors();
+    const std::size_t before = open_files();
     std::list<UnixClient> clients;
     for (int i = 0; i < 16; ++i)
         EXPECT_TRUE(clients.emplace_back(path()).connected());
@@ -175,19 +172,19 @@ TEST_F(StatsSocketTest, ManyAreServedAFewAtATime) {
     std::uint64_t ms = 0;
     for (; ms < 1000; ms += 20) {
         serve(ms);
-        most = std::max(most, open_descriptors() - before - clients.size());
+        most = std::max(most, open_files() - before - clients.size());
     }
     EXPECT_EQ(most, StatsSocket::most_clients);
     for (UnixClient& client : clients)
         EXPECT_EQ(client.hear(), report_);
-    EXPECT_EQ(open_descriptors(), before + clients.size());
+    EXPECT_EQ(open_files(), before + clients.size());
     EXPECT_LE(reports_, 2) << "one for each that came at the same time";
 }
 
 TEST_F(StatsSocketTest, WhoGoesIsForgotten) {
     report_.assign(1 << 20, 'r');
     listen();
-    const std::size_t before = open_descriptors();
+    const std::size_t before = open_files();
     auto silent = std::make_unique<UnixClient>(path());
     auto reading = std::make_unique<UnixClient>(path());
     reading->say_no_more();
@@ -196,7 +193,7 @@ TEST_F(StatsSocketTest, WhoGoesIsForgotten) {
     reading.reset();
     serve(1);
     EXPECT_EQ(serve(2), UINT64_MAX);
-    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(open_files(), before);
 }
 
 TEST_F(StatsSocketTest, IsForItsUserAndGoes) {

@@ -8,14 +8,13 @@
 
 #include <array>
 #include <chrono>
-#include <filesystem>
-#include <iterator>
 #include <memory>
 #include <vector>
 
 #include "counted_operation.h"
 #include "fabric/endpoint.h"
 #include "fabric/wait_set.h"
+#include "left_open.h"
 #include "log_lines.h"
 #include "loopback_listener.h"
 
@@ -23,14 +22,10 @@ namespace railyard::fabric {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using test::open_files;
 
 std::shared_ptr<const Device> loopback() {
     return std::make_shared<const Device>(std::move(discover("tcp-msg", parse_device_filter("lo")).front()));
-}
-
-std::size_t open_files() {
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
 struct Operation : CountedOperation {
