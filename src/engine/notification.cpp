@@ -203,6 +203,11 @@ std::size_t NotificationInbox::Partial::held() const noexcept {
     return message_overhead + agent.size() + pieces.held();
 }
 
+bool NotificationInbox::Partial::agrees_with(const Fragment& fragment) const noexcept {
+    return total == fragment.total && kind == fragment.kind && marks == fragment.marks &&
+           agent == fragment.agent;
+}
+
 bool NotificationInbox::accept(const Fragment& fragment) {
     if (fragment.kind == MessageKind::ping) return true;  // that it came is all
     if (fragment.kind == MessageKind::eager_answer) return pass_on_answer(fragment);
@@ -221,12 +226,13 @@ bool NotificationInbox::accept(const Fragment& fragment) {
         EarlyNotices::Notice whole{std::string(fragment.agent), std::string(fragment.payload)};
         return deliver(fragment, whole);
     }
-    // One that was whole, and that there was no memory for, has this piece.
     auto found = partial_.find(fragment.key);
-    if (found == partial_.end() || !found->second.pieces.whole(fragment.total)) {
+    if (found != partial_.end() && !found->second.agrees_with(fragment)) return false;
+    // One that was whole, and that there was no memory for, has this piece.
+    if (found == partial_.end() || !found->second.whole()) {
         if (!add_piece(fragment)) return false;
         found = partial_.find(fragment.key);
-        if (!found->second.pieces.whole(fragment.total)) return true;
+        if (!found->second.whole()) return true;
     }
     return deliver_partial(fragment, found);
 }
@@ -272,21 +278,12 @@ void NotificationInbox::pass_on_data(const Fragment& fragment) const noexcept {
                       fragment.payload);
 }
 
-/// False, and nothing changed, unless the fragment is a new part of a message that it agrees with.
+/// Of a message that it agrees with. False, and nothing changed, unless it is a new part, and there is room.
 bool NotificationInbox::add_piece(const Fragment& fragment) {
-    auto found = partial_.find(fragment.key);
-    if (found != partial_.end()) {
-        const Partial& known = found->second;
-        if (known.total != fragment.total || known.kind != fragment.kind || known.marks != fragment.marks ||
-            known.agent != fragment.agent)
-            return false;
-    }
     const std::size_t most =
         message_overhead + fragment.agent.size() + FragmentPieces::piece_overhead + fragment.payload.size();
-    if (held_.unfinished + most > limits_.unfinished) {
-        if (!make_room(most)) return false;
-        found = partial_.find(fragment.key);  // it may have been the one that had to go
-    }
+    if (held_.unfinished + most > limits_.unfinished && !make_room(most)) return false;
+    auto found = partial_.find(fragment.key);
     if (found == partial_.end()) {
         Partial fresh{fragment.kind, std::string(fragment.agent), fragment.total, fragment.marks, {}, 0};
         found = partial_.emplace(fragment.key, std::move(fresh)).first;

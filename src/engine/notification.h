@@ -198,6 +198,7 @@ class NotificationInbox final : public ControlSink {
     static std::size_t cost(const std::string& agent, const std::string& message) noexcept {
         return message_overhead + agent.size() + message.size();
     }
+    struct Fragment;
     struct Partial {
         MessageKind kind = MessageKind::notify;
         std::string agent;
@@ -206,9 +207,10 @@ class NotificationInbox final : public ControlSink {
         FragmentPieces pieces;
         std::uint64_t last_seen = 0;  // ns
         [[nodiscard]] std::size_t held() const noexcept;
+        [[nodiscard]] bool whole() const noexcept { return pieces.whole(total); }
+        [[nodiscard]] bool agrees_with(const Fragment& fragment) const noexcept;
     };
     using Partials = std::map<Key, Partial>;
-    struct Fragment;
     /// Why a fragment was not taken; an index into their texts, and into what limits their lines in the log.
     enum class Refusal : std::uint8_t { none, malformed, contradicts, not_for_us, tag, count };
     struct Complaint {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <string>
 #include <tuple>
@@ -109,6 +110,27 @@ TEST_F(NotificationInboxTest, AMessageCanBeSentAgain) {
             inbox_.on_control(part);
     }
     EXPECT_EQ(taken(inbox_).size(), 3u);
+}
+
+/// One that says that the whole is what has come, where it is more.
+TEST_F(NotificationInboxTest, AFragmentWithAnotherTotalEndsNothing) {
+    constexpr std::size_t total_at = 29;
+    const std::string text(800, 't');
+    const std::vector<Bytes> parts = cut(text);
+    ASSERT_GT(parts.size(), 3u);
+    inbox_.on_control(parts[1]);
+    inbox_.on_control(parts[2]);
+    const std::size_t header = 39 + sender_.size();
+    const auto come = static_cast<std::uint32_t>(parts[1].size() + parts[2].size() - 2 * header);
+    Bytes lie = parts[0];
+    std::memcpy(lie.data() + total_at, &come, sizeof(come));
+    inbox_.on_control(lie);
+    EXPECT_TRUE(inbox_.empty()) << "a part of a message was taken for it";
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        if (i != 1 && i != 2) inbox_.on_control(parts[i]);
+    const auto got = taken(inbox_);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(got[0].message, text);
 }
 
 TEST_F(NotificationInboxTest, HostileFragmentsChangeNothing) {
