@@ -237,8 +237,8 @@ TEST_P(EarlyNotifications, OfSeveralThatAreCarriedOutAgainTheyWaitForTheLast) {
         failed += errors.value() >= 2 && notices.value() >= 64 ? 1 : 0;
         EXPECT_TRUE(arrived(0, milliseconds(5)).empty());
         cluster().set("error_next=0");
-        drive(milliseconds(300));  // the rails are found to be well again
-        write_and_compare(3);      // and there is another number
+        drive_until_well();
+        write_and_compare(3);  // and there is another number
     }
     EXPECT_GE(failed, 3);
 }
@@ -308,7 +308,7 @@ TEST_P(EarlyNotifications, GoOnWithAnotherNumberAfterAFailure) {
     for (int i = 0; i < 100 && errors.value() == 0; ++i)
         write_and_compare(1);
     ASSERT_EQ(errors.value(), 1u);
-    drive(milliseconds(1500));  // it is found to be well again
+    drive_until_well();
     const Growth notices("notices"), writes("writes");
     write_and_compare(20);
     EXPECT_GE(writes.value(), 20u);

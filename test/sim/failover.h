@@ -80,6 +80,13 @@ class Failover : public testing::TestWithParam<const char*> {
             b_->progress();
         }
     }
+    /// Until no path to the other side has failed.
+    void drive_until_well() {
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+        while (report_of(*a_, "beta").state != PeerState::ready && std::chrono::steady_clock::now() < limit)
+            drive(std::chrono::milliseconds(10));
+        EXPECT_EQ(report_of(*a_, "beta").state, PeerState::ready);
+    }
     /// Introductions and handshakes are over.
     void warm_up() {
         Transfer* transfer = prepare();
