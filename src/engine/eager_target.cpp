@@ -84,6 +84,7 @@ Answer EagerTarget::give(const std::string& agent, std::uint64_t nonce, std::str
 
 void EagerTarget::put(const std::string& agent, const Key& key, const EagerMessage& message) {
     require_registered(message.layout);
+    taken_.prepare(key.first);  // so that nothing fails behind the notification
     put_in_place(message);
     if (message.notifies) notify(agent, key, message.text);
     taken_.add(key.first, key.second);
@@ -100,6 +101,7 @@ void EagerTarget::read(const std::string& agent, const Key& key, const EagerRead
         throw Error(Status::backend,
                     "its notification has been delivered, and its data is not kept any more");
     require_registered(message.layout);
+    if (!taken) taken_.prepare(key.first);
     read_in_place(message.layout, data);
     if (message.notifies) {
         keep(key, data);

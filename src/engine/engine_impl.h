@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <set>
@@ -194,9 +195,10 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// The same on the way of a post, where nothing may be thrown.
     void introduce_again(const std::shared_ptr<Peer>& peer) noexcept;
     void handle_letters() noexcept;
-    void handle_or_refuse(Letter letter) noexcept;
-    void keep_until_introduced(Letter letter);
-    void handle_waiting(std::uint64_t nonce);
+    void handle_each(Letters& letters) noexcept;
+    void handle_or_refuse(Letters& one) noexcept;
+    void keep_until_introduced(Letters& one);
+    void handle_waiting(std::uint64_t nonce) noexcept;
     void handle(const Letter& letter);
     void on_hello(const Letter& letter);
     void on_acknowledgement(const Letter& letter);
@@ -225,13 +227,20 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void on_answer(const Letter& letter);
     /// The asker wants no more of them; they are answered as soon as they have ended.
     void withdraw(const Peer& peer, const std::vector<std::uint64_t>& ids);
-    bool was_withdrawn(const Peer& peer, std::uint64_t id);
+    bool withdraw_served(std::uint64_t nonce, std::uint64_t id, std::uint64_t now) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(served_mutex_);
+    [[nodiscard]] bool is_among_withdrawals(std::uint64_t nonce, std::uint64_t id) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(served_mutex_);
+    bool was_withdrawn(const Peer& peer, std::uint64_t id) noexcept;
+    void forget_withdrawal(const Peer& peer, std::uint64_t id) noexcept;
     std::shared_ptr<Registration> memory_of_token(std::uint64_t token);
     Status flush_for(const Request& request);
     Transfer* serve(const std::shared_ptr<Peer>& peer, Request request);
     void answer(const std::shared_ptr<Peer>& peer, std::uint64_t id, Status status);
     /// Answers what is done; true while there is anything to answer.
+    struct Served;
     bool finish_served() noexcept;
+    bool tell_end(Served& served) noexcept;
 
     /// A message that belongs to no transfer; frees itself.
     struct OwnMessage : OutNotification {
@@ -342,13 +351,14 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){65'536, 4'194'304};
     /// A peer's request on its way.
     struct Served {
-        Transfer* transfer = nullptr;
+        Transfer* transfer = nullptr;  ///< nullptr: it has ended, and there was no memory to say so
         std::shared_ptr<Peer> peer;
         std::uint64_t id = 0;
         std::uint64_t interrupt_at = UINT64_MAX;  ///< ns
+        Status status = Status::in_progress;
     };
     Mutex served_mutex_;
-    std::vector<Served> served_ ABSL_GUARDED_BY(served_mutex_);
+    std::list<Served> served_ ABSL_GUARDED_BY(served_mutex_);
     /// Of requests that were not there, by instance and id: the oldest first.
     std::deque<std::pair<std::uint64_t, std::uint64_t>> early_withdrawals_ ABSL_GUARDED_BY(served_mutex_);
     std::atomic<std::size_t> served_count_{0};

@@ -31,34 +31,47 @@ void Engine::Impl::introduce_again(const std::shared_ptr<Peer>& peer) noexcept {
 }
 
 void Engine::Impl::handle_letters() noexcept {
-    std::vector<Letter> letters;
+    Letters letters;
     inbox_.take_letters(letters);
-    for (Letter& letter : letters)
-        handle_or_refuse(std::move(letter));
+    handle_each(letters);
 }
 
-void Engine::Impl::handle_or_refuse(Letter letter) noexcept {
+void Engine::Impl::handle_each(Letters& letters) noexcept {
+    while (!letters.empty()) {
+        Letters one;
+        one.splice(one.begin(), letters, letters.begin());
+        handle_or_refuse(one);
+    }
+}
+
+/// What there is no memory for is read another time: its sender may wait for what comes of it, and does not
+/// say it again.
+void Engine::Impl::handle_or_refuse(Letters& one) noexcept {
+    const Letter& letter = one.front();
     try {
         if (waits_for_introduction(letter.kind) && !known_instance(letter.agent, letter.nonce))
-            return keep_until_introduced(std::move(letter));
+            return keep_until_introduced(one);
         handle(letter);
+    } catch (const std::bad_alloc&) {
+        RAILYARD_LOG(debug, letter.agent.c_str(), "no memory for what a control message wants: later");
+        inbox_.put_back(std::move(one));
     } catch (const std::exception& error) {
         RAILYARD_LOG(warn, letter.agent.c_str(), "control message refused: %s", error.what());
     }
 }
 
 /// Its sender says who it is once more, when it gets no answer.
-void Engine::Impl::keep_until_introduced(Letter letter) {
-    const std::string agent = letter.agent;
-    const std::uint64_t nonce = letter.nonce;
+void Engine::Impl::keep_until_introduced(Letters& one) {
+    const std::string agent = one.front().agent;
+    const std::uint64_t nonce = one.front().nonce;
     RAILYARD_LOG(debug, agent.c_str(), "has not introduced itself: what it wants has to wait for that");
-    waiting_letters_.keep(std::move(letter), now_ns());
+    waiting_letters_.keep(std::move(one), now_ns());
     if (known_instance(agent, nonce)) handle_waiting(nonce);  // another thread has read that meanwhile
 }
 
-void Engine::Impl::handle_waiting(std::uint64_t nonce) {
-    for (Letter& letter : waiting_letters_.take(nonce, now_ns()))
-        handle_or_refuse(std::move(letter));
+void Engine::Impl::handle_waiting(std::uint64_t nonce) noexcept {
+    Letters letters = waiting_letters_.take(nonce, now_ns());
+    handle_each(letters);
 }
 
 void Engine::Impl::handle(const Letter& letter) {

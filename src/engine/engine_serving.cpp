@@ -1,6 +1,9 @@
 // What peers ask of us: to move the bytes of our GPU memory that their rails do not reach, and to let our
 // GPUs see what they wrote.
 #include <algorithm>
+#include <list>
+#include <new>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -57,19 +60,22 @@ void Engine::Impl::on_request(const Letter& letter) {
         if (was_withdrawn(*peer, id)) throw Error(Status::canceled, "it was withdrawn before it came");
         if (request.kind == RequestKind::flush) {
             answer(peer, id, flush_for(request));
-            return;
-        }
-        Transfer* const transfer = serve(peer, std::move(request));
-        {
+        } else {
+            std::list<Served> served(1);
+            served.front().peer = peer;
+            served.front().id = id;
+            served.front().transfer = serve(peer, std::move(request));  // nothing may throw from here on
             const MutexLock lock(served_mutex_);
-            served_.push_back({transfer, peer, id});
+            served_.splice(served_.end(), served);
             served_count_.store(served_.size(), std::memory_order_release);
+            // Another thread may have read that meanwhile.
+            if (is_among_withdrawals(peer->nonce(), id)) withdraw_served(peer->nonce(), id, now_ns());
         }
-        if (was_withdrawn(*peer, id)) withdraw(*peer, {id});  // another thread has read that meanwhile
     } catch (const Error& error) {
         RAILYARD_LOG(warn, letter.agent.c_str(), "request refused: %s", error.what());
         answer(peer, id, error.status());
     }
+    forget_withdrawal(*peer, id);
 }
 
 /// Messages have no order: what is not there (any more) may still come.
@@ -77,22 +83,37 @@ void Engine::Impl::withdraw(const Peer& peer, const std::vector<std::uint64_t>& 
     const std::uint64_t now = now_ns();
     const MutexLock lock(served_mutex_);
     for (const std::uint64_t id : ids) {
-        const auto served = std::find_if(served_.begin(), served_.end(), [&](const Served& one) {
-            return one.id == id && one.peer->nonce() == peer.nonce();
-        });
-        if (served == served_.end()) {
-            if (early_withdrawals_.size() == most_early_withdrawals) early_withdrawals_.pop_front();
-            early_withdrawals_.emplace_back(peer.nonce(), id);
-            continue;
-        }
-        served->transfer->end_early(Status::canceled);
-        served->interrupt_at = now + withdrawal_patience_ns;
+        if (withdraw_served(peer.nonce(), id, now)) continue;
+        if (early_withdrawals_.size() == most_early_withdrawals) early_withdrawals_.pop_front();
+        early_withdrawals_.emplace_back(peer.nonce(), id);
     }
 }
 
-bool Engine::Impl::was_withdrawn(const Peer& peer, std::uint64_t id) {
+bool Engine::Impl::withdraw_served(std::uint64_t nonce, std::uint64_t id, std::uint64_t now) noexcept {
+    const auto served = std::find_if(served_.begin(), served_.end(), [&](const Served& one) {
+        return one.id == id && one.peer->nonce() == nonce;
+    });
+    if (served == served_.end()) return false;
+    if (!served->transfer) return true;  // it has ended
+    served->transfer->end_early(Status::canceled);
+    served->interrupt_at = now + withdrawal_patience_ns;
+    return true;
+}
+
+bool Engine::Impl::is_among_withdrawals(std::uint64_t nonce, std::uint64_t id) const noexcept {
+    return std::find(early_withdrawals_.begin(), early_withdrawals_.end(), std::pair{nonce, id}) !=
+           early_withdrawals_.end();
+}
+
+bool Engine::Impl::was_withdrawn(const Peer& peer, std::uint64_t id) noexcept {
     const MutexLock lock(served_mutex_);
-    return std::erase(early_withdrawals_, std::pair{peer.nonce(), id}) != 0;
+    return is_among_withdrawals(peer.nonce(), id);
+}
+
+/// Once it has been answered: without memory for that it is looked at again.
+void Engine::Impl::forget_withdrawal(const Peer& peer, std::uint64_t id) noexcept {
+    const MutexLock lock(served_mutex_);
+    std::erase(early_withdrawals_, std::pair{peer.nonce(), id});
 }
 
 std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token) {
@@ -146,31 +167,41 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
 
 bool Engine::Impl::finish_served() noexcept {
     if (served_count_.load(std::memory_order_acquire) == 0) return false;
-    std::vector<Served> over;
+    std::list<Served> over;
     {
         const MutexLock lock(served_mutex_);
-        std::erase_if(served_, [&](Served& served) {
-            if (served.peer->unacquainted()) introduce_again(served.peer);
-            if (!served.transfer->done()) {
-                if (served.interrupt_at != UINT64_MAX && now_ns() >= served.interrupt_at) {
-                    served.interrupt_at = UINT64_MAX;
-                    served.transfer->interrupt();
-                }
-                return false;
+        for (auto next = served_.begin(); next != served_.end();) {
+            const auto served = next++;
+            if (served->peer->unacquainted()) introduce_again(served->peer);
+            if (!served->transfer || served->transfer->done()) {
+                over.splice(over.end(), served_, served);
+            } else if (served->interrupt_at != UINT64_MAX && now_ns() >= served->interrupt_at) {
+                served->interrupt_at = UINT64_MAX;
+                served->transfer->interrupt();
             }
-            over.push_back(std::move(served));
-            return true;
-        });
+        }
         served_count_.store(served_.size(), std::memory_order_release);
     }
-    for (const Served& served : over) {
-        const Status status = served.transfer->status();
-        transfers_.release(served.transfer);
-        try {
-            answer(served.peer, served.id, status);
-        } catch (const std::exception& error) {
-            RAILYARD_LOG(error, served.peer->agent().c_str(), "could not be answered: %s", error.what());
-        }
+    std::erase_if(over, [&](Served& served) { return tell_end(served); });
+    if (over.empty()) return true;
+    const MutexLock lock(served_mutex_);
+    served_.splice(served_.end(), over);
+    served_count_.store(served_.size(), std::memory_order_release);
+    return true;
+}
+
+/// False: there is no memory for it now.
+bool Engine::Impl::tell_end(Served& served) noexcept {
+    if (Transfer* const transfer = std::exchange(served.transfer, nullptr)) {
+        served.status = transfer->status();
+        transfers_.release(transfer);
+    }
+    try {
+        answer(served.peer, served.id, served.status);
+    } catch (const std::bad_alloc&) {
+        return false;
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(error, served.peer->agent().c_str(), "could not be answered: %s", error.what());
     }
     return true;
 }

@@ -322,21 +322,29 @@ bool NotificationInbox::deliver(const Fragment& fragment, EarlyNotices::Notice& 
     }
     if (is_early(fragment.kind)) return deliver_early(fragment.marks, fragment.key, whole);
     if (letters_.size() >= max_letters || held_.letters + bytes > limits_.letters) return false;
+    Letters letter(1);
     delivered_.prepare(fragment.key.first);
-    room_for_one(letters_);
     delivered_.add(fragment.key.first, fragment.key.second);
-    letters_.push_back({fragment.kind, std::move(whole.agent), fragment.key.first, std::move(whole.message)});
+    letter.front() = {fragment.kind, std::move(whole.agent), fragment.key.first, std::move(whole.message)};
+    letters_.splice(letters_.end(), letter);
     held_.letters += bytes;
     letter_count_.store(letters_.size(), std::memory_order_release);
     return true;
 }
 
-void NotificationInbox::take_letters(std::vector<Letter>& out) {
+void NotificationInbox::take_letters(Letters& out) noexcept {
     const MutexLock lock(mutex_);
-    out.swap(letters_);
-    letters_.clear();
+    out.splice(out.end(), letters_);
     held_.letters = 0;
     letter_count_.store(0, std::memory_order_release);
+}
+
+void NotificationInbox::put_back(Letters letters) noexcept {
+    const MutexLock lock(mutex_);
+    for (const Letter& letter : letters)
+        held_.letters += cost(letter.agent, letter.text);
+    letters_.splice(letters_.begin(), letters);
+    letter_count_.store(letters_.size(), std::memory_order_release);
 }
 
 std::uint64_t NotificationInbox::notifications_from(std::uint64_t nonce) const {

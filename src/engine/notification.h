@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <span>
 #include <string>
@@ -134,7 +135,10 @@ struct Letter {
     std::string agent;
     std::uint64_t nonce = 0;
     std::string text;
+    std::uint64_t kept_since = 0;  ///< ns, of one that waits for its sender's introduction
 };
+/// So that none needs memory to be handed on, or handed back.
+using Letters = std::list<Letter>;
 
 /// What an inbox holds at most, in bytes; past it further messages are refused. What a message costs besides
 /// its bytes is counted, too.
@@ -181,7 +185,9 @@ class NotificationInbox final : public ControlSink {
     bool put_from(std::uint64_t nonce, const std::string& agent, std::string_view message);
     void take(std::vector<Notification>& out);
     /// Messages for the engine itself; a bounded number is kept, the rest refused.
-    void take_letters(std::vector<Letter>& out);
+    void take_letters(Letters& out) noexcept;
+    /// What could not be read for now, before all that has come meanwhile, whatever the limits are.
+    void put_back(Letters letters) noexcept;
     [[nodiscard]] bool has_letters() const noexcept {
         return letter_count_.load(std::memory_order_acquire) != 0;
     }
@@ -266,7 +272,7 @@ class NotificationInbox final : public ControlSink {
     /// Marks that there was no memory for when they came: no buffer holds them back.
     std::array<std::uint32_t, 256> late_ ABSL_GUARDED_BY(mutex_);
     std::size_t late_marks_ ABSL_GUARDED_BY(mutex_) = 0;
-    std::vector<Letter> letters_ ABSL_GUARDED_BY(mutex_);
+    Letters letters_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> letter_count_{0};
 };
 

@@ -6,28 +6,28 @@
 
 namespace railyard {
 
-void WaitingLetters::keep(Letter letter, std::uint64_t now_ns) {
+void WaitingLetters::keep(Letters letters, std::uint64_t now_ns) noexcept {
     const MutexLock lock(mutex_);
     drop_late(now_ns);
-    const std::size_t size = letter.text.size();
-    letters_.push_back({std::move(letter), now_ns});
-    bytes_ += size;
+    for (Letter& letter : letters) {
+        letter.kept_since = now_ns;
+        bytes_ += letter.text.size();
+    }
+    letters_.splice(letters_.end(), letters);
     while (letters_.size() > most || bytes_ > most_bytes)
         drop_first();
 }
 
-std::vector<Letter> WaitingLetters::take(std::uint64_t nonce, std::uint64_t now_ns) {
-    std::vector<Letter> taken;
+Letters WaitingLetters::take(std::uint64_t nonce, std::uint64_t now_ns) noexcept {
+    Letters taken;
     const MutexLock lock(mutex_);
-    if (letters_.empty()) return taken;
     drop_late(now_ns);
-    for (Waiting& waiting : letters_) {
-        if (waiting.letter.nonce != nonce) continue;
-        bytes_ -= waiting.letter.text.size();
-        taken.push_back(std::move(waiting.letter));
-        waiting.since = 0;
+    for (auto at = letters_.begin(); at != letters_.end();) {
+        const auto letter = at++;
+        if (letter->nonce != nonce) continue;
+        bytes_ -= letter->text.size();
+        taken.splice(taken.end(), letters_, letter);
     }
-    std::erase_if(letters_, [](const Waiting& waiting) { return waiting.since == 0; });
     return taken;
 }
 
@@ -36,16 +36,16 @@ std::size_t WaitingLetters::count() const {
     return letters_.size();
 }
 
-void WaitingLetters::drop_first() {
-    const Letter& letter = letters_.front().letter;
+void WaitingLetters::drop_first() noexcept {
+    const Letter& letter = letters_.front();
     RAILYARD_LOG(warn, letter.agent.c_str(),
                  "control message refused: of an instance that has not introduced itself");
     bytes_ -= letter.text.size();
     letters_.pop_front();
 }
 
-void WaitingLetters::drop_late(std::uint64_t now_ns) {
-    while (!letters_.empty() && now_ns - letters_.front().since > patience_ns_)
+void WaitingLetters::drop_late(std::uint64_t now_ns) noexcept {
+    while (!letters_.empty() && now_ns - letters_.front().kept_since > patience_ns_)
         drop_first();
 }
 

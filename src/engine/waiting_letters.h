@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <vector>
 
 #include <absl/base/thread_annotations.h>
 
@@ -22,23 +20,18 @@ class WaitingLetters {
 
     /// One that has waited for longer than that is not taken any more: who sent it has given up.
     explicit WaitingLetters(std::uint64_t patience_ns) : patience_ns_(patience_ns) {}
-    /// Throws std::bad_alloc.
-    void keep(Letter letter, std::uint64_t now_ns);
+    void keep(Letters letters, std::uint64_t now_ns) noexcept;
     /// Those of the instance, in the order in which they came.
-    std::vector<Letter> take(std::uint64_t nonce, std::uint64_t now_ns);
+    Letters take(std::uint64_t nonce, std::uint64_t now_ns) noexcept;
     [[nodiscard]] std::size_t count() const;
 
   private:
-    struct Waiting {
-        Letter letter;
-        std::uint64_t since = 0;  // ns
-    };
-    void drop_first() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void drop_late(std::uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void drop_first() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void drop_late(std::uint64_t now_ns) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     const std::uint64_t patience_ns_;
     mutable Mutex mutex_;
-    std::deque<Waiting> letters_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+    Letters letters_ ABSL_GUARDED_BY(mutex_);  // the oldest first
     std::size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -156,7 +156,7 @@ class Course {
     }
     void take_letters() {
         call([&] {
-            std::vector<Letter> got;
+            Letters got;
             inbox_.take_letters(got);
             took_ = took_ || !got.empty();
             check(got);
@@ -180,16 +180,17 @@ class Course {
                     "a notification is what was sent");
         }
     }
-    void check(const std::vector<Letter>& got) const {
+    void check(const Letters& got) const {
         for (const Letter& letter : got)
             read_letter(letter);
         if (!compare_) return;
         require(got.size() == std::min<std::size_t>(model_.letters.size(), 4096), "whole letters");
-        for (std::size_t i = 0; i < got.size(); ++i) {
-            const InboxModel::Whole& sent = model_.letters[i];
-            require(static_cast<std::uint8_t>(got[i].kind) == sent.kind && got[i].agent == sent.name &&
-                        got[i].text == sent.text,
+        auto sent = model_.letters.begin();
+        for (const Letter& letter : got) {
+            require(static_cast<std::uint8_t>(letter.kind) == sent->kind && letter.agent == sent->name &&
+                        letter.text == sent->text,
                     "a letter is what was sent");
+            ++sent;
         }
     }
     /// What an inbox does is counted, and what is done with it here is not.

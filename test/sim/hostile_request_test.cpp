@@ -71,7 +71,7 @@ TEST_F(HostileRequestTest, OneThatIsWithdrawnAfterwardsIsAnswered) {
     mallory_.say(MessageKind::request, "mallory", mallory_.nonce, encode(withdrawal));
     bool answered = false;
     EXPECT_TRUE(mallory_.until([&] {
-        std::vector<Letter> letters;
+        Letters letters;
         mallory_.inbox.take_letters(letters);
         for (const Letter& letter : letters) {
             if (letter.kind == MessageKind::answer) answered = decode_answer(letter.text).id == asked_;

@@ -16,7 +16,7 @@ class KeysTest : public testing::Test {
         mallory_.say(MessageKind::keys_asked, "mallory", mallory_.nonce, encode(question));
         std::optional<KeyTable> answer;
         EXPECT_TRUE(mallory_.until([&] {
-            std::vector<Letter> letters;
+            Letters letters;
             mallory_.inbox.take_letters(letters);
             for (const Letter& letter : letters) {
                 if (letter.kind != MessageKind::keys) continue;

@@ -40,7 +40,7 @@ class RequestTest : public testing::Test {
         say(std::move(request));
         std::optional<Status> answer;
         EXPECT_TRUE(mallory_.until([&] {
-            std::vector<Letter> letters;
+            Letters letters;
             mallory_.inbox.take_letters(letters);
             for (const Letter& letter : letters) {
                 if (letter.kind == MessageKind::answer && decode_answer(letter.text).id == asked_)

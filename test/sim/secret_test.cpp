@@ -118,7 +118,7 @@ TEST_F(ClusterSecretTest, AStrangersHelloIsNotAnswered) {
         stranger.say(MessageKind::hello, "mallory", stranger.nonce, stranger.hello());
         stranger.say(MessageKind::notify, "alpha", 1, "a notification in alpha's name");
         EXPECT_TRUE(friendly.answers().empty());  // and so the victim has read what was said before
-        std::vector<Letter> letters;
+        Letters letters;
         stranger.progress();
         stranger.inbox.take_letters(letters);
         EXPECT_TRUE(letters.empty()) << "a stranger has been answered";

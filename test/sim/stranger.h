@@ -82,7 +82,7 @@ class Stranger : public BareRails {
         std::vector<Acknowledgement> others;
         bool marked = false;
         EXPECT_TRUE(until([&] {
-            std::vector<Letter> letters;
+            Letters letters;
             inbox.take_letters(letters);
             for (const Letter& letter : letters) {
                 EXPECT_EQ(letter.kind, MessageKind::hello_ack);

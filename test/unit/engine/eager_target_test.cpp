@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
 #include <vector>
 
 #include "engine/eager_message.h"
+#include "failing_new.h"
 #include "log_lines.h"
 
 namespace railyard {
@@ -95,6 +97,38 @@ TEST_F(EagerTargetTest, WhatComesAgainIsTakenOnce) {
     EXPECT_EQ(take(1, {{address(0), 3, 0}}, "his", token, sender + 1), Status::ok)
         << "another sender's first";
     EXPECT_EQ(text(0, 3), "his");
+}
+
+/// Wherever memory runs out, the message is read again.
+TEST_F(EagerTargetTest, WhatThereIsNoMemoryForIsTakenOnceAfterAll) {
+    long failures = 0;
+    for (const bool read : {false, true}) {
+        bool failed = true;
+        for (long left = 0; failed; ++left) {
+            const std::uint64_t from = sender + 1000 * (read ? 2 : 1) + static_cast<std::uint64_t>(left);
+            const std::string message =
+                read ? encode(EagerRead{1, 0, {{token}, {{address(0), 4, 0}}}, true, "told"})
+                     : encode(EagerMessage{1, {{token}, {{address(0), 4, 0}}}, "data", true, "told"});
+            std::string data;
+            const auto once = [&] {
+                return read ? target_.give("alpha", from, message, data)
+                            : target_.take("alpha", from, message);
+            };
+            failed = false;
+            allocations_left = left;
+            try {
+                static_cast<void>(once());
+            } catch (const std::bad_alloc&) {
+                failed = true;
+            }
+            allocations_left = -1;
+            failures += failed ? 1 : 0;
+            EXPECT_EQ(once().status, Status::ok) << "allocation " << left;
+            EXPECT_EQ(taken().size(), 1u) << "allocation " << left << (read ? " of a READ" : " of a WRITE");
+            EXPECT_EQ(read ? data : text(0, 4), read ? text(0, 4) : "data") << "allocation " << left;
+        }
+    }
+    EXPECT_GT(failures, 5) << "hardly anything was tried";
 }
 
 TEST_F(EagerTargetTest, NothingOfWhatLeavesTheMemoryIsPut) {

@@ -227,7 +227,7 @@ TEST_F(NotificationInboxTest, KeepsNoMoreThanItsLimits) {
         small.on_control(hello);
     }
     EXPECT_LE(small.held().letters, 10'000u);
-    std::vector<Letter> letters;
+    Letters letters;
     small.take_letters(letters);
     EXPECT_GT(letters.size(), 10u);
     EXPECT_EQ(small.held().letters, 0u);
@@ -258,6 +258,34 @@ struct Heard final : AnswerSink {
 };
 
 /// They go to who waits for them, as often as they come, and are nothing to keep.
+TEST_F(NotificationInboxTest, LettersThatAreHandedBackComeBeforeOthers) {
+    const auto come = [&](const std::string& text, std::uint64_t id) {
+        OutNotification message;
+        message.kind = MessageKind::request;
+        message.message = text;
+        message.start(sender_, 9, id, 0);
+        for (const Bytes& part : fragments(message, 200))
+            inbox_.on_control(part);
+    };
+    come("first", 1);
+    come("second", 2);
+    Letters letters;
+    const std::size_t held = inbox_.held().letters;
+    inbox_.take_letters(letters);
+    EXPECT_FALSE(inbox_.has_letters());
+    come("third", 3);
+    inbox_.put_back(std::move(letters));
+    EXPECT_TRUE(inbox_.has_letters());
+    EXPECT_GT(inbox_.held().letters, held);
+    Letters again;
+    inbox_.take_letters(again);
+    std::vector<std::string> texts;
+    for (const Letter& letter : again)
+        texts.push_back(letter.text);
+    EXPECT_EQ(texts, (std::vector<std::string>{"first", "second", "third"}));
+    EXPECT_EQ(inbox_.held().letters, 0u);
+}
+
 TEST_F(NotificationInboxTest, AnswersToEagerWritesArePassedOn) {
     Heard heard;
     OutNotification message;

@@ -8,11 +8,11 @@ namespace {
 
 constexpr std::uint64_t patience = 1000;
 
-Letter letter(std::uint64_t nonce, std::string text) {
-    return {MessageKind::request, "agent", nonce, std::move(text)};
+Letters letter(std::uint64_t nonce, const std::string& text) {
+    return {{MessageKind::request, "agent", nonce, text}};
 }
 
-std::vector<std::string> texts(const std::vector<Letter>& letters) {
+std::vector<std::string> texts(const Letters& letters) {
     std::vector<std::string> result;
     for (const Letter& one : letters)
         result.push_back(one.text);
