@@ -28,14 +28,14 @@ struct Shortage {
 };
 Shortage shortage;
 
-/// Providers have allocations of theirs, some of them in functions of the C++ library that this program has,
-/// too.
+/// Providers and drivers have allocations of theirs, some of them in functions of the C++ library that this
+/// program has, too.
 bool is_ours(void* const* frames, int depth) {
     for (int i = 0; i < depth; ++i) {
         Dl_info info{};
         if (!dladdr(frames[i], &info) || !info.dli_fname) continue;
-        if (std::strstr(info.dli_fname, "libsimefa") || std::strstr(info.dli_fname, "libfabric"))
-            return false;
+        for (const char* const theirs : {"libsimefa", "libfabric", "libcuda.so"})
+            if (std::strstr(info.dli_fname, theirs)) return false;
     }
     return true;
 }

@@ -27,39 +27,35 @@ inline CUcontext current_context() {
     return context;
 }
 
-/// `count` bytes of host memory, or of a GPU (by ordinal), registered as a whole. Zeroed.
-class Place {
+/// `count` bytes of host memory, or of a GPU (by ordinal). Zeroed.
+class HostOrGpuMemory {
   public:
-    Place(Engine& engine, int where, std::size_t count) : length(count), where_(where) {
+    HostOrGpuMemory(int where, std::size_t count) : length(count), where_(where) {
         if (where == host) {
             bytes_.resize(count);
             address = reinterpret_cast<std::uint64_t>(bytes_.data());
-        } else {
-            context_ = std::make_shared<cuda::PrimaryContext>(cuda_driver(), where);
-            const cuda::ContextGuard guard(*context_);
-            CUdeviceptr memory = 0;
-            EXPECT_EQ(cuda_driver().mem_alloc(&memory, count), CUDA_SUCCESS);
-            EXPECT_EQ(cuda_driver().memset_d8(memory, 0, count), CUDA_SUCCESS);
-            address = memory;
+            return;
         }
-        try {
-            region =
-                engine.register_memory(address, count, where == host ? 0 : static_cast<std::uint64_t>(where),
-                                       where == host ? MemoryType::host : MemoryType::device);
-        } catch (...) {
-            give_back();
-            throw;
-        }
+        context_ = std::make_shared<cuda::PrimaryContext>(cuda_driver(), where);
+        const cuda::ContextGuard guard(*context_);
+        CUdeviceptr memory = 0;
+        EXPECT_EQ(cuda_driver().mem_alloc(&memory, count), CUDA_SUCCESS);
+        EXPECT_EQ(cuda_driver().memset_d8(memory, 0, count), CUDA_SUCCESS);
+        address = memory;
     }
-    ~Place() { give_back(); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-
-    void drop(Engine& engine) {
-        engine.deregister_memory(region);
-        region.reset();
+    ~HostOrGpuMemory() {
+        if (where_ == host) return;
+        const cuda::ContextGuard guard(*context_);
+        EXPECT_EQ(cuda_driver().mem_free(address), CUDA_SUCCESS);
     }
+    HostOrGpuMemory(const HostOrGpuMemory&) = delete;
+    HostOrGpuMemory& operator=(const HostOrGpuMemory&) = delete;
 
+    [[nodiscard]] std::shared_ptr<Registration> register_in(Engine& engine) const {
+        return where_ == host ? engine.register_memory(address, length, 0, MemoryType::host)
+                              : engine.register_memory(address, length, static_cast<std::uint64_t>(where_),
+                                                       MemoryType::device);
+    }
     void fill(std::uint32_t seed) {
         std::vector<std::uint8_t> pattern(length);
         fill_pattern(pattern, seed);
@@ -71,7 +67,6 @@ class Place {
         EXPECT_EQ(cuda_driver().memcpy(address, reinterpret_cast<std::uint64_t>(pattern.data()), length),
                   CUDA_SUCCESS);
     }
-
     [[nodiscard]] std::vector<std::uint8_t> content() const {
         if (where_ == host) return bytes_;
         std::vector<std::uint8_t> copy(length);
@@ -83,18 +78,24 @@ class Place {
 
     std::uint64_t address = 0;
     const std::size_t length;
-    std::shared_ptr<Registration> region;
 
   private:
-    void give_back() const {
-        if (where_ == host) return;
-        const cuda::ContextGuard guard(*context_);
-        EXPECT_EQ(cuda_driver().mem_free(address), CUDA_SUCCESS);
-    }
-
     const int where_;
     std::vector<std::uint8_t> bytes_;
     cuda::ContextPtr context_;
+};
+
+/// Registered as a whole.
+class Place : public HostOrGpuMemory {
+  public:
+    Place(Engine& engine, int where, std::size_t count)
+        : HostOrGpuMemory(where, count), region(register_in(engine)) {}
+    void drop(Engine& engine) {
+        engine.deregister_memory(region);
+        region.reset();
+    }
+
+    std::shared_ptr<Registration> region;
 };
 
 /// What work on the GPU would read.

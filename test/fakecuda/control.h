@@ -26,6 +26,12 @@ unsigned fakecuda_gpu_write(unsigned long long address, const void* from, std::s
 /// stream: it is left out, and the stream answers `error` from then on and leaves out all that follows, as
 /// after a fault on the GPU.
 void fakecuda_fail(const char* name, unsigned nth, unsigned error);
+/// The nth next call of any function (1: the next one) returns `error` and does nothing; `lasting`: and so do
+/// all after it. Not counted and never failed: calls that give something back, cuCtxPopCurrent among them.
+/// `nth` 0 takes it back.
+void fakecuda_fail_any(unsigned nth, unsigned error, bool lasting);
+/// The function that the last fakecuda_fail_any has failed first; nullptr: none so far.
+const char* fakecuda_any_failed();
 /// Takes all of them back.
 void fakecuda_fail_nothing();
 
@@ -60,6 +66,8 @@ struct Control {
     decltype(&fakecuda_gpu_read) gpu_read = nullptr;
     decltype(&fakecuda_gpu_write) gpu_write = nullptr;
     decltype(&fakecuda_fail) fail = nullptr;
+    decltype(&fakecuda_fail_any) fail_any = nullptr;
+    decltype(&fakecuda_any_failed) any_failed = nullptr;
     decltype(&fakecuda_fail_nothing) fail_nothing = nullptr;
     decltype(&fakecuda_set_delay_us) set_delay_us = nullptr;
     decltype(&fakecuda_get_statistics) get_statistics = nullptr;
@@ -84,6 +92,8 @@ inline Control load_control() {
     find(control.gpu_read, "fakecuda_gpu_read");
     find(control.gpu_write, "fakecuda_gpu_write");
     find(control.fail, "fakecuda_fail");
+    find(control.fail_any, "fakecuda_fail_any");
+    find(control.any_failed, "fakecuda_any_failed");
     find(control.fail_nothing, "fakecuda_fail_nothing");
     find(control.set_delay_us, "fakecuda_set_delay_us");
     find(control.get_statistics, "fakecuda_get_statistics");

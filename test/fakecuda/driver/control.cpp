@@ -33,6 +33,14 @@ void fakecuda_fail(const char* name, unsigned nth, unsigned error) {
     state().failures.add(name, nth, static_cast<CUresult>(error));
 }
 
+void fakecuda_fail_any(unsigned nth, unsigned error, bool lasting) {
+    state().failures.add_any(nth, static_cast<CUresult>(error), lasting);
+}
+
+const char* fakecuda_any_failed() {
+    return state().failures.any_failed();
+}
+
 void fakecuda_fail_nothing() {
     state().failures.clear();
 }

@@ -1,9 +1,23 @@
 #include "failures.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 
 namespace fakecuda {
+namespace {
+
+/// What it failed to give back would be missed for good.
+bool gives_back(std::string_view name) {
+    static constexpr std::string_view kinds[] = {"Free",  "Destroy", "Release",        "Unregister",
+                                                 "Unmap", "Unload",  "CloseMemHandle", "PopCurrent"};
+    return std::any_of(std::begin(kinds), std::end(kinds),
+                       [&](std::string_view kind) { return name.find(kind) != std::string_view::npos; });
+}
+
+}  // namespace
 
 void Failures::add(const std::string& name, unsigned nth, CUresult error) {
     const std::lock_guard lock(mutex_);
@@ -27,9 +41,17 @@ void Failures::add_all(const std::string& list) {
     }
 }
 
+void Failures::add_any(unsigned nth, CUresult error, bool lasting) {
+    const std::lock_guard lock(mutex_);
+    any_ = {nth, error};
+    any_lasts_ = lasting;
+    any_failed_ = nullptr;
+}
+
 void Failures::clear() {
     const std::lock_guard lock(mutex_);
     failures_.clear();
+    any_ = {0, CUDA_SUCCESS};
 }
 
 CUresult Failures::take(std::string name) {
@@ -49,6 +71,20 @@ CUresult Failures::take(std::string name) {
         at = failure.nth == 0 ? std::next(at) : failures_.erase(at);
     }
     return result;
+}
+
+CUresult Failures::take_any(const char* name) {
+    if (gives_back(name)) return CUDA_SUCCESS;
+    const std::lock_guard lock(mutex_);
+    if (any_.nth == 0 || --any_.nth != 0) return CUDA_SUCCESS;
+    if (any_lasts_) any_.nth = 1;
+    if (!any_failed_) any_failed_ = name;
+    return any_.error;
+}
+
+const char* Failures::any_failed() {
+    const std::lock_guard lock(mutex_);
+    return any_failed_;
 }
 
 }  // namespace fakecuda

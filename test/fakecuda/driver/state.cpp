@@ -20,7 +20,8 @@ std::uintptr_t handle_space() {
 
 CUresult enter_any_time(const char* function) {
     ++state().calls;
-    return state().failures.take(function);
+    const CUresult result = state().failures.take_any(function);
+    return result == CUDA_SUCCESS ? state().failures.take(function) : result;
 }
 
 CUresult enter(const char* function) {

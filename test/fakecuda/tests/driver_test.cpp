@@ -147,6 +147,25 @@ TEST_F(Driver, FailsOnDemand) {
     EXPECT_EQ(total - free, 10U);
 }
 
+TEST_F(Driver, AnyCallFailsOnDemandButThoseThatGiveBack) {
+    std::size_t free = 0, total = 0;
+    const auto look = [&] { return CU(cuMemGetInfo)(&free, &total); };
+    for (const bool lasting : {false, true}) {
+        CUdeviceptr memory = 0, other = 0;
+        ASSERT_EQ(CU(cuMemAlloc)(&memory, 10), CUDA_SUCCESS);
+        control().fail_any(2, CUDA_ERROR_UNKNOWN, lasting);
+        EXPECT_EQ(control().any_failed(), nullptr);
+        EXPECT_EQ(look(), CUDA_SUCCESS);
+        EXPECT_EQ(CU(cuMemFree)(memory), CUDA_SUCCESS);
+        EXPECT_EQ(CU(cuMemAlloc)(&other, 10), CUDA_ERROR_UNKNOWN);
+        EXPECT_EQ(look(), lasting ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS);
+        EXPECT_EQ(std::string(control().any_failed()).substr(0, 10), "cuMemAlloc");
+        control().fail_nothing();
+        EXPECT_EQ(look(), CUDA_SUCCESS);
+        EXPECT_NE(control().any_failed(), nullptr) << "it is told until the next one";
+    }
+}
+
 TEST_F(Driver, WritesOfANicAreSeenLateOrAtOnce) {
     int ordering = -1;
     CU(cuDeviceGetAttribute)(&ordering, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 0);

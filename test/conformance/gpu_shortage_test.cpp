@@ -1,0 +1,211 @@
+// Calls of the driver that fail, and memory that runs out, while GPU memory is moved: each of them in turn.
+// Nothing that failed is told to have succeeded, everything ends, and afterwards all is as before.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <new>
+#include <string>
+
+#include "../shortage.h"
+#include "gpu_transfers.h"
+#include "outcome.h"
+#include "stream/stream_transfers.h"
+#include "unit/stream/program_stream.h"
+
+namespace railyard::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Until the end of the transfer, but for no longer.
+constexpr milliseconds shortage_lasts(15);
+/// A transfer that waits for what was lost would take peer_timeout_ms.
+constexpr milliseconds soon(2000);
+constexpr std::size_t length = 70'000;
+
+/// What fails, and whether all that follows does, too.
+struct Failing {
+    bool calls = true;  ///< of the driver; else allocations
+    bool lasting = false;
+};
+constexpr Failing all_failing[] = {{true, false}, {true, true}, {false, false}, {false, true}};
+
+std::string describe(Failing failing) {
+    return std::string(failing.lasting ? "from one on, each " : "one ") +
+           (failing.calls ? "call of the driver" : "allocation") + " fails";
+}
+
+class GpuShortage : public GpuMemory {
+  protected:
+    static void SetUpTestSuite() { watch_for_shortages(); }
+
+    static void start(Failing failing, long at) {
+        if (failing.calls)
+            fake().fail_any(static_cast<unsigned>(at + 1), CUDA_ERROR_OUT_OF_MEMORY, failing.lasting);
+        else
+            arm(at, failing.lasting);
+    }
+    /// Whether anything has failed.
+    static bool stop(Failing failing) {
+        fake().fail_nothing();
+        disarm();
+        return failing.calls ? fake().any_failed() != nullptr : shortage.left < 0;
+    }
+    static std::string place_of(Failing failing) {
+        return failing.calls ? std::string("failed: ") + fake().any_failed() : place();
+    }
+
+    struct Sides {
+        explicit Sides(Pairing pairing) : ours(pairing.local, length), theirs(pairing.remote, length) {}
+        HostOrGpuMemory ours, theirs;
+    };
+
+    /// `at` < 0: nothing fails. `streams`: the transfer takes its place on a stream.
+    Outcome transfer_once(EnginePair& pair, Sides& sides, Operation operation, Failing failing = {},
+                          long at = -1, StreamTransfers* streams = nullptr,
+                          const ProgramStream* stream = nullptr) {
+        Outcome outcome;
+        const std::string text = std::to_string(++rounds_);
+        HostOrGpuMemory& from = operation == Operation::write ? sides.ours : sides.theirs;
+        HostOrGpuMemory& to = operation == Operation::write ? sides.theirs : sides.ours;
+        from.fill(rounds_);
+        std::shared_ptr<Registration> our_region, their_region;
+        std::shared_ptr<RemoteRegion> remote;
+        Transfer* transfer = nullptr;
+        std::vector<Notification> got;
+        const auto gather = [&] {
+            try {
+                pair.b->take_notifications(got);
+            } catch (const std::bad_alloc&) {
+            }
+        };
+        outcome.status = Status::in_progress;
+        if (at >= 0) start(failing, at);
+        try {
+            our_region = sides.ours.register_in(*pair.a);
+            their_region = sides.theirs.register_in(*pair.b);
+            remote = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*their_region),
+                                                sides.theirs.address, length);
+            const LocalDescriptor here{sides.ours.address, length, &our_region};
+            const RemoteDescriptor there{sides.theirs.address, length, &remote};
+            transfer = pair.a->prepare(operation, {&here, 1}, {&there, 1}, "beta", text);
+            if (streams) streams->attach(*transfer, stream->param());
+            outcome.status = pair.a->post(*transfer);
+            const auto end = std::chrono::steady_clock::now() + shortage_lasts;
+            while (outcome.status == Status::in_progress && std::chrono::steady_clock::now() < end) {
+                gather();
+                outcome.status = pair.a->poll(*transfer);
+            }
+            gather();
+        } catch (const std::bad_alloc&) {
+            outcome.refused = true;
+        } catch (const Error&) {
+            outcome.refused = true;
+        }
+        failed_ = stop(failing);
+        if (transfer && outcome.status == Status::in_progress && !outcome.refused)
+            outcome.status = pair.wait(*transfer);
+        if (outcome.status == Status::ok && !outcome.refused) {
+            pair.until(
+                [&] {
+                    gather();
+                    return !got.empty();
+                },
+                milliseconds(5000));
+        }
+        for (const Notification& notification : got)
+            outcome.notified += notification.message == text ? 1 : 0;
+        outcome.moved = from.content() == to.content();
+        if (transfer) pair.a->release(transfer);
+        if (our_region) pair.a->deregister_memory(our_region);
+        if (their_region) pair.b->deregister_memory(their_region);
+        return outcome;
+    }
+
+    /// Each kind of failure at each place until nothing is left that could fail.
+    template <class Round>
+    void sweep(Round&& round) {
+        for (int i = 0; i < 3; ++i)
+            ASSERT_EQ(round(Failing{}, -1), all_well);
+        for (const Failing failing : all_failing) {
+            SCOPED_TRACE(describe(failing));
+            const long stride = failing.lasting && !failing.calls ? 3 : 1;
+            long at = 0;
+            for (int without = 0, failures = 0; without < 3 && failures < 10; at += stride) {
+                ASSERT_LT(at, 20'000) << "it never ends";
+                const auto begin = std::chrono::steady_clock::now();
+                const Outcome outcome = round(failing, at);
+                const auto took = std::chrono::steady_clock::now() - begin;
+                without = failed_ ? 0 : without + 1;
+                const std::string where = failed_ ? place_of(failing) : "";
+                const Outcome after = round(Failing{}, -1);
+                if (outcome.honest() && after == all_well && took < soon) continue;
+                ++failures;
+                ADD_FAILURE() << "number " << at << ": " << outcome << " after "
+                              << std::chrono::duration_cast<milliseconds>(took).count() << " ms, then "
+                              << after << "; " << where;
+            }
+            EXPECT_GT(at, failing.calls ? 5 : 20) << "hardly anything was tried";
+        }
+    }
+
+    unsigned rounds_ = 0;
+    bool failed_ = false;
+};
+
+/// It is made, or not; then nothing of it stays.
+TEST_P(GpuShortage, WhileAnEngineIsMade) {
+    long at = 0, refused = 0;
+    for (int without = 0; without < 3; ++at) {
+        ASSERT_LT(at, 20'000) << "it never ends";
+        const fakecuda_statistics before = fake().statistics();
+        start({}, at);
+        try {
+            make_engine("engine", GetParam().fabric, GetParam().extra);
+        } catch (const Error&) {
+            ++refused;
+        }
+        without = stop({}) ? 0 : without + 1;
+        ASSERT_NO_FATAL_FAILURE(fakecuda::expect_nothing_left(before, fake().statistics()));
+    }
+    EXPECT_GT(at, 5) << "hardly anything was tried; " << refused << " were refused";
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    Sides sides({0, 1});
+    EXPECT_EQ(transfer_once(pair, sides, Operation::write), all_well);
+}
+
+TEST_P(GpuShortage, WhileMemoryIsMoved) {
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    for (const Way& way : ways()) {
+        Sides sides(way.pairing);
+        SCOPED_TRACE(describe(way));
+        ASSERT_NO_FATAL_FAILURE(sweep([&](Failing failing, long at) {
+            return transfer_once(pair, sides, way.operation, failing, at);
+        }));
+    }
+}
+
+TEST_P(GpuShortage, WhileATransferHasItsPlaceOnAStream) {
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    StreamTransfers streams(*pair.a);
+    {
+        const ProgramStream stream(std::make_shared<cuda::PrimaryContext>(cuda_driver(), 0));
+        for (const Way way : {Way{Operation::write, {0, 1}}, Way{Operation::read, {0, host}}}) {
+            Sides sides(way.pairing);
+            SCOPED_TRACE(describe(way));
+            ASSERT_NO_FATAL_FAILURE(sweep([&](Failing failing, long at) {
+                const Outcome outcome =
+                    transfer_once(pair, sides, way.operation, failing, at, &streams, &stream);
+                EXPECT_TRUE(pair.until([&] { return stream.idle(); }, soon)) << "the stream stands still";
+                return outcome;
+            }));
+        }
+    }
+    streams.close();
+    pair.a.reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, GpuShortage, testing::ValuesIn(gpu_fabrics()), gpu_fabric_name);
+
+}  // namespace
+}  // namespace railyard::test
