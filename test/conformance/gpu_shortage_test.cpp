@@ -64,7 +64,6 @@ class GpuShortage : public GpuMemory {
     Outcome transfer_once(EnginePair& pair, Sides& sides, Operation operation, Failing failing = {},
                           long at = -1, StreamTransfers* streams = nullptr,
                           const ProgramStream* stream = nullptr) {
-        Outcome outcome;
         const std::string text = std::to_string(++rounds_);
         HostOrGpuMemory& from = operation == Operation::write ? sides.ours : sides.theirs;
         HostOrGpuMemory& to = operation == Operation::write ? sides.theirs : sides.ours;
@@ -72,16 +71,7 @@ class GpuShortage : public GpuMemory {
         std::shared_ptr<Registration> our_region, their_region;
         std::shared_ptr<RemoteRegion> remote;
         Transfer* transfer = nullptr;
-        std::vector<Notification> got;
-        const auto gather = [&] {
-            try {
-                pair.b->take_notifications(got);
-            } catch (const std::bad_alloc&) {
-            }
-        };
-        outcome.status = Status::in_progress;
-        if (at >= 0) start(failing, at);
-        try {
+        const auto prepare = [&] {
             our_region = sides.ours.register_in(*pair.a);
             their_region = sides.theirs.register_in(*pair.b);
             remote = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*their_region),
@@ -90,31 +80,11 @@ class GpuShortage : public GpuMemory {
             const RemoteDescriptor there{sides.theirs.address, length, &remote};
             transfer = pair.a->prepare(operation, {&here, 1}, {&there, 1}, "beta", text);
             if (streams) streams->attach(*transfer, stream->param());
-            outcome.status = pair.a->post(*transfer);
-            const auto end = std::chrono::steady_clock::now() + shortage_lasts;
-            while (outcome.status == Status::in_progress && std::chrono::steady_clock::now() < end) {
-                gather();
-                outcome.status = pair.a->poll(*transfer);
-            }
-            gather();
-        } catch (const std::bad_alloc&) {
-            outcome.refused = true;
-        } catch (const Error&) {
-            outcome.refused = true;
-        }
-        failed_ = stop(failing);
-        if (transfer && outcome.status == Status::in_progress && !outcome.refused)
-            outcome.status = pair.wait(*transfer);
-        if (outcome.status == Status::ok && !outcome.refused) {
-            pair.until(
-                [&] {
-                    gather();
-                    return !got.empty();
-                },
-                milliseconds(5000));
-        }
-        for (const Notification& notification : got)
-            outcome.notified += notification.message == text ? 1 : 0;
+            return transfer;
+        };
+        if (at >= 0) start(failing, at);
+        Outcome outcome =
+            carry_out(pair, text, shortage_lasts, transfer, prepare, [&] { failed_ = stop(failing); });
         outcome.moved = from.content() == to.content();
         if (transfer) pair.a->release(transfer);
         if (our_region) pair.a->deregister_memory(our_region);
@@ -130,22 +100,10 @@ class GpuShortage : public GpuMemory {
         for (const Failing failing : all_failing) {
             SCOPED_TRACE(describe(failing));
             const long stride = failing.lasting && !failing.calls ? 3 : 1;
-            long at = 0;
-            for (int without = 0, failures = 0; without < 3 && failures < 10; at += stride) {
-                ASSERT_LT(at, 20'000) << "it never ends";
-                const auto begin = std::chrono::steady_clock::now();
-                const Outcome outcome = round(failing, at);
-                const auto took = std::chrono::steady_clock::now() - begin;
-                without = failed_ ? 0 : without + 1;
-                const std::string where = failed_ ? place_of(failing) : "";
-                const Outcome after = round(Failing{}, -1);
-                if (outcome.honest() && after == all_well && took < soon) continue;
-                ++failures;
-                ADD_FAILURE() << "number " << at << ": " << outcome << " after "
-                              << std::chrono::duration_cast<milliseconds>(took).count() << " ms, then "
-                              << after << "; " << where;
-            }
-            EXPECT_GT(at, failing.calls ? 5 : 20) << "hardly anything was tried";
+            const long tried = fail_in_turn(
+                stride, soon, [&](long at) { return round(failing, at); }, [&] { return failed_; },
+                [&] { return place_of(failing); }, [&] { return round(Failing{}, -1); });
+            EXPECT_GT(tried, failing.calls ? 5 : 20) << "hardly anything was tried";
         }
     }
 

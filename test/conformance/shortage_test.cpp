@@ -35,14 +35,11 @@ class ShortageTest : public testing::TestWithParam<Fabric> {
 
     /// Memory on both sides, a transfer with a notification, and all given back. `at` < 0: nothing fails.
     Outcome transfer_once(EnginePair& pair, Kind kind, long at = -1, bool lasting = false) {
-        Outcome outcome;
         const std::string text = std::to_string(++rounds_) + std::string(kind.text_length, 'n');
         std::vector<std::uint8_t> ours(blocks * spacing), theirs(blocks * spacing);
         fill_pattern(kind.operation == Operation::write ? ours : theirs, rounds_);
         std::shared_ptr<Registration> our_region, their_region;
         std::shared_ptr<RemoteRegion> remote;
-        Transfer* transfer = nullptr;
-        std::vector<Notification> got;
         const auto address = [](const std::vector<std::uint8_t>& bytes) {
             return reinterpret_cast<std::uint64_t>(bytes.data());
         };
@@ -52,45 +49,16 @@ class ShortageTest : public testing::TestWithParam<Fabric> {
             from.push_back({address(ours) + i * spacing, block, &our_region});
             to.push_back({address(theirs) + i * spacing, block, &remote});
         }
-        const auto gather = [&] {
-            try {
-                pair.b->take_notifications(got);
-            } catch (const std::bad_alloc&) {
-            }
-        };
-        outcome.status = Status::in_progress;
-        if (at >= 0) arm(at, lasting);
-        try {
+        const auto prepare = [&] {
             our_region = pair.a->register_memory(address(ours), ours.size(), 0);
             their_region = pair.b->register_memory(address(theirs), theirs.size(), 0);
             remote = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*their_region),
                                                 address(theirs), theirs.size());
-            transfer = pair.a->prepare(kind.operation, from, to, "beta", text);
-            outcome.status = pair.a->post(*transfer);
-            const auto end = std::chrono::steady_clock::now() + shortage_lasts;
-            while (outcome.status == Status::in_progress && std::chrono::steady_clock::now() < end) {
-                gather();
-                outcome.status = pair.a->poll(*transfer);
-            }
-            gather();
-        } catch (const std::bad_alloc&) {
-            outcome.refused = true;
-        } catch (const Error&) {
-            outcome.refused = true;
-        }
-        disarm();
-        if (transfer && outcome.status == Status::in_progress && !outcome.refused)
-            outcome.status = pair.wait(*transfer);
-        if (outcome.status == Status::ok && !outcome.refused) {
-            pair.until(
-                [&] {
-                    gather();
-                    return !got.empty();
-                },
-                milliseconds(5000));
-        }
-        for (const Notification& notification : got)
-            outcome.notified += notification.message == text ? 1 : 0;
+            return pair.a->prepare(kind.operation, from, to, "beta", text);
+        };
+        Transfer* transfer = nullptr;
+        if (at >= 0) arm(at, lasting);
+        Outcome outcome = carry_out(pair, text, shortage_lasts, transfer, prepare, disarm);
         outcome.moved = true;
         for (std::size_t i = 0; i < blocks; ++i)
             outcome.moved =
@@ -105,22 +73,15 @@ class ShortageTest : public testing::TestWithParam<Fabric> {
     template <class PairFor>
     void sweep(std::span<const Kind> kinds, bool lasting, long stride, PairFor&& pair_for) {
         for (const Kind kind : kinds) {
-            long at = 0;
-            for (int without = 0, failures = 0; without < 3 && failures < 10; at += stride) {
-                ASSERT_LT(at, 20'000) << "it never ends";
-                EnginePair& pair = pair_for();
-                const auto begin = std::chrono::steady_clock::now();
-                const Outcome outcome = transfer_once(pair, kind, at, lasting);
-                const auto took = std::chrono::steady_clock::now() - begin;
-                without = shortage.left >= 0 ? without + 1 : 0;
-                const Outcome after = transfer_once(pair, kind);
-                if (outcome.honest() && after == all_well && took < soon) continue;
-                ++failures;
-                ADD_FAILURE() << "allocation " << at << ": " << outcome << " after "
-                              << std::chrono::duration_cast<milliseconds>(took).count() << " ms, then "
-                              << after << "; " << place();
-            }
-            EXPECT_GT(at, 30) << "hardly anything was tried";
+            EnginePair* pair = nullptr;
+            const long tried = fail_in_turn(
+                stride, soon,
+                [&](long at) {
+                    pair = &pair_for();
+                    return transfer_once(*pair, kind, at, lasting);
+                },
+                [] { return shortage.left < 0; }, place, [&] { return transfer_once(*pair, kind); });
+            EXPECT_GT(tried, 30) << "hardly anything was tried";
         }
     }
     /// They have introduced themselves, and small ones leave as they do later.
