@@ -17,9 +17,14 @@ constexpr bool waits_for_introduction(MessageKind kind) noexcept {
 }  // namespace
 
 void Engine::Impl::introduce(const std::shared_ptr<Peer>& peer) {
-    std::vector<IntroducedPair> pairs = peer->take_unannounced(now_ns());
-    if (pairs.empty()) return;
-    send_own(peer, MessageKind::hello, encode(Introduction{own_connection_info(), std::move(pairs)}));
+    try {
+        std::vector<IntroducedPair> pairs = peer->take_unannounced(now_ns());
+        if (pairs.empty()) return;
+        send_own(peer, MessageKind::hello, encode(Introduction{own_connection_info(), std::move(pairs)}));
+    } catch (...) {
+        peer->announce_again();  // when a transfer to it is looked at next
+        throw;
+    }
 }
 
 void Engine::Impl::introduce_again(const std::shared_ptr<Peer>& peer) noexcept {

@@ -125,6 +125,8 @@ class Peer {
     }
     /// Pairs to announce to the peer now: new ones, and all that it has not acknowledged for a while.
     std::vector<IntroducedPair> take_unannounced(std::uint64_t now_ns);
+    /// What was to be announced has not been sent.
+    void announce_again() noexcept;
     void introduced(std::span<const IntroducedPair> pairs);
     /// It answers nothing, and may have forgotten who we are: at the next look it is to be told once more,
     /// and what it has acknowledged stays so meanwhile.

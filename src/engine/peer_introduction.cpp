@@ -40,6 +40,11 @@ std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
     return pairs;
 }
 
+void Peer::announce_again() noexcept {
+    const MutexLock lock(mutex_);
+    announced_at_ = 0;
+}
+
 void Peer::introduced(std::span<const IntroducedPair> pairs) {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;

@@ -1,6 +1,7 @@
 #include "rail/fabric_rail.h"
 
 #include <algorithm>
+#include <new>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -70,6 +71,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->old_sends.reserve(kept_generations);
     use(std::make_unique<Operations>(depth_));
     publish_sender();
+    if (unnamed_) throw std::bad_alloc();
     if (device->caps.shares_endpoints) DeferredClose::opened(fabric_->endpoint.name());
     RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s%s",
                  device->provider.c_str(), device->name.c_str(), depth_,
@@ -150,7 +152,7 @@ void FabricRail::publish_load() noexcept {
 }
 
 bool FabricRail::is_calm() const noexcept {
-    return pending_.empty() && returned_.empty() && sending_ && !renewal_needed_ &&
+    return pending_.empty() && returned_.empty() && sending_ && !renewal_needed_ && !unnamed_ &&
            !renewal_requested_.load(std::memory_order_relaxed) && !fabric_->queue.broken() &&
            control_->is_calm();
 }

@@ -217,6 +217,7 @@ class FabricRail final : public Rail {
         std::unique_ptr<fabric::Endpoint> sender;  ///< none: operations leave from `endpoint`
     };
     void publish_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void name_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     const FabricRailConfig config_;
     const std::shared_ptr<Opened> fabric_;
@@ -244,6 +245,7 @@ class FabricRail final : public Rail {
     std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all chunks
     bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
+    bool unnamed_ ABSL_GUARDED_BY(role_) = false;  ///< there was no memory for the sender's address
     bool closing_ ABSL_GUARDED_BY(role_) = false;  ///< the sender: what fails now has only been interrupted
     std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;        ///< ns; the last attempt failed
     std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;  ///< until the next one

@@ -1,6 +1,8 @@
 // What becomes of operations that failed or were interrupted, and how a sender is replaced.
 #include <algorithm>
+#include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "common/clock.h"
@@ -83,6 +85,8 @@ void FabricRail::note_failure(Path& path) noexcept {
 }
 
 bool FabricRail::settle_failures() noexcept {
+    if (unnamed_) [[unlikely]]
+        name_sender();
     const bool ends = !fabric_->queue.broken();  // else whatever is under way is never heard of again
     const bool asked = renewal_requested_.load(std::memory_order_relaxed) || renewal_needed_;
     const bool wanted = ends ? asked || !sending_ : asked || sending_;
@@ -255,15 +259,27 @@ void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
 }
 
 void FabricRail::publish_sender() noexcept {
-    const fabric::Endpoint* const sender = fabric_->sender.get();
-    const MutexLock lock(sender_mutex_);
-    try {
-        sender_.address = sender ? sender->name() : std::string();
-    } catch (const std::bad_alloc&) {
+    {
+        const MutexLock lock(sender_mutex_);
         sender_.address.clear();
+        sender_.generation = sender_generation_.load(std::memory_order_relaxed) + (renewals_++ ? 1 : 0);
+        sender_generation_.store(sender_.generation, std::memory_order_release);
     }
-    sender_.generation = sender_generation_.load(std::memory_order_relaxed) + (renewals_++ ? 1 : 0);
-    sender_generation_.store(sender_.generation, std::memory_order_release);
+    name_sender();
+}
+
+/// Until that is done nobody is introduced to it, as while it is being replaced.
+void FabricRail::name_sender() noexcept {
+    const fabric::Endpoint* const sender = fabric_->sender.get();
+    try {
+        std::string address = sender ? sender->name() : std::string();
+        const MutexLock lock(sender_mutex_);
+        sender_.address = std::move(address);
+        unnamed_ = false;
+    } catch (const std::exception&) {
+        unnamed_ = true;  // another time
+        return;
+    }
     if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
 }
 
