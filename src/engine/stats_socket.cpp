@@ -57,7 +57,7 @@ int new_socket() noexcept {
 
 /// Among processes that start in the same directory, one at a time looks for what is left there. Whoever
 /// holds it for longer than a second is not waited for.
-int lock_directory(const std::string& path) noexcept {
+int lock_directory(const std::string& path) {
     const std::size_t slash = path.rfind('/');
     const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -5,7 +5,8 @@
 namespace railyard::test {
 namespace {
 
-/// Until a peer is tried again of which every path has failed.
+/// Until a peer is tried again of which every path has failed; and what was left without its answer, which
+/// takes twice peer_timeout_ms.
 constexpr milliseconds recovery(3000);
 
 /// What becomes of operations.
@@ -69,7 +70,7 @@ TEST_P(FailingShortage, OfWhatIsDoneAboutOperationsThatFail) {
         std::uint64_t errors = 0;
         for (const Kind kind : all_kinds) {
             tried += fail_in_turn(
-                trouble.stride, soon,
+                trouble.stride, recovery,
                 [&](long at) {
                     for (const char* setting : trouble.settings)
                         cluster().set(setting, trouble.where);
