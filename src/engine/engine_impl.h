@@ -237,8 +237,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     Status flush_for(const Request& request);
     Transfer* serve(const std::shared_ptr<Peer>& peer, Request request);
     void answer(const std::shared_ptr<Peer>& peer, std::uint64_t id, Status status);
-    /// Answers what is done; true while there is anything to answer.
     struct Served;
+    /// Answers what is done; true while there is anything to answer.
     bool finish_served() noexcept;
     bool tell_end(Served& served) noexcept;
 

@@ -230,8 +230,8 @@ bool NotificationInbox::accept(const Fragment& fragment) {
     if (found != partial_.end() && !found->second.agrees_with(fragment)) return false;
     // One that was whole, and that there was no memory for, has this piece.
     if (found == partial_.end() || !found->second.whole()) {
-        if (!add_piece(fragment)) return false;
-        found = partial_.find(fragment.key);
+        found = add_piece(fragment);
+        if (found == partial_.end()) return false;
         if (!found->second.whole()) return true;
     }
     return deliver_partial(fragment, found);
@@ -278,11 +278,12 @@ void NotificationInbox::pass_on_data(const Fragment& fragment) const noexcept {
                       fragment.payload);
 }
 
-/// Of a message that it agrees with. False, and nothing changed, unless it is a new part, and there is room.
-bool NotificationInbox::add_piece(const Fragment& fragment) {
+/// Of a message that it agrees with. The end, and nothing changed, unless it is a new part, and there is
+/// room.
+NotificationInbox::Partials::iterator NotificationInbox::add_piece(const Fragment& fragment) {
     const std::size_t most =
         message_overhead + fragment.agent.size() + FragmentPieces::piece_overhead + fragment.payload.size();
-    if (held_.unfinished + most > limits_.unfinished && !make_room(most)) return false;
+    if (held_.unfinished + most > limits_.unfinished && !make_room(most)) return partial_.end();
     auto found = partial_.find(fragment.key);
     if (found == partial_.end()) {
         Partial fresh{fragment.kind, std::string(fragment.agent), fragment.total, fragment.marks, {}, 0};
@@ -294,7 +295,7 @@ bool NotificationInbox::add_piece(const Fragment& fragment) {
     const bool added = partial.pieces.add(fragment.offset, fragment.payload);
     if (added) partial.last_seen = now_ns();
     held_.unfinished += partial.held() - before;
-    return added;
+    return added ? found : partial_.end();
 }
 
 bool NotificationInbox::make_room(std::size_t bytes) {

@@ -229,7 +229,7 @@ class NotificationInbox final : public ControlSink {
     bool accept(const Fragment& fragment);
     bool pass_on_answer(const Fragment& fragment) const;
     void pass_on_data(const Fragment& fragment) const noexcept;
-    bool add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    Partials::iterator add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool deliver(const Fragment& fragment, EarlyNotices::Notice& whole) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -257,7 +257,6 @@ struct Heard final : AnswerSink {
     std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t, std::string>> data;
 };
 
-/// They go to who waits for them, as often as they come, and are nothing to keep.
 TEST_F(NotificationInboxTest, LettersThatAreHandedBackComeBeforeOthers) {
     const auto come = [&](const std::string& text, std::uint64_t id) {
         OutNotification message;
@@ -286,6 +285,7 @@ TEST_F(NotificationInboxTest, LettersThatAreHandedBackComeBeforeOthers) {
     EXPECT_EQ(inbox_.held().letters, 0u);
 }
 
+/// They go to who waits for them, as often as they come, and are nothing to keep.
 TEST_F(NotificationInboxTest, AnswersToEagerWritesArePassedOn) {
     Heard heard;
     OutNotification message;
