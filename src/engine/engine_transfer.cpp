@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <cstdio>
-#include <unordered_map>
 #include <utility>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "engine/checked_pieces.h"
 #include "engine/engine_impl.h"
-#include "engine/pinned.h"
 #include "engine/route_choice.h"
 
 namespace railyard {
@@ -28,112 +26,19 @@ constexpr int most_losses = 16;
 /// While rails have different weights: so many posts, and one that pays them no heed.
 constexpr std::uint32_t posts_per_trial = 128;
 
-std::string describe(std::uint64_t address, std::uint64_t length) {
-    char text[64];
-    std::snprintf(text, sizeof(text), "[0x%llx, +%llu)", static_cast<unsigned long long>(address),
-                  static_cast<unsigned long long>(length));
-    return text;
-}
-
-/// Gives each distinct region of a transfer a small index. Neighbouring descriptors mostly share one.
-template <class Region>
-class RegionIndex {
-  public:
-    RegionIndex(std::vector<std::shared_ptr<Region>>& regions, Pinned& pinned)
-        : regions_(regions), pinned_(pinned) {}
-    std::uint32_t of(const std::shared_ptr<Region>& region) {
-        if (region.get() == last_) return last_index_;
-        const auto [entry, added] = known_.emplace(region.get(), static_cast<std::uint32_t>(regions_.size()));
-        if (added) {
-            regions_.push_back(region);
-            pinned_.add(region);
-        }
-        last_ = region.get();
-        last_index_ = entry->second;
-        return last_index_;
-    }
-
-  private:
-    std::vector<std::shared_ptr<Region>>& regions_;
-    Pinned& pinned_;
-    std::unordered_map<const Region*, std::uint32_t> known_;
-    const Region* last_ = nullptr;
-    std::uint32_t last_index_ = 0;
-};
-
-[[noreturn]] void refuse(std::size_t index, const char* side, const std::string& reason) {
-    throw Error(Status::invalid_param, "descriptor " + std::to_string(index) + ", " + side + " " + reason);
-}
-
-template <class Descriptor>
-void check_range(std::size_t index, const char* side, const Descriptor& descriptor) {
-    if (!descriptor.region || !*descriptor.region) refuse(index, side, "memory is not registered");
-    const auto& region = **descriptor.region;
-    if (covers(region.address, region.length, descriptor.address, descriptor.length)) return;
-    refuse(index, side,
-           "range " + describe(descriptor.address, descriptor.length) + " is outside its registration " +
-               describe(region.address, region.length));
-}
-
-void check_local(std::size_t index, const LocalDescriptor& local, Operation operation) {
-    check_range(index, "local", local);
-    const Registration& region = **local.region;
-    if (region.revoked.load(std::memory_order_acquire)) refuse(index, "local", "memory was deregistered");
-    if (operation == Operation::read && !region.writable && local.length) {
-        refuse(index, "local", "memory is read-only: a READ cannot put data there");
-    }
-}
-
-void check_remote(std::size_t index, const RemoteDescriptor& remote, Operation operation,
-                  const std::string& agent, const Peer* peer) {
-    check_range(index, "remote", remote);
-    const RemoteRegion& region = **remote.region;
-    if (region.agent != agent) refuse(index, "remote", "memory belongs to agent \"" + region.agent + "\"");
-    if (peer && region.nonce != peer->nonce()) {
-        throw Error(Status::remote_disconnect,
-                    "descriptor " + std::to_string(index) + ", remote memory of agent \"" + agent +
-                        "\" belongs to an earlier instance: load its current metadata");
-    }
-    if (region.self && region.self->revoked.load(std::memory_order_acquire)) {
-        refuse(index, "remote", "memory was deregistered");
-    }
-    if (operation == Operation::write && !region.writable && remote.length) {
-        refuse(index, "remote", "memory is read-only: a WRITE cannot put data there");
-    }
-}
-
 }  // namespace
 
 Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescriptor> local,
                                 std::span<const RemoteDescriptor> remote, const std::string& agent,
                                 std::optional<std::string_view> notification) {
-    if (local.size() != remote.size()) {
-        throw Error(Status::invalid_param, std::to_string(local.size()) + " local descriptors against " +
-                                               std::to_string(remote.size()) + " remote ones");
-    }
     auto transfer = std::make_unique<Transfer>();
     // Before the first look: what is deregistered from here on is looked for by the next post.
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_seq_cst);
     if (!is_self(agent)) transfer->aim_at(require_peer(agent), tells());
     transfer->kind = operation == Operation::read ? Work::Kind::read : Work::Kind::write;
 
-    std::vector<Piece> pieces;
-    pieces.reserve(local.size());
     Pinned pinned;
-    RegionIndex<Registration> locals(transfer->locals, pinned);
-    RegionIndex<RemoteRegion> remotes(transfer->remotes, pinned);
-    for (std::size_t i = 0; i < local.size(); ++i) {
-        check_local(i, local[i], operation);
-        check_remote(i, remote[i], operation, agent, transfer->peer.get());
-        if (local[i].length != remote[i].length) {
-            throw Error(Status::invalid_param,
-                        "descriptor " + std::to_string(i) + ": " + std::to_string(local[i].length) +
-                            " bytes locally against " + std::to_string(remote[i].length) + " remotely");
-        }
-        pieces.push_back({local[i].address, remote[i].address, local[i].length, locals.of(*local[i].region),
-                          remotes.of(*remote[i].region)});
-    }
-    lay_out(*transfer, pieces, false);
+    lay_out(*transfer, checked_pieces(*transfer, local, remote, agent, pinned), false);
     ready_notification(*transfer);
     let_keys_be_renewed(*transfer);
     transfer->may_be_eager = may_be_eager(*transfer);
