@@ -72,11 +72,20 @@ class EnginePair {
         b->load_connection_info("alpha", a->connection_info());
     }
 
-    /// A's view of memory that B registered.
-    std::shared_ptr<RemoteRegion> publish(const Buffer& buffer) {
-        return a->load_remote_memory("beta", b->memory_metadata(*buffer.region), buffer.address(),
-                                     buffer.bytes.size());
+    /// One engine that is both of them: what it moves is its own.
+    static EnginePair alone(const Fabric& fabric) { return EnginePair(make_engine("alpha", fabric)); }
+
+    /// A's view of memory that B registered, of which this is a part or all.
+    std::shared_ptr<RemoteRegion> publish(const std::shared_ptr<Registration>& region, std::uint64_t address,
+                                          std::uint64_t length) {
+        if (a == b) return a->local_as_remote(region);
+        return a->load_remote_memory("beta", b->memory_metadata(*region), address, length);
     }
+    std::shared_ptr<RemoteRegion> publish(const Buffer& buffer) {
+        return publish(buffer.region, buffer.address(), buffer.bytes.size());
+    }
+    /// B, as A knows it.
+    [[nodiscard]] const char* target() const { return a == b ? "alpha" : "beta"; }
 
     /// Drives both engines until `over` says so; false past the limit.
     bool until(const std::function<bool()>& over,
@@ -113,7 +122,10 @@ class EnginePair {
         return got;
     }
 
-    std::unique_ptr<Engine> a, b;
+    std::shared_ptr<Engine> a, b;
+
+  private:
+    explicit EnginePair(std::shared_ptr<Engine> both) : a(both), b(both) {}
 };
 
 /// Polls what a post has answered so, with nobody driving the other side; in_progress past the limit.

@@ -56,9 +56,8 @@ class ShortageTest : public testing::TestWithParam<Fabric> {
         const auto prepare = [&] {
             our_region = pair.a->register_memory(address(ours), ours.size(), 0);
             their_region = register_there(*pair.b, address(theirs), theirs.size());
-            remote = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*their_region),
-                                                address(theirs), theirs.size());
-            return pair.a->prepare(kind.operation, from, to, "beta", text);
+            remote = pair.publish(their_region, address(theirs), theirs.size());
+            return pair.a->prepare(kind.operation, from, to, pair.target(), text);
         };
         Transfer* transfer = nullptr;
         if (at >= 0) arm(at, lasting);

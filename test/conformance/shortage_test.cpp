@@ -29,6 +29,14 @@ TEST_P(ShortageTest, OnceBetweenPeersThatMeet) {
     sweep(std::span(all_kinds).first(1), false, 2, [&]() -> EnginePair& { return pair.emplace(GetParam()); });
 }
 
+TEST_P(ShortageTest, OfAnEngineThatMovesWhatIsItsOwn) {
+    EnginePair pair = EnginePair::alone(GetParam());
+    for (const bool lasting : {false, true}) {
+        SCOPED_TRACE(lasting ? "lasting" : "once");
+        sweep(all_kinds, lasting, 1, [&]() -> EnginePair& { return pair; });
+    }
+}
+
 /// It is made, or not; then nothing of it stays.
 TEST_P(ShortageTest, OnceWhileAnEngineIsMade) {
     // With all its NICs a simulated machine takes several thousand.

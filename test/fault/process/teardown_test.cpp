@@ -22,7 +22,7 @@ void end(Traffic& traffic, First first, Regions regions) {
     for (const bool second : {false, true}) {
         const bool initiator = (first == First::initiator) != second;
         Buffer& buffer = initiator ? traffic.source : traffic.target;
-        std::unique_ptr<Engine>& engine = initiator ? traffic.pair.a : traffic.pair.b;
+        std::shared_ptr<Engine>& engine = initiator ? traffic.pair.a : traffic.pair.b;
         if (regions == Regions::deregistered) {
             try {
                 engine->deregister_memory(buffer.region);
