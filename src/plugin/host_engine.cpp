@@ -146,15 +146,26 @@ bool HostEngine::is_loaded_region(const nixlBackendMD* meta) const {
 }
 
 nixl_mem_list_t HostEngine::getSupportedMems() const {
-    if (engine_->takes_gpu_memory()) return {DRAM_SEG, VRAM_SEG};
-    return {DRAM_SEG};
+    nixl_mem_list_t types;
+    guarded(agent_.c_str(), "getSupportedMems", [&] {
+        types.reserve(2);
+        types.push_back(DRAM_SEG);
+        if (engine_->takes_gpu_memory()) types.push_back(VRAM_SEG);
+        return NIXL_SUCCESS;
+    });
+    return types;
 }
 
 nixl_status_t HostEngine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t& type, nixlBackendMD*& out) {
     return guarded_call("registerMem", [&] {
         const MemoryType kind = memory_type(type, "region refused");
-        auto region = engine_->register_memory(mem.addr, mem.len, mem.devId, kind);
-        out = memory_.adopt(std::make_unique<MemoryHandle>(std::move(region), mem.addr, mem.len, kind));
+        const auto region = engine_->register_memory(mem.addr, mem.len, mem.devId, kind);
+        try {
+            out = memory_.adopt(std::make_unique<MemoryHandle>(region, mem.addr, mem.len, kind));
+        } catch (...) {
+            engine_->deregister_memory(region);  // the host has no handle to do it with
+            throw;
+        }
         return NIXL_SUCCESS;
     });
 }

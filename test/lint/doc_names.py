@@ -28,7 +28,7 @@ FOREIGN = {
 # A script's options, where others read them for it.
 PARSERS = {"benchmark/run": ["share/completion/railyard-bench"], "benchmark/compare.py": ["benchmark/side_by_side/measure.py"],
            "test/fault/campaign": ["test/fault/main.cpp"]}
-MESON = {"buildtype", "b_lto", "cpp_args", "prefix", "werror"}
+MESON = {"buildtype", "b_lto", "cpp_args", "prefix", "unity", "werror"}
 
 
 def documents(root):
