@@ -13,6 +13,8 @@ using railyard::test::disarm;
 using railyard::test::place;
 
 constexpr std::size_t ring_size = 2, grain_length = 100'001;
+/// What a peer could not be told is said again after a while: that is not waited for while something fails.
+constexpr std::uint32_t short_patience_ms = 300, long_patience_ms = 20'000;
 
 class FlowShortage : public testing::TestWithParam<Fabric> {
   protected:
@@ -25,8 +27,7 @@ class FlowShortage : public testing::TestWithParam<Fabric> {
         const ryf_config config = config_for(GetParam(), ring.regions);
         ryf_initiator* initiator = nullptr;
         ryf_grain grain{};
-        // What a peer could not be told is said again after a while: that is not waited for.
-        const std::uint32_t patience_ms = at >= 0 ? 300 : 20'000;
+        const std::uint32_t patience_ms = patience(at);
         if (at >= 0) arm(at, false);
         const auto each = [&] {
             ryf_status status = ryf_initiator_create(instance_.handle, &initiator);
@@ -47,24 +48,78 @@ class FlowShortage : public testing::TestWithParam<Fabric> {
         EXPECT_EQ(ryf_initiator_destroy(initiator), RYF_OK);
         return status;
     }
+    /// A target that comes, is given a grain by one that stays, and goes.
+    ryf_status take_once(Initiator& initiator, unsigned char seed, long at) {
+        Ring ring(ring_size, grain_length);
+        const ryf_config config = config_for(GetParam(), ring.regions);
+        ryf_target* target = nullptr;
+        ryf_target_info* info = nullptr;
+        ryf_grain grain{};
+        bool added = false;
+        const std::uint32_t patience_ms = patience(at);
+        initiator.ring.fill(1, seed);
+        if (at >= 0) arm(at, false);
+        const auto each = [&] {
+            ryf_status status = ryf_target_create(instance_.handle, &target);
+            if (status == RYF_OK) status = ryf_target_setup(target, &config, &info);
+            if (status == RYF_OK) {
+                status = ryf_initiator_add_target(initiator.handle, info);
+                added = status == RYF_OK;
+            }
+            if (status == RYF_OK) status = initiator.settle(patience_ms);
+            if (status == RYF_OK) status = ryf_initiator_transfer_grain(initiator.handle, 1);
+            if (status == RYF_OK) status = initiator.settle(patience_ms);
+            return status;
+        };
+        ryf_status status = each();
+        disarm();
+        if (status == RYF_OK) status = ryf_target_wait_for_new_grain(target, &grain, patience_ms);
+        if (status == RYF_OK) {
+            EXPECT_EQ(grain.index, 1u);
+            EXPECT_TRUE(ring.holds(1, seed)) << "allocation " << at;
+        }
+        EXPECT_TRUE(!added || ryf_initiator_remove_target(initiator.handle, info) == RYF_OK);
+        static_cast<void>(initiator.settle(long_patience_ms));
+        EXPECT_TRUE(!target || ryf_target_destroy(target) == RYF_OK);
+        ryf_target_info_free(info);
+        return status;
+    }
+    static std::uint32_t patience(long at) { return at >= 0 ? short_patience_ms : long_patience_ms; }
+
+    /// `once(seed, at)` with each `stride`th allocation failing until nothing is left that could; the one
+    /// after it, with none that fails, is to be well. How many were refused.
+    template <class Once>
+    long sweep(long stride, Once&& once) {
+        unsigned char seed = 0;
+        EXPECT_EQ(once(++seed, -1), RYF_OK) << ryf_last_error();
+        long at = 0, refused = 0;
+        for (int without = 0; without < 3 && !HasFailure(); at += stride) {
+            EXPECT_LT(at, 200'000) << "it never ends";
+            refused += once(++seed, at) != RYF_OK ? 1 : 0;
+            without = shortage.left >= 0 ? without + 1 : 0;
+            EXPECT_EQ(once(++seed, -1), RYF_OK)
+                << ryf_last_error() << "; after allocation " << at << ": " << place();
+        }
+        tried_ = at / stride;
+        return refused;
+    }
+    /// Of a side that is made, which takes thousands where there are many NICs.
+    static long stride() { return GetParam().provider == RYF_PROVIDER_EFA ? 29 : 7; }
+
     Instance instance_;
+    long tried_ = 0;
 };
 
 TEST_P(FlowShortage, OnceFromAnInitiatorsCreationToItsGrain) {
     Target target(instance_, GetParam(), ring_size, grain_length);
-    unsigned char seed = 0;
-    ASSERT_EQ(send_once(target, ++seed, -1), RYF_OK) << ryf_last_error();
-    const long stride = GetParam().provider == RYF_PROVIDER_EFA ? 17 : 7;
-    long at = 0, refused = 0;
-    for (int without = 0; without < 3 && !HasFailure(); at += stride) {
-        ASSERT_LT(at, 200'000) << "it never ends";
-        const ryf_status status = send_once(target, ++seed, at);
-        without = shortage.left >= 0 ? without + 1 : 0;
-        refused += status != RYF_OK ? 1 : 0;
-        EXPECT_EQ(send_once(target, ++seed, -1), RYF_OK)
-            << ryf_last_error() << "; after allocation " << at << ": " << place();
-    }
-    EXPECT_GT(refused, 5) << "of " << at / stride;
+    EXPECT_GT(sweep(stride(), [&](unsigned char seed, long at) { return send_once(target, seed, at); }), 5)
+        << "of " << tried_;
+}
+
+TEST_P(FlowShortage, OnceFromATargetsCreationToItsGrain) {
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    EXPECT_GT(sweep(stride(), [&](unsigned char seed, long at) { return take_once(initiator, seed, at); }), 5)
+        << "of " << tried_;
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FlowShortage, testing::ValuesIn(fabrics()), name_of);
