@@ -183,17 +183,20 @@ bool EarlyNotices::is_in_place(std::uint32_t mark, std::uint32_t next, bool take
     return false;
 }
 
-std::vector<EarlyNotices::Credit> EarlyNotices::take_credits() {
-    std::vector<Credit> credits;
-    credits.reserve(owed_.size());
-    for (Owed& owed : owed_) {
-        Writer& writer = writers_[owed.number - 1];
-        credits.push_back({std::move(owed.agent), writer.instance, owed.number, writer.matched});
-        writer.matched = 0;
-        writer.owed = false;
-    }
-    owed_.clear();
-    return credits;
+std::optional<EarlyNotices::Credit> EarlyNotices::next_credit() const {
+    if (owed_.empty()) return std::nullopt;
+    const Owed& owed = owed_.back();
+    const Writer& writer = writers_[owed.number - 1];
+    return Credit{owed.agent, writer.instance, owed.number, writer.matched};
+}
+
+/// The number may be another's by now.
+void EarlyNotices::told(const Credit& credit) noexcept {
+    Writer& writer = writers_[credit.number - 1];
+    if (writer.instance != credit.instance || !writer.owed) return;
+    writer.matched -= std::min(credit.count, writer.matched);
+    writer.owed = false;
+    std::erase_if(owed_, [&](const Owed& owed) { return owed.number == credit.number; });
 }
 
 std::uint32_t EarlyNotices::follow(const MarkPairs& pairs, std::uint32_t mark) noexcept {

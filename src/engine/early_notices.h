@@ -72,8 +72,10 @@ class EarlyNotices {
 
     /// Somebody is to be told.
     [[nodiscard]] bool owes_credit() const noexcept { return !owed_.empty(); }
-    /// Who has used half of its window since it was told last.
-    std::vector<Credit> take_credits();
+    /// One who has used half of its window since it was told last; it stays so until told(). Throws
+    /// std::bad_alloc.
+    [[nodiscard]] std::optional<Credit> next_credit() const;
+    void told(const Credit& credit) noexcept;
 
   private:
     /// Small, because each peer has one.

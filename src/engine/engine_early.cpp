@@ -148,20 +148,23 @@ void Engine::Impl::on_mark_answer(const Letter& letter) {
     inquiries_.answered(letter.nonce, mark, in_place ? Work::Verdict::done : Work::Verdict::repeat);
 }
 
-/// Not with a rail's role held.
+/// Not with a rail's role held. Whom there is no memory to tell is told at a later look: what it is not told
+/// of, it may never use again.
 void Engine::Impl::tell_credits() noexcept {
     try {
-        for (const EarlyNotices::Credit& credit : inbox_.take_credits()) {
-            const std::shared_ptr<Peer> peer = known_instance(credit.agent, credit.instance);
-            if (!peer || peer->gone()) continue;
-            std::string text;
-            WireWriter writer(text);
-            writer.number(credit.number);
-            writer.number(credit.count);
-            send_own(peer, MessageKind::credit, std::move(text));
+        while (const std::optional<EarlyNotices::Credit> credit = inbox_.next_credit()) {
+            const std::shared_ptr<Peer> peer = known_instance(credit->agent, credit->instance);
+            if (peer && !peer->gone()) {
+                std::string text;
+                WireWriter writer(text);
+                writer.number(credit->number);
+                writer.number(credit->count);
+                send_own(peer, MessageKind::credit, std::move(text));
+            }
+            inbox_.told(*credit);
         }
     } catch (const std::exception& error) {
-        RAILYARD_LOG(warn, agent().c_str(), "writers were not told how far they are: %s", error.what());
+        RAILYARD_LOG(debug, agent().c_str(), "writers are not told how far they are yet: %s", error.what());
     }
 }
 

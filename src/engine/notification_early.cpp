@@ -87,11 +87,15 @@ bool NotificationInbox::is_in_place(std::uint64_t instance, std::uint32_t mark, 
     return early_.is_in_place(mark, next, *taken);
 }
 
-std::vector<EarlyNotices::Credit> NotificationInbox::take_credits() {
+std::optional<EarlyNotices::Credit> NotificationInbox::next_credit() const {
     const MutexLock lock(mutex_);
-    std::vector<EarlyNotices::Credit> credits = early_.take_credits();
-    owes_credit_.store(false, std::memory_order_relaxed);
-    return credits;
+    return early_.next_credit();
+}
+
+void NotificationInbox::told(const EarlyNotices::Credit& credit) noexcept {
+    const MutexLock lock(mutex_);
+    early_.told(credit);
+    owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
 }
 
 std::vector<std::uint64_t> NotificationInbox::numbered() const {

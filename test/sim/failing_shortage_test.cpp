@@ -1,4 +1,5 @@
 // Memory that runs out while operations fail: each allocation in turn, also of what is done about them.
+#include "failover.h"
 #include "shortage_fixture.h"
 #include "simulated_machine.h"
 
@@ -91,6 +92,59 @@ TEST_P(FailingShortage, OfWhatIsDoneAboutOperationsThatFail) {
     }
 }
 
+/// A target whose memory runs out in the middle of a look, again and again.
+class ShortTarget : public Failover {
+  protected:
+    static void SetUpTestSuite() { watch_for_shortages(); }
+    ShortTarget() : Failover(2) {}
+
+    void look(std::vector<Notification>& got) {
+        chance_ = chance_ * 1664525u + 1013904223u;
+        arm(chance_ >> 28, true);
+        try {
+            b_->take_notifications(got);
+        } catch (const std::bad_alloc&) {
+        }
+        disarm();
+    }
+    /// One way through the network where it leaves together with its data, two and more where it follows it.
+    double ways_to_notification(Transfer& transfer) {
+        constexpr double way_ms = 40;
+        cluster().set("latency_us=40000");
+        const auto begun = std::chrono::steady_clock::now();
+        EXPECT_EQ(a_->post(transfer), Status::in_progress);
+        std::vector<Notification> got;
+        while (got.empty() && std::chrono::steady_clock::now() < begun + std::chrono::seconds(10)) {
+            a_->progress();
+            b_->take_notifications(got);
+        }
+        const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begun;
+        EXPECT_EQ(wait(transfer), Status::ok);
+        return taken.count() / way_ms;
+    }
+
+    std::uint32_t chance_ = 1;
+};
+
+TEST_P(ShortTarget, TellsItsWritersAllTheSameHowFarItIs) {
+    warm_up();
+    Transfer* transfer = prepare(block, 0, "there");
+    for (int i = 0; i < 4000 && !HasFailure(); ++i) {
+        ASSERT_NE(a_->post(*transfer), Status::backend);
+        std::vector<Notification> got;
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (got.empty() && std::chrono::steady_clock::now() < limit) {
+            a_->progress();
+            look(got);
+        }
+        EXPECT_EQ(got.size(), 1u) << "round " << i << "; " << place();
+        ASSERT_EQ(wait(*transfer), Status::ok);
+    }
+    EXPECT_LT(ways_to_notification(*transfer), 1.7) << "they may not announce anything any more";
+    a_->release(transfer);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, ShortTarget, testing::Values("efa", "efa-direct"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, FailingShortage,
                          testing::ValuesIn(fabrics({Fabric{"efa-direct", 4, true}, Fabric{"efa", 4, false}})),
                          fabric_name);

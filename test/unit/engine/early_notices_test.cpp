@@ -121,22 +121,40 @@ TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
         EXPECT_TRUE(is_placed(notices, EarlyMark::of(2, i), "eight"));
     }
     EXPECT_TRUE(notices.owes_credit());
-    std::vector<EarlyNotices::Credit> credits = notices.take_credits();
+    const std::optional<EarlyNotices::Credit> eight = notices.next_credit();
+    ASSERT_TRUE(eight);
+    EXPECT_EQ(eight->agent, "eight");
+    EXPECT_EQ(eight->instance, 8u);
+    EXPECT_EQ(eight->number, 2u);
+    EXPECT_EQ(eight->count, half);
+    EXPECT_EQ(notices.next_credit()->number, 2u) << "nobody has told it";
+    ASSERT_FALSE(notices.placed(EarlyMark::of(2, half + 1)));
+    ASSERT_TRUE(is_placed(notices, EarlyMark::of(2, half + 1), "eight"));
+    notices.told(*eight);
+    notices.told(*eight);  // of what it is owed since then nothing is forgotten
+    const std::optional<EarlyNotices::Credit> seven = notices.next_credit();
+    ASSERT_TRUE(seven);
+    EXPECT_EQ(seven->agent + " " + std::to_string(seven->count), "seven " + std::to_string(half));
+    notices.told(*seven);
     EXPECT_FALSE(notices.owes_credit());
-    ASSERT_EQ(credits.size(), 2u);
-    EXPECT_EQ(credits[0].agent + ", " + credits[1].agent, "seven, eight");
-    EXPECT_EQ(credits[0].instance, 7u);
-    EXPECT_EQ(credits[1].number, 2u);
-    EXPECT_EQ(credits[1].count, half);
+    for (std::uint32_t i = 1; i < half; ++i) {
+        EXPECT_FALSE(notices.owes_credit()) << i;
+        ASSERT_FALSE(notices.placed(EarlyMark::of(2, 1000 + i)));
+        ASSERT_TRUE(is_placed(notices, EarlyMark::of(2, 1000 + i), "eight"));
+    }
+    ASSERT_TRUE(notices.owes_credit()) << "with the one that came in between";
+    notices.told(notices.next_credit().value());
     for (std::uint32_t i = 0; i < half; ++i) {
         ASSERT_TRUE(keeps(notices, EarlyMark::of(1, i), {"seven", "one"}));
         ASSERT_TRUE(notices.placed(EarlyMark::of(1, i)));
     }
     EXPECT_TRUE(notices.owes_credit());
+    const EarlyNotices::Credit of_one_that_goes = notices.next_credit().value();
     const std::uint64_t gone[] = {7};
     notices.retire(gone);
     EXPECT_FALSE(notices.owes_credit()) << "nobody is there to be told";
-    EXPECT_TRUE(notices.take_credits().empty());
+    EXPECT_FALSE(notices.next_credit());
+    notices.told(of_one_that_goes);
 }
 
 TEST(EarlyNotices, OfSeveralOperationsTheNoticeWaitsForAllMarks) {
@@ -156,7 +174,9 @@ TEST(EarlyNotices, OfSeveralOperationsTheNoticeWaitsForAllMarks) {
             EXPECT_EQ(last.has_value(), i + 1 == all) << early << ", " << i;
         }
         EXPECT_FALSE(notices.placed(mark(first))) << "it served once";
-        ASSERT_EQ(notices.take_credits().at(0).count, all) << early;
+        const EarlyNotices::Credit credit = notices.next_credit().value();
+        EXPECT_EQ(credit.count, all) << early;
+        notices.told(credit);
     }
 }
 
