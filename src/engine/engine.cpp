@@ -146,6 +146,10 @@ void Engine::set_chore(EngineChore* chore, ChoreTime time) noexcept {
     impl_->set_chore(chore, time);
 }
 
+void Engine::set_chore_time(ChoreTime time) noexcept {
+    impl_->set_chore_time(time);
+}
+
 void Engine::take_notifications(std::vector<Notification>& out) {
     require_own_process();
     impl_->take_notifications(out);

@@ -189,6 +189,8 @@ class Engine {
     /// waits for calls that are under way.
     enum class ChoreTime : std::uint8_t { always, notifications };
     void set_chore(EngineChore* chore, ChoreTime time = ChoreTime::always) noexcept;
+    /// Of the one that there is; the chore itself may call it, too.
+    void set_chore_time(ChoreTime time) noexcept;
 
     // Notifications
 

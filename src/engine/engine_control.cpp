@@ -358,7 +358,7 @@ bool Engine::Impl::run_chore() noexcept {
 }
 
 void Engine::Impl::set_chore(EngineChore* chore, ChoreTime time) noexcept {
-    chore_time_.store(time, std::memory_order_relaxed);
+    set_chore_time(time);
     chore_.store(chore, std::memory_order_seq_cst);
     while (!chore && chore_users_.load(std::memory_order_seq_cst) != 0)
         sched_yield();

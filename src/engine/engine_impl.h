@@ -95,6 +95,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
         return progress_rails();
     }
     void set_chore(EngineChore* chore, ChoreTime time) noexcept;
+    void set_chore_time(ChoreTime time) noexcept { chore_time_.store(time, std::memory_order_relaxed); }
 
     // engine_transfer.cpp
     Transfer* prepare(Operation operation, std::span<const LocalDescriptor> local,

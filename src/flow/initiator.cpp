@@ -118,7 +118,7 @@ Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
 }
 
 void Initiator::read_letters() {
-    if (!side_.engine().has_notifications()) return;
+    if (!side_.engine().has_notifications() && letters_.empty()) return;
     side_.read_letters(letters_, [&](const std::string& sender,
                                      const FlowLetter& letter) ABSL_NO_THREAD_SAFETY_ANALYSIS {
         for (const auto& link : links_) {  // under the lock of this function, which clang does not see here
@@ -129,10 +129,11 @@ void Initiator::read_letters() {
 
 void Initiator::remove_the_lost() {
     const auto is_lost = [](const TargetLink& link) { return !link.lost().empty(); };
+    std::list<std::string> lost;
     for (const auto& link : links_) {
-        if (is_lost(*link)) lost_.push_back(link->lost());
+        if (is_lost(*link)) lost.push_back(link->lost());
     }
-    end_where(is_lost);
+    if (end_where(is_lost)) lost_.splice(lost_.end(), lost);
 }
 
 bool Initiator::drive() {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,7 +57,7 @@ class Initiator {
     ThreadRole turn_;  ///< nearly always of one thread, which then needs no locked instruction for it
     std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(turn_);
     std::uint32_t openings_ ABSL_GUARDED_BY(turn_) = 0;
-    std::deque<std::string> lost_ ABSL_GUARDED_BY(turn_);  ///< targets, with the reason; to be told of
+    std::list<std::string> lost_ ABSL_GUARDED_BY(turn_);  ///< targets, with the reason; to be told of
     std::vector<Notification> letters_ ABSL_GUARDED_BY(turn_);
 };
 

@@ -63,8 +63,9 @@ class Side {
     }
     [[nodiscard]] const std::string& name() const noexcept { return engine_->agent_name(); }
 
-    /// Hands `take` the messages that have come, with their senders; what is none, or is refused by an Error,
-    /// is logged. `room` is the caller's, for the messages.
+    /// Hands `take` the messages that have come, with their senders; what is none, or is refused by an
+    /// exception, is logged. `room` is the caller's, for the messages: what there is no memory for stays
+    /// there, in front of those of the next call. Throws std::bad_alloc then.
     template <class Take>
     void read_letters(std::vector<Notification>& room, Take take);
 
@@ -93,16 +94,19 @@ class Side {
 
 template <class Take>
 void Side::read_letters(std::vector<Notification>& room, Take take) {
-    room.clear();
     engine_->take_notifications(room);
-    for (const Notification& notification : room) {
+    for (auto next = room.begin(); next != room.end(); ++next) {
         try {
-            take(notification.agent, decode_letter(notification.message));
-        } catch (const Error& error) {
-            RAILYARD_LOG(warn, name().c_str(), "a message of %s is refused: %s", notification.agent.c_str(),
+            take(next->agent, decode_letter(next->message));
+        } catch (const std::bad_alloc&) {
+            room.erase(room.begin(), next);
+            throw;
+        } catch (const std::exception& error) {
+            RAILYARD_LOG(warn, name().c_str(), "a message of %s is refused: %s", next->agent.c_str(),
                          error.what());
         }
     }
+    room.clear();
 }
 
 /// While one waits asleep: signals are held back but for the moments in which it really sleeps, so that none

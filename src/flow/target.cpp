@@ -46,7 +46,7 @@ Target::~Target() {
     board_.wake(nullptr);
     const MutexLock lock(mutex_);
     for (const Source& source : sources_) {
-        if (source.connected) answer(source.name, {.kind = LetterKind::close, .opening = source.opening});
+        if (source.connected) take_leave_of(source);
     }
 }
 
@@ -98,21 +98,28 @@ std::vector<SourceReport> Target::sources() {
 
 bool Target::run() noexcept {
     // Again after each time: what came for another thread, which left it to us, is not left to the next pass.
-    while (side_.engine().has_notifications()) {
+    while (side_.engine().has_notifications() || has_left_.load(std::memory_order_relaxed)) {
         if (handling_.exchange(true)) return false;  // also ourselves, from further up
-        bool read = false;
+        bool left = false;
         try {
             side_.read_letters(letters_, [&](const std::string& sender, const FlowLetter& letter) {
                 handle(sender, letter);
             });
-            read = true;
         } catch (const std::exception& error) {
-            RAILYARD_LOG(warn, side_.name().c_str(), "messages of initiators are lost: %s", error.what());
+            RAILYARD_LOG(debug, side_.name().c_str(), "messages of initiators wait: %s", error.what());
+            left = true;
         }
+        leave_letters(left);
         handling_.store(false);
-        if (!read) break;
+        if (left) return true;
     }
     return false;
+}
+
+/// Those that there was no memory for are looked at in the next pass, in which none may have come.
+void Target::leave_letters(bool any) noexcept {
+    if (has_left_.exchange(any, std::memory_order_relaxed) == any) return;
+    side_.engine().set_chore_time(any ? Engine::ChoreTime::always : Engine::ChoreTime::notifications);
 }
 
 void Target::handle(const std::string& sender, const FlowLetter& letter) {
@@ -193,6 +200,15 @@ void Target::leave(Source& source, std::vector<Transfer*>* unwatched) {
         side_.engine().release(watch);
     }
     forget(source.name);
+}
+
+/// It finds out by itself, if there is no memory to tell it.
+void Target::take_leave_of(const Source& source) noexcept {
+    try {
+        answer(source.name, {.kind = LetterKind::close, .opening = source.opening});
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, side_.name().c_str(), "no leave of %s: %s", source.name.c_str(), error.what());
+    }
 }
 
 /// Else every initiator that ever came would be kept.

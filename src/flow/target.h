@@ -57,7 +57,10 @@ class Target final : private EngineChore {
     void handle(const std::string& sender, const FlowLetter& letter);
     void on_open(const std::string& sender, const FlowLetter& letter);
     std::optional<std::uint32_t> source_for(const std::string& sender) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    /// Throws std::bad_alloc.
     void answer(const std::string& to, FlowLetter letter);
+    void take_leave_of(const Source& source) noexcept;
+    void leave_letters(bool any) noexcept;
     /// `unwatched`: takes what is to be released; nullptr: it is released here, while letters are handled.
     void note_the_gone(std::vector<Transfer*>* unwatched = nullptr) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void leave(Source& source, std::vector<Transfer*>* unwatched = nullptr)
@@ -73,6 +76,7 @@ class Target final : private EngineChore {
     std::atomic<std::uint32_t> looks_{0};  ///< at the rails alone, since the last one at all else
     std::atomic<bool> handling_{false};
     std::vector<Notification> letters_;  ///< of who handles
+    std::atomic<bool> has_left_{false};  ///< some of them, for want of memory
 };
 
 }  // namespace railyard::flow

@@ -1,6 +1,7 @@
 #include "flow/target_link.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 #include <utility>
 
@@ -96,7 +97,7 @@ bool TargetLink::busy(std::uint32_t index, Slices slices) const noexcept {
            std::any_of(waiting_.begin(), waiting_.end(), waits);
 }
 
-void TargetLink::transfer(std::uint32_t index, Slices slices) {
+void TargetLink::transfer(std::uint32_t index, Slices slices) noexcept {
     if (!lost_.empty()) return;
     // What goes wrong here is this target's alone: the others have it, or will.
     try {
@@ -105,7 +106,7 @@ void TargetLink::transfer(std::uint32_t index, Slices slices) {
     } catch (const Error& error) {
         if (error.status() == Status::remote_disconnect) return lose(error.what());
         fail(index, error.what());
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
         fail(index, "out of memory");
     }
 }
@@ -123,9 +124,9 @@ void TargetLink::turn_round(Grain& grain, Slices slices) {
         return;
     }
     if (begins_round(grain, slices)) {
-        ++grain.round;
+        grain.sent.assign(geometry_.slices(), false);
         grain.unsent = geometry_.slices();
-        grain.sent.assign(grain.unsent, false);
+        ++grain.round;
     }
     std::fill(grain.sent.begin() + slices.first, grain.sent.begin() + slices.last + 1, true);
     grain.unsent -= slices.last - slices.first + 1;
@@ -198,26 +199,39 @@ Status TargetLink::post(Handle& handle, std::uint32_t round) {
     return engine.post(*handle.transfer, &letter_);
 }
 
-void TargetLink::ended(const Handle& handle, Status status) {
+void TargetLink::ended(const Handle& handle, Status status) noexcept {
     if (status == Status::ok) return;
-    if (status == Status::remote_disconnect)
-        return lose("grain " + std::to_string(handle.index) + ": " + to_string(status));
-    fail(handle.index, to_string(status));
+    if (status != Status::remote_disconnect) return fail(handle.index, to_string(status));
+    char reason[64];
+    std::snprintf(reason, sizeof(reason), "grain %u: %s", handle.index, to_string(status));
+    lose(reason);
 }
 
-void TargetLink::fail(std::uint32_t index, const std::string& reason) {
-    std::erase_if(failures_, [&](const Failure& known) { return known.index == index; });
-    failures_.push_back({index, "target " + id_ + ", grain " + std::to_string(index) + ": " + reason});
+/// That it failed is told, whether or not there is memory for the reason.
+void TargetLink::fail(std::uint32_t index, const char* reason) noexcept {
+    Grain& grain = grains_[index];
+    failed_ += grain.failed == 0 ? 1 : 0;
+    grain.failed = ++failures_;
+    try {
+        grain.why = reason;
+    } catch (const std::bad_alloc&) {
+        grain.why.clear();
+    }
 }
 
-void TargetLink::lose(const std::string& reason) {
-    if (lost_.empty()) lost_ = "target " + id_ + " is gone (" + reason + ") and has been removed";
+void TargetLink::lose(const char* reason) noexcept {
     waiting_.clear();
+    if (!lost_.empty()) return;
+    try {
+        lost_ = "target " + id_ + " is gone (" + reason + ") and has been removed";
+    } catch (const std::bad_alloc&) {
+        lost_ = "target is gone";  // without an allocation
+    }
 }
 
 void TargetLink::on_letter(const FlowLetter& letter) {
     if (letter.opening != opening_) return;
-    if (letter.kind == LetterKind::refused) return lose("it refuses: " + letter.reason);
+    if (letter.kind == LetterKind::refused) return lose(("it refuses: " + letter.reason).c_str());
     if (letter.kind == LetterKind::close) return lose("it was destroyed");
     if (letter.kind != LetterKind::taken || source_) return;
     source_ = letter.source;
@@ -227,7 +241,7 @@ void TargetLink::on_letter(const FlowLetter& letter) {
         transfer(next.index, next.slices);
 }
 
-void TargetLink::progress() {
+void TargetLink::progress() noexcept {
     Engine& engine = side_.engine();
     for (std::size_t i = 0; i < under_way_.size();) {
         Handle& handle = *under_way_[i];
@@ -248,14 +262,20 @@ void TargetLink::progress() {
 
 void TargetLink::expect_answer() {
     if (source_ || !lost_.empty() || now_ns() <= answer_due_ns_) return;
-    lose("it has not answered within connect_timeout_ms, " +
-         std::to_string(side_.engine().params().connect_timeout_ms) + " ms");
+    const std::string limit = std::to_string(side_.engine().params().connect_timeout_ms);
+    lose(("it has not answered within connect_timeout_ms, " + limit + " ms").c_str());
 }
 
 std::optional<std::string> TargetLink::take_failure() {
-    if (failures_.empty()) return std::nullopt;
-    std::string what = std::move(failures_.front().what);
-    failures_.pop_front();
+    if (failed_ == 0) return std::nullopt;
+    const auto waits_longer = [](const Grain& a, const Grain& b) {  // 0, which is none, comes last
+        return a.failed - 1 < b.failed - 1;
+    };
+    const auto first = std::min_element(grains_.begin(), grains_.end(), waits_longer);
+    std::string what = "target " + id_ + ", grain " + std::to_string(first - grains_.begin()) + ": " +
+                       (first->why.empty() ? "out of memory for the reason" : first->why);
+    first->failed = 0;
+    --failed_;
     return what;
 }
 

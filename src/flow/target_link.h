@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,17 +48,18 @@ class TargetLink {
     /// next round.
     [[nodiscard]] bool busy(std::uint32_t index, Slices slices) const noexcept;
     /// Sends them now, or once the target has answered. Allocates where such a range is sent for the first
-    /// time.
-    void transfer(std::uint32_t index, Slices slices);
+    /// time; what goes wrong is a failure of the grain.
+    void transfer(std::uint32_t index, Slices slices) noexcept;
 
     /// What would be sent once the target has answered.
     void forget_waiting() noexcept { waiting_.clear(); }
     /// It has answered.
     [[nodiscard]] bool answered() const noexcept { return source_.has_value(); }
 
+    /// Throws std::bad_alloc, with nothing done.
     void on_letter(const FlowLetter& letter);
     /// Looks what has ended.
-    void progress();
+    void progress() noexcept;
     /// Gives it up where its answer is late. After the letters that have come: nobody may have looked at them
     /// for long.
     void expect_answer();
@@ -67,7 +67,8 @@ class TargetLink {
     [[nodiscard]] bool has_left() const noexcept { return !source_ || !under_way_.empty(); }
     /// Why it is no target any more; empty while it is one.
     [[nodiscard]] const std::string& lost() const noexcept { return lost_; }
-    /// Why a grain did not get there: each once, and of one that failed again since, the last time.
+    /// Why a grain did not get there: each once, and of one that failed again since, the last time. Throws
+    /// std::bad_alloc, and it is still there to be taken.
     [[nodiscard]] std::optional<std::string> take_failure();
 
   private:
@@ -86,15 +87,12 @@ class TargetLink {
         std::uint32_t under_way = 0;  ///< handles
         std::vector<bool> sent;       ///< by slice; empty before the first round
         std::vector<std::unique_ptr<Handle>> handles;
+        std::uint64_t failed = 0;  ///< the how many'th failure that was; 0: none is to be told
+        std::string why;           ///< it failed; empty where there was no memory for that
     };
     struct Waiting {
         std::uint32_t index = 0;
         Slices slices;
-    };
-
-    struct Failure {
-        std::uint32_t index = 0;
-        std::string what;
     };
 
     [[noreturn]] void refuse(Slices slices) const;
@@ -105,9 +103,9 @@ class TargetLink {
     Handle& handle_for(Grain& grain, std::uint32_t index, Slices slices);
     [[nodiscard]] Transfer* prepare(const Handle& handle);
     Status post(Handle& handle, std::uint32_t round);
-    void ended(const Handle& handle, Status status);
-    void fail(std::uint32_t index, const std::string& reason);
-    void lose(const std::string& reason);
+    void ended(const Handle& handle, Status status) noexcept;
+    void fail(std::uint32_t index, const char* reason) noexcept;
+    void lose(const char* reason) noexcept;
 
     Side& side_;
     const std::string id_;
@@ -121,8 +119,9 @@ class TargetLink {
     std::optional<std::uint32_t> source_;  ///< what the target calls us; none: it has not answered
     std::uint64_t answer_due_ns_ = 0;
     std::string lost_;
-    std::deque<Failure> failures_;  ///< at most one a grain
-    std::string letter_;            ///< room for one
+    std::size_t failed_ = 0;      ///< grains whose failure is to be told
+    std::uint64_t failures_ = 0;  ///< that have been
+    std::string letter_;          ///< room for one
 };
 
 }  // namespace railyard::flow

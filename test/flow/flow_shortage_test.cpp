@@ -40,6 +40,7 @@ class FlowShortage : public testing::TestWithParam<Fabric> {
         };
         ryf_status status = each();
         disarm();
+        failed_ = shortage.left < 0;
         if (status == RYF_OK) status = ryf_target_wait_for_new_grain(target.handle, &grain, patience_ms);
         if (status == RYF_OK) {
             EXPECT_EQ(grain.index, 1u);
@@ -73,6 +74,7 @@ class FlowShortage : public testing::TestWithParam<Fabric> {
         };
         ryf_status status = each();
         disarm();
+        failed_ = shortage.left < 0;
         if (status == RYF_OK) status = ryf_target_wait_for_new_grain(target, &grain, patience_ms);
         if (status == RYF_OK) {
             EXPECT_EQ(grain.index, 1u);
@@ -80,9 +82,38 @@ class FlowShortage : public testing::TestWithParam<Fabric> {
         }
         EXPECT_TRUE(!added || ryf_initiator_remove_target(initiator.handle, info) == RYF_OK);
         static_cast<void>(initiator.settle(long_patience_ms));
+        if (at >= 0) arm(at % 7, true);
         EXPECT_TRUE(!target || ryf_target_destroy(target) == RYF_OK);
+        disarm();
         ryf_target_info_free(info);
         return status;
+    }
+    /// Grains that are given to an initiator before its target has answered, and memory that runs out until
+    /// that has come. What is not told to have failed arrives.
+    void send_early(Target& target, unsigned char seed, long at, bool lasting) {
+        Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+        EXPECT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+        ryf_grain grain{};
+        while (ryf_target_try_new_grain(target.handle, &grain) == RYF_OK) {
+        }
+        for (std::uint32_t i = 0; i < ring_size; ++i)
+            initiator.ring.fill(i, seed);
+        std::size_t given = 0, failed = 0, arrived = 0;
+        arm(at, lasting);
+        for (std::uint32_t i = 0; i < ring_size; ++i)
+            given += ryf_initiator_transfer_grain(initiator.handle, i) == RYF_OK ? 1 : 0;
+        ryf_status status = initiator.settle(lasting ? 30 : short_patience_ms);
+        disarm();
+        for (; status != RYF_OK && failed <= 2 * ring_size; status = initiator.settle())
+            failed += status != RYF_ERR_TIMEOUT ? 1 : 0;
+        EXPECT_EQ(status, RYF_OK) << words(status);
+        const std::uint32_t patience_ms = failed ? 20 : long_patience_ms;
+        while (arrived < given &&
+               ryf_target_wait_for_new_grain(target.handle, &grain, patience_ms) == RYF_OK) {
+            EXPECT_TRUE(target.ring.holds(grain.index, seed));
+            ++arrived;
+        }
+        EXPECT_GE(arrived + failed, given) << "lost without a word; allocation " << at << ": " << place();
     }
     static std::uint32_t patience(long at) { return at >= 0 ? short_patience_ms : long_patience_ms; }
 
@@ -96,7 +127,7 @@ class FlowShortage : public testing::TestWithParam<Fabric> {
         for (int without = 0; without < 3 && !HasFailure(); at += stride) {
             EXPECT_LT(at, 200'000) << "it never ends";
             refused += once(++seed, at) != RYF_OK ? 1 : 0;
-            without = shortage.left >= 0 ? without + 1 : 0;
+            without = failed_ ? 0 : without + 1;
             EXPECT_EQ(once(++seed, -1), RYF_OK)
                 << ryf_last_error() << "; after allocation " << at << ": " << place();
         }
@@ -108,6 +139,7 @@ class FlowShortage : public testing::TestWithParam<Fabric> {
 
     Instance instance_;
     long tried_ = 0;
+    bool failed_ = false;  ///< an allocation of the last round
 };
 
 TEST_P(FlowShortage, OnceFromAnInitiatorsCreationToItsGrain) {
@@ -120,6 +152,43 @@ TEST_P(FlowShortage, OnceFromATargetsCreationToItsGrain) {
     Initiator initiator(instance_, GetParam(), ring_size, grain_length);
     EXPECT_GT(sweep(stride(), [&](unsigned char seed, long at) { return take_once(initiator, seed, at); }), 5)
         << "of " << tried_;
+}
+
+TEST_P(FlowShortage, OfAnInitiatorThatIsAnsweredWhileGrainsWait) {
+    Target target(instance_, GetParam(), ring_size, grain_length);
+    for (const bool lasting : {false, true}) {
+        SCOPED_TRACE(lasting ? "from one on, each" : "one");
+        for (long at = 0; at < 60 && !HasFailure(); at += 3)
+            send_early(target, static_cast<unsigned char>(at + 1), at, lasting);
+    }
+}
+
+/// In the middle of every other look.
+TEST_P(FlowShortage, OfATargetThatAnswersAllWhoCome) {
+    Target target(instance_, GetParam(), ring_size, grain_length);
+    std::uint32_t chance = 1;
+    for (int i = 0; i < 30 && !HasFailure(); ++i) {
+        SCOPED_TRACE("initiator " + std::to_string(i));
+        Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+        const auto index = static_cast<std::uint32_t>(i % ring_size);
+        const auto seed = static_cast<unsigned char>(i + 1);
+        initiator.ring.fill(index, seed);
+        ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, index));
+        ryf_grain grain{};
+        ryf_status got = RYF_ERR_NOT_READY;
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+        while (got == RYF_ERR_NOT_READY && std::chrono::steady_clock::now() < limit) {
+            const ryf_status status = ryf_initiator_make_progress(initiator.handle);
+            EXPECT_TRUE(status == RYF_OK || status == RYF_ERR_NOT_READY) << words(status);
+            chance = chance * 1664525u + 1013904223u;
+            if (chance >> 31) arm((chance >> 23) % 256, true);
+            got = ryf_target_try_new_grain(target.handle, &grain);
+            disarm();
+        }
+        EXPECT_RYF(got) << place();
+        EXPECT_TRUE(target.ring.holds(index, seed));
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FlowShortage, testing::ValuesIn(fabrics()), name_of);
