@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <system_error>
 
 #include "failure.h"
 #include "group/rendezvous.h"
@@ -38,7 +40,12 @@ Coordinator::Coordinator(host::Listener listener, unsigned world, std::chrono::m
         throw Failure(std::string("cannot create a socket pair: ") + std::strerror(errno));
     own_.emplace(host::Channel(ends[0]));
     members_.push_back(std::make_unique<Member>(Control(host::Channel(ends[1])), own_name(), 0));
-    thread_ = std::thread([this] { run(); });
+    try {
+        thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+        throw Failure(std::string("cannot start a thread: ") + error.what() +
+                      "; raise the limit of threads (`ulimit -u`, pids of the container)");
+    }
 }
 
 Coordinator::~Coordinator() {

@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/shortage.h"
 #include "common/status.h"
 
 namespace railyard {
@@ -104,11 +105,11 @@ void ProgressThread::open_descriptors() {
         if (rail->wait_fd() >= 0) good = good && watch(rail->wait_fd());
     }
     if (good) return;
-    const std::string reason = std::strerror(errno);
+    const int error = errno;
+    const std::string remedy = error == ENOSPC ? "; raise fs.epoll.max_user_watches" : shortage();
     if (wake_fd_ >= 0) close(wake_fd_);
     if (epoll_fd_ >= 0) close(epoll_fd_);
-    throw Error(Status::backend,
-                "progress thread: " + reason + "; raise the limit of open files (`ulimit -n`)");
+    throw Error(Status::backend, std::string("progress thread: ") + std::strerror(error) + remedy);
 }
 
 void ProgressThread::signal() noexcept {
