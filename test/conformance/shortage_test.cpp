@@ -46,11 +46,10 @@ TEST_P(ShortageTest, WhileAllIsGivenBack) {
         {
             EnginePair pair(GetParam());
             ASSERT_EQ(transfer_once(pair, all_kinds[0]), all_well);
-            std::optional<Buffer> source(std::in_place, *pair.a, std::size_t{1} << 20);
-            std::optional<Buffer> target(std::in_place, *pair.b, std::size_t{1} << 20);
-            auto remote = pair.publish(*target);
-            const LocalDescriptor from = source->local(0, source->bytes.size());
-            const RemoteDescriptor to{target->address(), target->bytes.size(), &remote};
+            const Buffer source(*pair.a, std::size_t{1} << 20), target(*pair.b, std::size_t{1} << 20);
+            const auto remote = pair.publish(target);
+            const LocalDescriptor from = source.local(0, source.bytes.size());
+            const RemoteDescriptor to{target.address(), target.bytes.size(), &remote};
             std::vector<Transfer*> transfers;
             for (int i = 0; i < 3; ++i) {
                 transfers.push_back(pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", "over"));
@@ -69,7 +68,7 @@ TEST_P(ShortageTest, WhileAllIsGivenBack) {
             twice([&] { pair.a->release(transfers.front()); });
             twice([&] { pair.a->disconnect("beta"); });
             twice([&] { pair.a->release(std::span(transfers).subspan(1, 1)); });
-            twice([&] { pair.b->deregister_memory(target->region); });
+            twice([&] { pair.b->deregister_memory(target.region); });
             pair.b->post(*pair.b->prepare(Operation::write, {}, {}, "alpha", "over"));
             twice([&] { pair.a.reset(); });
             twice([&] { pair.b.reset(); });

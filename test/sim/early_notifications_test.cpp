@@ -57,19 +57,11 @@ class EarlyNotifications : public Failover {
         b_->take_notifications(got);
         return got;
     }
-    /// From the post to the notification, in units of the wire's latency.
     double latencies_of_one(std::size_t pages = 1) {
-        constexpr double latency_ms = 40;
-        cluster().set("latency_us=40000");
         Transfer* transfer = prepare_pages(pages, "there");
-        const auto begun = Clock::now();
-        EXPECT_EQ(a_->post(*transfer), Status::in_progress);
-        EXPECT_EQ(arrived(1).size(), 1u);
-        const std::chrono::duration<double, std::milli> taken = Clock::now() - begun;
-        EXPECT_EQ(wait(*transfer), Status::ok);
+        const double latencies = latencies_to_notification(*transfer);
         a_->release(transfer);
-        cluster().set("latency_us=0");
-        return taken.count() / latency_ms;
+        return latencies;
     }
     /// Each of `rounds` has contents of its own, which must be there when its notification is.
     void write_and_compare(int rounds, std::size_t pages = 1) {

@@ -107,21 +107,6 @@ class ShortTarget : public Failover {
         }
         disarm();
     }
-    /// One way through the network where it leaves together with its data, two and more where it follows it.
-    double ways_to_notification(Transfer& transfer) {
-        constexpr double way_ms = 40;
-        cluster().set("latency_us=40000");
-        const auto begun = std::chrono::steady_clock::now();
-        EXPECT_EQ(a_->post(transfer), Status::in_progress);
-        std::vector<Notification> got;
-        while (got.empty() && std::chrono::steady_clock::now() < begun + std::chrono::seconds(10)) {
-            a_->progress();
-            b_->take_notifications(got);
-        }
-        const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begun;
-        EXPECT_EQ(wait(transfer), Status::ok);
-        return taken.count() / way_ms;
-    }
 
     std::uint32_t chance_ = 1;
 };
@@ -140,7 +125,7 @@ TEST_P(ShortTarget, TellsItsWritersAllTheSameHowFarItIs) {
         EXPECT_EQ(got.size(), 1u) << "round " << i << "; " << place();
         ASSERT_EQ(wait(*transfer), Status::ok);
     }
-    EXPECT_LT(ways_to_notification(*transfer), 1.7) << "they may not announce anything any more";
+    EXPECT_LT(latencies_to_notification(*transfer), 1.7) << "they may not announce anything any more";
     a_->release(transfer);
 }
 

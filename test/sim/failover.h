@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine_pair.h"
 #include "simulated_machine.h"
@@ -72,6 +73,24 @@ class Failover : public testing::TestWithParam<const char*> {
             EXPECT_EQ(run(transfer), Status::ok);
         }
         EXPECT_GT(sent.value(), bytes) << "the rail is not used again";
+    }
+    /// From the post to the notification, in units of the wire's latency: one where it leaves together with
+    /// its data, two and more where it follows it.
+    double latencies_to_notification(Transfer& transfer) {
+        constexpr double latency_ms = 40;
+        cluster().set("latency_us=40000");
+        const auto begun = std::chrono::steady_clock::now();
+        EXPECT_EQ(a_->post(transfer), Status::in_progress);
+        std::vector<Notification> got;
+        while (got.empty() && std::chrono::steady_clock::now() < begun + std::chrono::seconds(10)) {
+            a_->progress();
+            b_->take_notifications(got);
+        }
+        const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begun;
+        EXPECT_EQ(got.size(), 1u);
+        EXPECT_EQ(wait(transfer), Status::ok);
+        cluster().set("latency_us=0");
+        return taken.count() / latency_ms;
     }
     void drive(std::chrono::milliseconds time) {
         const auto end = std::chrono::steady_clock::now() + time;
