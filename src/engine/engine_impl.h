@@ -308,6 +308,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::atomic<std::uint64_t> next_weighing_{0};       ///< ns
     std::atomic<bool> watching_{false};
     std::uint64_t next_unanswered_look_ = 0;            ///< ns; of who has set watching_
+    std::uint64_t looked_at_ = 0;                       ///< ns; the same
+    bool overslept_ = false;                            ///< the same; nobody had looked for long
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< the same
     std::vector<std::shared_ptr<Peer>>
         unlisted_peers_;  ///< the same; those that are in no table, and have transfers in flight

@@ -13,6 +13,8 @@ constexpr std::uint64_t watch_ns = 50'000'000;
 constexpr std::uint64_t weighing_ns = 5'000'000;  // of rails
 constexpr std::uint64_t calm_watch_ns = 250'000'000;
 constexpr std::uint64_t shortest_watch_ns = 5'000'000;  // however little time transfers have
+/// More than that between two looks: the machine or the process was stopped, or its program did not call in.
+constexpr std::uint64_t overslept_ns = 2 * calm_watch_ns;
 /// An operation that has been found unanswered so often, half a peer_timeout_ms apart, never will be.
 constexpr std::uint8_t unanswered_looks = 4;
 constexpr std::uint64_t ping_patience_ns = 250'000'000;
@@ -110,6 +112,8 @@ std::uint64_t Engine::Impl::longest_pause() const noexcept {
 /// Of who has set watching_.
 void Engine::Impl::look_after_all(std::uint64_t now) noexcept {
     free_sent_messages();  // where only the progress thread drives
+    const std::uint64_t half = config_.params.peer_timeout_ms * 1'000'000 / 2;
+    overslept_ = now - std::exchange(looked_at_, now) > std::max(overslept_ns, half);
     const std::uint64_t longest = longest_pause();
     std::uint64_t next = now + longest;
     next_watch_.store(next, std::memory_order_relaxed);  // what happens from here on brings it forward
@@ -203,14 +207,16 @@ void Engine::Impl::note_progress(Transfer& transfer, bool in_flight, std::uint64
     if (!in_flight) {
         // It may have ended since the last look, or come and gone.
         const bool ended = posted != transfer.seen_posted || transfer.seen_left != UINT32_MAX;
-        if (ended && transfer.done() && transfer.status() == Status::ok) watched.moved_at = now;
+        if (ended && transfer.done() && transfer.status() == Status::ok) watched.move(now);
         transfer.seen_posted = posted;
         transfer.seen_left = UINT32_MAX;
         return;
     }
     const std::uint32_t left = transfer.parts_left();
-    if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight)
-        watched.moved_at = transfer.moved_at = now;
+    if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight) {
+        watched.move(now);
+        transfer.moved_at = now;
+    }
     if (std::exchange(watched.listed_at, now) != now) unlisted_peers_.push_back(transfer.peer);
     watched.stuck_since =
         watched.in_flight ? std::min(watched.stuck_since, transfer.moved_at) : transfer.moved_at;
@@ -255,6 +261,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     }
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
     const bool asked = std::exchange(peer->watched.moves_for_us, false) && !peer->unacquainted();
+    const bool excused = overslept_ && peer->watched.excuse(now, patience);
     const bool in_flight = std::exchange(peer->watched.in_flight, false);
     peer->watched.was_in_flight = in_flight;
     const bool silent = in_flight && now - peer->watched.moved_at > patience;
@@ -273,7 +280,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         peer->watched.moved_at = now;  // where it cannot be interrupted, not again at once
     }
     to_probe_.clear();
-    const bool stuck = in_flight && now - peer->watched.stuck_since > patience / 4;
+    const bool stuck = in_flight && !excused && now - peer->watched.stuck_since > patience / 4;
     if (stuck || peer->has_failures()) peer->resolve_all();  // all are looked at before it is called gone
     if (stuck) {
         peer->compare_paths(now, patience / 4, to_probe_);

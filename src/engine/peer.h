@@ -1,6 +1,7 @@
 // A peer: one instance of an agent, and its endpoints as our rails address them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -224,12 +225,25 @@ class Peer {
         std::uint64_t listed_at = 0;    ///< ns; the last look that has it among those to look after
         std::uint64_t moved_at = 0;     ///< ns; when a transfer in flight last got on
         std::uint64_t stuck_since = 0;  ///< ns; when the one that has not for longest did
+        bool excused = false;           ///< since then: nobody had looked for long
         bool in_flight = false;
         bool was_in_flight = false;
         bool moves_for_us = false;       ///< what we asked it for
         std::uint32_t failed_paths = 0;  ///< that were told of
         /// Of all transfers there have been, by Work::Kind; while a report is made.
         std::uint64_t transfers[2] = {0, 0}, bytes[2] = {0, 0};
+
+        void move(std::uint64_t now_ns) noexcept {
+            moved_at = now_ns;
+            excused = false;
+        }
+        /// Somebody looks again after long: whatever the peer has done meanwhile may not be seen yet. Once
+        /// until something moves it is as if the last thing had moved three quarters of its time ago.
+        bool excuse(std::uint64_t now_ns, std::uint64_t patience_ns) noexcept {
+            if (!in_flight || excused || now_ns - moved_at <= patience_ns / 4) return false;
+            moved_at = std::max(moved_at, now_ns - patience_ns / 4 * 3);
+            return excused = true;
+        }
     } watched;
 
   private:

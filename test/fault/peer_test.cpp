@@ -376,6 +376,57 @@ const auto networks =
                     Fabric{"tcp-msg", 1, true}, Fabric{"tcp-msg", 2, false}, Fabric{"efa-direct", 1, true},
                     Fabric{"efa-direct", 4, false}, Fabric{"efa", 2, true});
 
+/// A program without a progress thread that does something else for long, or one that was stopped.
+class RareLooks : public testing::Test, protected Initiator {
+  protected:
+    static constexpr milliseconds patience{600};
+
+    /// A transfer to a peer that is stopped is in flight, and was looked at some times.
+    void leave_one_in_flight() {
+        const Fabric fabric{"tcp", 2, false};
+        engine_ = make_engine("alpha", fabric, {{"peer_timeout_ms", std::to_string(patience.count())}});
+        peer_ = std::make_unique<FarSide>(*engine_, fabric, "beta", size);
+        peer_->meet();
+        transfer_ = peer_->prepare(Operation::read, size);
+        ASSERT_EQ(run(*transfer_), Status::ok);
+        peer_->process->send_signal(SIGSTOP);
+        ASSERT_EQ(engine_->post(*transfer_), Status::in_progress);
+        drive(milliseconds(100));
+    }
+
+    static constexpr std::size_t size = std::size_t{4} << 20;
+    std::unique_ptr<FarSide> peer_;
+    Transfer* transfer_ = nullptr;
+};
+
+TEST_F(RareLooks, AfterLongAPeerHasTimeToShowThatItIsThere) {
+    ASSERT_NO_FATAL_FAILURE(leave_one_in_flight());
+    std::this_thread::sleep_for(2 * patience);
+    EXPECT_EQ(engine_->poll(*transfer_), Status::in_progress) << "was given up unseen";
+    peer_->process->send_signal(SIGCONT);
+    EXPECT_EQ(wait(*transfer_), Status::ok);
+    EXPECT_TRUE(peer_->same_bytes());
+}
+
+TEST_F(RareLooks, APeerThatIsSilentIsGivenUpAllTheSame) {
+    ASSERT_NO_FATAL_FAILURE(leave_one_in_flight());
+    std::this_thread::sleep_for(2 * patience);
+    const auto back = Clock::now();
+    EXPECT_EQ(wait(*transfer_), Status::remote_disconnect);
+    EXPECT_LT(Clock::now() - back, 2 * patience) << "what its socket held may have moved the transfer last";
+    peer_->process->send_signal(SIGCONT);
+}
+
+TEST_F(RareLooks, RareOnesGiveASilentPeerUpAtTheSecond) {
+    ASSERT_NO_FATAL_FAILURE(leave_one_in_flight());
+    for (int i = 0; i < 2; ++i) {
+        std::this_thread::sleep_for(2 * patience);
+        engine_->progress();
+    }
+    EXPECT_EQ(wait(*transfer_, milliseconds(400)), Status::remote_disconnect);
+    peer_->process->send_signal(SIGCONT);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, PeerFaults, networks, fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, KilledTcpPeers,
                          testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 1, false},
