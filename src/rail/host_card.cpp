@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/random.h"
 #include "common/status.h"
 #include "common/wire.h"
@@ -32,6 +34,18 @@ std::string_view as_bytes(const void* data, std::size_t size) {
 
 constexpr std::size_t place_of(std::uint64_t word) {
     return card_table_offset + sizeof(word) * (word & (card_words - 1));
+}
+
+/// kernel.yama.ptrace_scope=1, as Ubuntu has it, keeps all but its ancestors from a process's memory unless
+/// it says otherwise (docs/adr/0039). It stays said: other engines of ours may need it, and what held before
+/// is not to be found out.
+void open_to_processes_of_this_user() noexcept {
+    const bool said = prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;  // EINVAL: no Yama here
+    static std::atomic<bool> told{false};
+    if (said && !told.exchange(true, std::memory_order_relaxed))
+        RAILYARD_LOG(info, "host",
+                     "processes of this user may reach this one's memory (PR_SET_PTRACER), for transfers "
+                     "within the host; local_rail=off: they need not");
 }
 
 }  // namespace
@@ -87,6 +101,7 @@ HostCard::HostCard() : fd_(memfd_create("railyard-card", MFD_CLOEXEC | MFD_ALLOW
         close(fd_);
         throw;
     }
+    open_to_processes_of_this_user();
 }
 
 /// Who has it mapped must not believe it any longer.

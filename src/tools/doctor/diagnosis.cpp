@@ -242,11 +242,17 @@ class Diagnosis {
             add(Severity::warning, "ptrace",
                 "a filter (seccomp) forbids process_vm_readv: shm copies everything twice",
                 "a container runtime with a current profile, or --cap-add SYS_PTRACE");
-        } else if (facts_.ptrace_scope > 0 && !facts_.may_trace) {
+        } else if (facts_.ptrace_scope > 1 && !facts_.may_trace) {
             add(Severity::note, "ptrace",
                 "kernel.yama.ptrace_scope is " + std::to_string(facts_.ptrace_scope) +
-                    ": shm copies everything twice between processes that are not each other's children",
-                "`sysctl kernel.yama.ptrace_scope=0`, or CAP_SYS_PTRACE");
+                    ": processes of one host move their bytes over the fabric, and shm copies them twice",
+                facts_.ptrace_scope == 2
+                    ? "`sysctl kernel.yama.ptrace_scope=1`, or CAP_SYS_PTRACE"
+                    : "kernel.yama.ptrace_scope=1 in /etc/sysctl.d and a restart, as 3 cannot be lowered");
+        } else if (facts_.ptrace_scope == 1 && !facts_.may_trace) {
+            add(Severity::ok, "ptrace",
+                "kernel.yama.ptrace_scope is 1: engines let processes of their user reach their memory "
+                "(PR_SET_PTRACER), unless local_rail=off");
         } else {
             add(Severity::ok, "ptrace", "processes of one user may reach each other's memory");
         }

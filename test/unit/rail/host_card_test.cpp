@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "forbid_process_vm.h"
 #include "host_process.h"
+#include "simulated_yama.h"
 
 namespace railyard {
 namespace {
@@ -115,6 +116,21 @@ TEST_F(HostCardTest, WithoutRightsToCopyNobodyElseIsTakenForThePeer) {
                   }),
                   0);
     }
+}
+
+/// Ubuntu's default: a process may reach its descendants, and whoever has said that it lets others.
+TEST(HostCard, ProcessesOfOneUserReachEachOtherWhereYamaKeepsThemApart) {
+    const auto may_copy = [](OtherProcess& other) {
+        return in_child([&] { return HostProcess(other.card).may_copy() ? 1 : 0; });
+    };
+    test::SimulatedYama yama([&] {
+        OtherProcess other(4096);
+        if (may_copy(other) != 1) return 1;
+        other.change(OtherProcess::forbid_tracers);
+        return may_copy(other) == 0 ? 0 : 2;
+    });
+    EXPECT_EQ(yama.run(), 0);
+    EXPECT_GT(yama.forbidden(), 0);
 }
 
 /// As an address comes: bytes of a peer.

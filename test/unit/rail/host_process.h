@@ -23,7 +23,15 @@ namespace railyard {
 class OtherProcess {
   public:
     /// After end_main_thread another thread goes on.
-    enum Command : char { contents, deregister, register_again, unmap, close_rail, end_main_thread };
+    enum Command : char {
+        contents,
+        deregister,
+        register_again,
+        unmap,
+        close_rail,
+        end_main_thread,
+        forbid_tracers  ///< kernel.yama.ptrace_scope
+    };
 
     /// In memory of `backing`; -1: as it comes.
     explicit OtherProcess(std::size_t size, char fill = '.', int backing = -1) : size_(size) {
@@ -110,6 +118,7 @@ class OtherProcess {
             if (command == deregister) rail->deregister_memory(region);
             if (command == register_again) region = rail->register_memory({place, size, true});
             if (command == unmap) munmap(memory, size);
+            if (command == forbid_tracers) prctl(PR_SET_PTRACER, 0, 0, 0, 0);
             if (command == close_rail) {
                 region = {};
                 rail.reset();
