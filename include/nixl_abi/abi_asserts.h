@@ -9,6 +9,7 @@
 #include <nixl_descriptors.h>
 
 #include <cstddef>
+#include <mutex>
 
 // The types are not standard-layout; the compilers we build with define offsetof for them all the same.
 #pragma GCC diagnostic push
@@ -57,16 +58,20 @@ static_assert(offsetof(nixlBackendPlugin, get_plugin_version) == 32);
 static_assert(offsetof(nixlBackendPlugin, get_backend_options) == 40);
 static_assert(offsetof(nixlBackendPlugin, get_backend_mems) == 48);
 
-static_assert(sizeof(nixlBackendEngine) == 208);
+/// The host's engine has a lock in its middle: 40 bytes on x86-64, 48 on AArch64.
+inline constexpr std::size_t behind_lock = 0x78 + sizeof(std::mutex);
+static_assert(behind_lock == 0xa0 || behind_lock == 0xa8);
+static_assert(sizeof(nixlBackendEngine) == behind_lock + 48);
 
 /// Protected members, and where a derived class begins: behind the last byte of the base, inside its padding.
 struct EngineProbe : nixlBackendEngine {
     using nixlBackendEngine::nixlBackendEngine;
     bool first_of_derived = false;
     static consteval bool matches() {
-        return offsetof(EngineProbe, initErr) == 0xa0 && offsetof(EngineProbe, localAgent) == 0xa8 &&
-               offsetof(EngineProbe, enableTelemetry_) == 0xc8 &&
-               offsetof(EngineProbe, first_of_derived) == 0xc9;
+        return offsetof(EngineProbe, initErr) == behind_lock &&
+               offsetof(EngineProbe, localAgent) == behind_lock + 8 &&
+               offsetof(EngineProbe, enableTelemetry_) == behind_lock + 40 &&
+               offsetof(EngineProbe, first_of_derived) == behind_lock + 41;
     }
 };
 static_assert(EngineProbe::matches());
