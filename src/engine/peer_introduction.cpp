@@ -95,8 +95,8 @@ void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::strin
     Admitted& admitted = *place;
     if (generation <= admitted.generation) return;
     Rail& rail = rails->rail(ours_first.local);
-    const PeerAddress address = rail.insert_peer(sender);
-    if (admitted.address != no_address) rail.remove_peer(admitted.address);
+    const PeerAddress address = rail.admit_sender(sender);
+    if (admitted.address != no_address) rail.dismiss_sender(admitted.address);
     admitted = {ours_first, generation, address};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "common/log.h"
 
@@ -15,12 +16,28 @@ std::uint32_t hash_of(std::string_view address) noexcept {
 }  // namespace
 
 AddressVector::AddressVector(const Domain& domain) : domain_(domain) {
-    if (domain.caps().connected) return;
+    if (!domain.caps().connected) vector_ = open();
+}
+
+Fid<fid_av> AddressVector::open() const {
     fi_av_attr attr{};
-    attr.type = domain.info().domain_attr->av_type == FI_AV_MAP ? FI_AV_MAP : FI_AV_TABLE;
+    attr.type = domain_.info().domain_attr->av_type == FI_AV_MAP ? FI_AV_MAP : FI_AV_TABLE;
     fid_av* vector = nullptr;
-    check(fi_av_open(domain.get(), &attr, &vector, nullptr), "fi_av_open", domain.rail());
-    vector_ = Fid<fid_av>(vector);
+    check(fi_av_open(domain_.get(), &attr, &vector, nullptr), "fi_av_open", domain_.rail());
+    return Fid<fid_av>(vector);
+}
+
+void AddressVector::renew() {
+    Fid<fid_av> vector = open();
+    fi_addr_t end = numbers_.size();
+    for (const Known& known : known_)
+        end = std::max(end, known.handle + 1);
+    std::vector<fi_addr_t> numbers(end, FI_ADDR_NOTAVAIL);
+    AddressRoom room;
+    for (const Known& known : known_)
+        numbers[known.handle] = insert_into(vector.get(), address_of(known.handle, room));
+    numbers_ = std::move(numbers);
+    vector_ = std::move(vector);
 }
 
 fi_addr_t AddressVector::insert(std::string_view address) {
@@ -57,18 +74,38 @@ fi_addr_t AddressVector::insert_new(std::string_view address) {
         translated_.emplace(next_handle_, address);
         return next_handle_++;
     }
+    fi_addr_t number = insert_into(vector_.get(), address);
     fi_addr_t handle = FI_ADDR_NOTAVAIL;
-    const int count = fi_av_insert(vector_.get(), address.data(), 1, &handle, 0, nullptr);
-    if (count != 1 || handle == FI_ADDR_NOTAVAIL) {
-        throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
-                                                   domain_.rail() + ": the peer may have ended");
-    }
     try {
+        handle = name(number);
         AddressRoom room;
         if (address_of(handle, room) != address) translated_.emplace(handle, address);
     } catch (...) {
-        if (!domain_.caps().keeps_addresses) fi_av_remove(vector_.get(), &handle, 1, 0);
+        if (!numbers_.empty() && handle != FI_ADDR_NOTAVAIL) numbers_[handle] = FI_ADDR_NOTAVAIL;
+        if (!domain_.caps().keeps_addresses) fi_av_remove(vector_.get(), &number, 1, 0);
         throw;
+    }
+    return handle;
+}
+
+fi_addr_t AddressVector::insert_into(fid_av* vector, std::string_view address) const {
+    fi_addr_t number = FI_ADDR_NOTAVAIL;
+    const int count = fi_av_insert(vector, address.data(), 1, &number, 0, nullptr);
+    if (count != 1 || number == FI_ADDR_NOTAVAIL) {
+        throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
+                                                   domain_.rail() + ": the peer may have ended");
+    }
+    return number;
+}
+
+fi_addr_t AddressVector::name(fi_addr_t number) {
+    if (numbers_.empty()) return number;
+    const auto free = std::find(numbers_.begin(), numbers_.end(), FI_ADDR_NOTAVAIL);
+    const auto handle = static_cast<fi_addr_t>(free - numbers_.begin());
+    if (free == numbers_.end()) {
+        numbers_.push_back(number);
+    } else {
+        *free = number;
     }
     return handle;
 }
@@ -83,7 +120,9 @@ bool AddressVector::remove(fi_addr_t handle) noexcept {
         return false;
     known_.erase(found);
     translated_.erase(handle);
-    const int rc = vector_ ? fi_av_remove(vector_.get(), &handle, 1, 0) : 0;
+    fi_addr_t number = at_provider(handle);
+    const int rc = vector_ ? fi_av_remove(vector_.get(), &number, 1, 0) : 0;
+    if (!numbers_.empty()) numbers_[handle] = FI_ADDR_NOTAVAIL;
     if (rc != 0) RAILYARD_LOG(debug, domain_.rail().c_str(), "fi_av_remove: %s", fi_strerror(-rc));
     return true;
 }
@@ -111,7 +150,7 @@ std::string_view AddressVector::address_of(fi_addr_t handle, AddressRoom& room) 
     if (translated != translated_.end()) return translated->second;
     std::size_t length = room.size();
     if (!vector_) return {};
-    if (fi_av_lookup(vector_.get(), handle, room.data(), &length) != 0) return {};
+    if (fi_av_lookup(vector_.get(), at_provider(handle), room.data(), &length) != 0) return {};
     return {room.data(), std::min(length, room.size())};
 }
 

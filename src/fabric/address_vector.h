@@ -28,6 +28,15 @@ class AddressVector {
     /// True when it is not in it any more.
     bool remove(fi_addr_t handle) noexcept;
 
+    /// For another endpoint, where each needs one of its own (ProviderCaps::own_vectors): all that are in it
+    /// are in a new one, by the same handles. Once the endpoint before has been closed. Role holder only.
+    /// Throws Error, and std::bad_alloc; then nothing has changed.
+    void renew();
+    /// The provider's handle, as its calls want it.
+    [[nodiscard]] fi_addr_t at_provider(fi_addr_t handle) const noexcept {
+        return numbers_.empty() ? handle : numbers_[handle];
+    }
+
     /// All that are in it.
     [[nodiscard]] std::vector<std::string> addresses() const;
     /// Where connections are made, the raw address behind a handle; empty for one that is not in it (any
@@ -53,13 +62,19 @@ class AddressVector {
     /// The raw address as it was inserted; in `room`, where only the provider has it.
     [[nodiscard]] std::string_view address_of(fi_addr_t handle, AddressRoom& room) const noexcept;
 
+    [[nodiscard]] Fid<fid_av> open() const;
     [[nodiscard]] fi_addr_t insert_new(std::string_view address);
+    [[nodiscard]] fi_addr_t insert_into(fid_av* vector, std::string_view address) const;
+    /// A handle for what the provider calls `number`.
+    [[nodiscard]] fi_addr_t name(fi_addr_t number);
 
     const Domain& domain_;
     Entries known_;  // by hash
     /// Those that the provider gives back in other words, or does not have: connections' are our own.
     std::map<fi_addr_t, std::string> translated_;
     fi_addr_t next_handle_ = 0;  // of these
+    /// The provider's handles by ours, once there has been another vector; FI_ADDR_NOTAVAIL: free.
+    std::vector<fi_addr_t> numbers_;
     Fid<fid_av> vector_;
 };
 

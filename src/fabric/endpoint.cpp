@@ -44,7 +44,8 @@ std::string name_of(fid* endpoint, const std::string& rail) {
 
 }  // namespace
 
-Endpoint::Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addresses, Duty duty) {
+Endpoint::Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addresses, Duty duty)
+    : addresses_(addresses) {
     if (domain.caps().connected) {
         open_connected(domain, queue, addresses, duty);
     } else {
@@ -104,7 +105,8 @@ PostResult Endpoint::post_send(OpContext& op, void* buffer, std::size_t length, 
                                fi_addr_t destination) noexcept {
     fid_ep* const endpoint = way_to(destination);
     if (!endpoint) return no_way();
-    return finish(op, fi_send(endpoint, buffer, length, descriptor, destination, &op));
+    return finish(op,
+                  fi_send(endpoint, buffer, length, descriptor, addresses_.at_provider(destination), &op));
 }
 
 PostResult Endpoint::post_confirmed_send(OpContext& op, void* buffer, std::size_t length, void* descriptor,
@@ -116,7 +118,7 @@ PostResult Endpoint::post_confirmed_send(OpContext& op, void* buffer, std::size_
     message.msg_iov = &local;
     message.desc = &descriptor;
     message.iov_count = 1;
-    message.addr = destination;
+    message.addr = addresses_.at_provider(destination);
     message.context = &op;
     return finish(op, fi_sendmsg(endpoint, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE));
 }

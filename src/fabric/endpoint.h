@@ -85,6 +85,7 @@ class Endpoint {
     }
     [[gnu::cold]] PostResult no_way() noexcept;
 
+    const AddressVector& addresses_;
     Fid<fid_ep> endpoint_;  ///< of connections: the receive buffers that they share, or none
     std::unique_ptr<Listener> listener_;
     std::unique_ptr<Connections> connections_;
@@ -116,7 +117,7 @@ class RmaRow {
         message_.msg_iov = &local_;
         message_.desc = &descriptor_;
         message_.iov_count = 1;
-        message_.addr = destination;
+        message_.addr = endpoint.addresses_.at_provider(destination);
         message_.rma_iov = &remote_;
         message_.rma_iov_count = 1;
     }

@@ -25,6 +25,7 @@ struct ProviderCaps {
     bool needs_introduction = false;  ///< the target must have our address before any operation (efa-direct)
     bool completes_placed = false;    ///< a write's completion means placed without being asked (efa-direct)
     bool separate_sender = false;  ///< operations leave from an endpoint of their own, which can be replaced
+    bool own_vectors = false;  ///< an address vector serves one endpoint ever (efa of libfabric up to 2.2)
     /// Operations that are refused for their key say so (key_refused), and a key that is another memory's by
     /// now lets nobody past that.
     bool tells_of_refused_keys = false;

@@ -43,7 +43,10 @@ FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, 
             blocking),
       wait(domain, queue),
       addresses(domain),
-      endpoint(domain, queue, addresses) {
+      callers(domain.caps().separate_sender && domain.caps().own_vectors
+                  ? std::make_unique<fabric::AddressVector>(domain)
+                  : nullptr),
+      endpoint(domain, queue, callers ? *callers : addresses) {
     if (domain.caps().separate_sender) sender = new_sender();
 }
 
@@ -109,6 +112,15 @@ PeerAddress FabricRail::do_insert_peer(std::string_view address) {
 void FabricRail::do_remove_peer(PeerAddress peer) noexcept {
     control_->peer_removed(removals_.fetch_add(1, std::memory_order_acq_rel) + 1);
     if (fabric_->addresses.remove(peer) && sending_) sending_->forget(peer);
+}
+
+PeerAddress FabricRail::do_admit_sender(std::string_view address) {
+    return fabric_->callers ? fabric_->callers->insert(address) : do_insert_peer(address);
+}
+
+void FabricRail::do_dismiss_sender(PeerAddress sender) noexcept {
+    if (!fabric_->callers) return do_remove_peer(sender);
+    fabric_->callers->remove(sender);
 }
 
 bool FabricRail::may_wait() noexcept {

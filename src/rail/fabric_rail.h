@@ -114,6 +114,8 @@ class FabricRail final : public Rail {
     [[nodiscard]] bool is_calm() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     PeerAddress do_insert_peer(std::string_view address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_remove_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    PeerAddress do_admit_sender(std::string_view address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void do_dismiss_sender(PeerAddress sender) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_abandon_peer(PeerAddress peer) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void do_look_for_unanswered(std::uint8_t often) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -210,6 +212,9 @@ class FabricRail final : public Rail {
         fabric::CompletionQueue queue;
         fabric::WaitSet wait;
         fabric::AddressVector addresses;
+        /// Peers that only send to us, where they are not in `addresses`: what the sender has bound,
+        /// `endpoint` cannot bind as well.
+        std::unique_ptr<fabric::AddressVector> callers;
         std::unique_ptr<ControlChannel> control;
         fabric::Endpoint endpoint;
         /// Former senders that will wait for a process which has ended for ever, and can neither be closed.

@@ -244,6 +244,7 @@ void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
                      returned_.size());
         return;
     }
+    if (fabric_->callers) fabric_->addresses.renew();
     fabric_->sender = fabric_->new_sender();
     sending_ = fabric_->sender.get();
     reopen_pause_ns_ = 0;

@@ -115,20 +115,37 @@ void Rail::deregister_memory(RegisteredMemory& memory) noexcept {
     serve_pushed();
 }
 
-PeerAddress Rail::insert_peer(std::string_view address) {
-    // Also when the insertion throws, what others pushed meanwhile must not stay behind.
+/// Also when `get` throws, what others pushed meanwhile must not stay behind.
+template <typename Get>
+PeerAddress Rail::in_turn(const Get& get) {
     struct Serve {
         Rail& rail;
         ~Serve() { rail.serve_pushed(); }
     } serve{*this};
     RoleGuard guard(role_);
-    return do_insert_peer(address);
+    return get();
+}
+
+PeerAddress Rail::insert_peer(std::string_view address) {
+    return in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return do_insert_peer(address); });
 }
 
 void Rail::remove_peer(PeerAddress peer) noexcept {
     {
         RoleGuard guard(role_);
         do_remove_peer(peer);
+    }
+    serve_pushed();
+}
+
+PeerAddress Rail::admit_sender(std::string_view address) {
+    return in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return do_admit_sender(address); });
+}
+
+void Rail::dismiss_sender(PeerAddress sender) noexcept {
+    {
+        RoleGuard guard(role_);
+        do_dismiss_sender(sender);
     }
     serve_pushed();
 }

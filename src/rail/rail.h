@@ -123,6 +123,10 @@ class alignas(cache_line) Rail {
     /// Resolves a peer endpoint's raw address. Throws Error.
     PeerAddress insert_peer(std::string_view address);
     void remove_peer(PeerAddress peer) noexcept;
+    /// The same for an endpoint that is only to reach us: nothing is sent to it, but answers where it asked
+    /// (OutMessage::asker).
+    PeerAddress admit_sender(std::string_view address);
+    void dismiss_sender(PeerAddress sender) noexcept;
     /// The process behind it has ended, as far as the rail can see. Any thread.
     [[nodiscard]] virtual bool has_ended(PeerAddress) const noexcept { return false; }
     /// Its engine is open, and the rail gets to it without its help. Any thread.
@@ -179,6 +183,12 @@ class alignas(cache_line) Rail {
     virtual bool serve(bool drain_first) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
     virtual PeerAddress do_insert_peer(std::string_view address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
     virtual void do_remove_peer(PeerAddress peer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) = 0;
+    virtual PeerAddress do_admit_sender(std::string_view address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return do_insert_peer(address);
+    }
+    virtual void do_dismiss_sender(PeerAddress sender) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        do_remove_peer(sender);
+    }
     virtual void do_abandon_peer(PeerAddress) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {}
     virtual void do_look_for_unanswered(std::uint8_t) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {}
     virtual bool may_wait() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return false; }
@@ -208,6 +218,8 @@ class alignas(cache_line) Rail {
     std::atomic<std::uint32_t> sender_generation_{1};
 
   private:
+    template <typename Get>
+    PeerAddress in_turn(const Get& get);
     bool hand_over(bool drain_first) noexcept;
     void serve_pushed() noexcept;
     [[gnu::cold, gnu::noinline]] void count_contention() noexcept;

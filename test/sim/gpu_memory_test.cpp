@@ -134,7 +134,7 @@ struct TwoRails {
         : a("a", device_of(family, nic), inbox_a, config),
           b("b", device_of(family, other_nic), inbox_b, config) {
         b_at_a = a.insert_peer(b.address());
-        b.insert_peer(a.sender().address);
+        b.admit_sender(a.sender().address);
     }
 
     /// One WRITE or READ by `a` in chunks of `chunk` bytes.

@@ -55,7 +55,7 @@ class RequestTest : public testing::Test {
     void acknowledge(const Letter& hello) {
         const Introduction introduction = decode_introduction(hello.text);
         for (const IntroducedPair& introduced : introduction.pairs)
-            mallory_.rails->rail(introduced.pair.remote).insert_peer(introduced.sender);
+            mallory_.rails->rail(introduced.pair.remote).admit_sender(introduced.sender);
         mallory_.say(MessageKind::hello_ack, "mallory", mallory_.nonce,
                      encode_acknowledgement(hello.nonce, introduction.pairs));
     }

@@ -37,7 +37,7 @@ TEST(UnreadImmediates, OverrunNoQueueInAMoment) {
     FabricRail writer("writer", nic(0), here, {false, patience_ns}),
         target("target", nic(1), there, {false, patience_ns});
     const PeerAddress to_target = writer.insert_peer(target.address());
-    target.insert_peer(writer.sender().address);
+    target.admit_sender(writer.sender().address);
     const std::vector<char> source(count * piece), destination(count * piece);
     auto from = writer.register_memory(range_of(source));
     auto to = target.register_memory(range_of(destination));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "provider/peer.h"
@@ -33,7 +34,13 @@ class AddressVector : public fid_av {
     Peer& implicit(const Address& address);
 
     [[nodiscard]] const std::string& file() const noexcept { return file_; }
-    void add_user() noexcept { ++users_; }
+    /// False: an endpoint has had it before, and the device's vectors take no other, ever (libfabric up
+    /// to 2.2).
+    bool bind() noexcept {
+        if (std::exchange(bound_, true)) return false;
+        ++users_;
+        return true;
+    }
     void remove_user() noexcept { --users_; }
 
   private:
@@ -59,6 +66,7 @@ class AddressVector : public fid_av {
     std::unordered_map<std::uint64_t, fi_addr_t> positions_;
     std::unordered_map<std::uint64_t, Peer*> implicit_;
     std::size_t users_ = 0;
+    bool bound_ = false;
 };
 
 }  // namespace simefa

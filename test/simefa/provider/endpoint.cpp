@@ -104,8 +104,8 @@ int Endpoint::bind(::fid* handle, ::fid* other, std::uint64_t flags) {
         }
         case FI_CLASS_AV:
             if (self.vector_) return -FI_EINVAL;
+            if (!AddressVector::from(other)->bind()) return -FI_ENOSYS;
             self.vector_ = AddressVector::from(other);
-            self.vector_->add_user();
             return 0;
         case FI_CLASS_EQ:
             self.event_queue_ = EventQueue::from(other);

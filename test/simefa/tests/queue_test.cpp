@@ -152,6 +152,22 @@ TEST(Queue, SaysHowDeepItIs) {
     EXPECT_EQ(depth("efa", 20'000), 20'000U);
 }
 
+/// As efa_base_ep_bind_av has it, in libfabric up to 2.2.
+TEST(Vector, TakesOneEndpointEver) {
+    for (const char* fabric : {"efa-direct", "efa"}) {
+        SideOptions options;
+        options.fabric = fabric;
+        Side side(options);
+        for (int round = 0; round < 2; ++round) {
+            fid_ep* other = nullptr;
+            ASSERT_EQ(fi_endpoint(side.domain, side.info.get(), &other, nullptr), 0);
+            EXPECT_EQ(fi_ep_bind(other, &side.vector->fid, 0), -FI_ENOSYS);
+            EXPECT_EQ(fi_close(&other->fid), 0);
+            side.close_endpoint();
+        }
+    }
+}
+
 TEST(QueueDeathTest, WithoutAnEventQueueAnInternalErrorAborts) {
     Control control;
     SideOptions options;

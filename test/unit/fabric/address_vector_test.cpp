@@ -121,6 +121,43 @@ TEST_F(AddressVectorTest, ManyComeAndGoInAnyOrder) {
     }
 }
 
+/// Transfers that are under way name their peers by them.
+TEST_F(AddressVectorTest, HandlesStayWhenAnotherEndpointTakesANewOne) {
+    std::vector<fi_addr_t> handles;
+    for (unsigned number = 0; number < 5; ++number)
+        handles.push_back(vector_.insert(address(number)));
+    const auto at_provider = [&](fi_addr_t handle) {
+        std::string bytes(sizeof(sockaddr_in), '\0');
+        std::size_t length = bytes.size();
+        EXPECT_EQ(fi_av_lookup(vector_.get(), vector_.at_provider(handle), bytes.data(), &length), 0);
+        return bytes;
+    };
+    vector_.remove(handles[1]);
+    vector_.remove(handles[3]);
+    for (int round = 0; round < 2; ++round) {
+        vector_.get()->ops = counted.real;
+        vector_.renew();
+        for (const unsigned number : {0u, 2u, 4u}) {
+            EXPECT_EQ(at_provider(handles[number]), address(number)) << round;
+            EXPECT_EQ(vector_.insert(address(number)), handles[number]) << round;
+            vector_.remove(handles[number]);
+        }
+        EXPECT_EQ(vector_.addresses().size(), 3u);
+    }
+    // Others have handles of their own from there on, and those of the removed ones are taken again.
+    for (unsigned number = 10; number < 14; ++number)
+        handles.push_back(vector_.insert(address(number)));
+    EXPECT_EQ(handles[5], handles[1]);
+    EXPECT_EQ(handles[6], handles[3]);
+    for (const unsigned number : {0u, 2u, 4u})
+        EXPECT_EQ(at_provider(handles[number]), address(number));
+    for (unsigned number = 10; number < 14; ++number)
+        EXPECT_EQ(at_provider(handles[number - 5]), address(number));
+    EXPECT_TRUE(vector_.remove(handles[6]));
+    EXPECT_EQ(vector_.insert(address(20)), handles[6]);
+    EXPECT_EQ(at_provider(handles[6]), address(20));
+}
+
 TEST_F(AddressVectorTest, WhatTheProviderRefusesIsNotKnown) {
     counted.refuse = true;
     EXPECT_THROW(static_cast<void>(vector_.insert(address(1))), Error);
