@@ -281,6 +281,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void replace_held_up_senders(Peer& peer, std::uint64_t now);
     void look_for_unanswered(std::uint64_t now) noexcept;
     void end_transfers_to(Peer& peer, bool interrupt);
+    void resolve_paths(Peer& peer) noexcept;
     std::uint64_t look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now);
     void keep_alive(const std::shared_ptr<Peer>& peer, std::uint64_t now, bool in_flight, bool asked);
     void look_at_rails(std::uint64_t now);
@@ -309,6 +310,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::atomic<bool> watching_{false};
     std::uint64_t next_unanswered_look_ = 0;            ///< ns; of who has set watching_
     std::uint64_t looked_at_ = 0;                       ///< ns; the same
+    std::uint32_t look_ = 0;                            ///< the same; how many there have been
     bool overslept_ = false;                            ///< the same; nobody had looked for long
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< the same
     std::vector<std::shared_ptr<Peer>>

@@ -59,7 +59,12 @@ void Engine::Impl::send_undelivered() noexcept {
 
 void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint,
                         std::uint64_t patience_ns) {
-    std::unique_ptr<OwnMessage> message = spare_message(peer, MessageKind::ping);
+    std::unique_ptr<OwnMessage> message;
+    try {
+        message = spare_message(peer, MessageKind::ping);
+    } catch (const std::bad_alloc&) {
+        return peer->probe_again(endpoint, now_ns());
+    }
     message->patience_ns = patience_ns;
     message->probed = &endpoint;
     message->failures_before = endpoint.path.failures();
@@ -117,10 +122,18 @@ void Engine::Impl::look_after_all(std::uint64_t now) noexcept {
     const std::uint64_t longest = longest_pause();
     std::uint64_t next = now + longest;
     next_watch_.store(next, std::memory_order_relaxed);  // what happens from here on brings it forward
+    ++look_;
+    const auto look_at = [&](const std::shared_ptr<Peer>& peer) {
+        try {
+            next = std::min(next, look_after(peer, now));
+        } catch (const std::exception& error) {  // the others' turn comes all the same
+            RAILYARD_LOG(warn, peer->agent().c_str(), "it could not be looked after: %s", error.what());
+        }
+    };
     try {
         peers_.list(watched_peers_);
         for (const std::shared_ptr<Peer>& peer : watched_peers_)
-            peer->watched.listed_at = now;
+            peer->watched.listed_in = look_;
         if (look_at_transfers(now)) {
             next = now + std::min(watch_ns, longest);
             look_at_rails(now);
@@ -129,9 +142,9 @@ void Engine::Impl::look_after_all(std::uint64_t now) noexcept {
         }
         if (now >= next_unanswered_look_) look_for_unanswered(now);
         for (const std::shared_ptr<Peer>& peer : watched_peers_)
-            next = std::min(next, look_after(peer, now));
+            look_at(peer);
         for (const std::shared_ptr<Peer>& peer : unlisted_peers_) {
-            next = std::min(next, look_after(peer, now));
+            look_at(peer);
             if (peer->state() == PeerState::gone && !peer->gone()) renew_stranger(*peer);
         }
         next = std::min(next, tell(now));
@@ -204,20 +217,22 @@ bool Engine::Impl::look_at_transfers(std::uint64_t now) {
 void Engine::Impl::note_progress(Transfer& transfer, bool in_flight, std::uint64_t now) {
     auto& watched = transfer.peer->watched;
     const std::uint64_t posted = transfer.posted_at.load(std::memory_order_relaxed);
+    const auto rounds = static_cast<std::uint32_t>(transfer.ended_well.load(std::memory_order_relaxed));
+    const bool ended_well = std::exchange(transfer.seen_ended, rounds) != rounds;
     if (!in_flight) {
-        // It may have ended since the last look, or come and gone.
+        // It may have come and gone since the last look, and nobody has asked yet how it ended.
         const bool ended = posted != transfer.seen_posted || transfer.seen_left != UINT32_MAX;
-        if (ended && transfer.done() && transfer.status() == Status::ok) watched.move(now);
+        if (ended_well || (ended && transfer.done() && transfer.status() == Status::ok)) watched.move(now);
         transfer.seen_posted = posted;
         transfer.seen_left = UINT32_MAX;
         return;
     }
     const std::uint32_t left = transfer.parts_left();
-    if (left != transfer.seen_left || posted != transfer.seen_posted || !watched.was_in_flight) {
-        watched.move(now);
-        transfer.moved_at = now;
-    }
-    if (std::exchange(watched.listed_at, now) != now) unlisted_peers_.push_back(transfer.peer);
+    // That more is posted says nothing of the peer.
+    const bool same_round = posted == transfer.seen_posted, same_left = left == transfer.seen_left;
+    if (ended_well || (same_round && !same_left) || !watched.was_in_flight) watched.move(now);
+    if (!same_round || !same_left || !watched.was_in_flight) transfer.moved_at = now;
+    if (std::exchange(watched.listed_in, look_) != look_) unlisted_peers_.push_back(transfer.peer);
     watched.stuck_since =
         watched.in_flight ? std::min(watched.stuck_since, transfer.moved_at) : transfer.moved_at;
     watched.in_flight = true;
@@ -254,12 +269,23 @@ void Engine::Impl::keep_alive(const std::shared_ptr<Peer>& peer, std::uint64_t n
              due.is_first ? config_.params.connect_timeout_ms * 1'000'000 : ping_patience_ns);
 }
 
+/// All but those whose address is none that its rail takes.
+void Engine::Impl::resolve_paths(Peer& peer) noexcept {
+    try {
+        peer.resolve_all();
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, peer.agent().c_str(), "some paths are missing: %s", error.what());
+    }
+}
+
 std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now) {
     if (peer->look_at_process()) {
         RAILYARD_LOG(warn, peer->agent().c_str(), "it has ended");
         transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
     }
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
+    const std::uint32_t freed = peer->traffic.freed();
+    if (std::exchange(peer->watched.seen_freed, freed) != freed) peer->watched.move(now);
     const bool asked = std::exchange(peer->watched.moves_for_us, false) && !peer->unacquainted();
     const bool excused = overslept_ && peer->watched.excuse(now, patience);
     const bool in_flight = std::exchange(peer->watched.in_flight, false);
@@ -275,13 +301,13 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     if (silent && !lost) {
         RAILYARD_LOG(warn, peer->agent().c_str(), "nothing has got on for %llu ms: given up",
                      static_cast<unsigned long long>(config_.params.peer_timeout_ms));
-        peer->resolve_all();
+        resolve_paths(*peer);
         peer->fail_all();
         peer->watched.moved_at = now;  // where it cannot be interrupted, not again at once
     }
     to_probe_.clear();
     const bool stuck = in_flight && !excused && now - peer->watched.stuck_since > patience / 4;
-    if (stuck || peer->has_failures()) peer->resolve_all();  // all are looked at before it is called gone
+    if (stuck || peer->has_failures()) resolve_paths(*peer);  // all are looked at before it is called gone
     if (stuck) {
         peer->compare_paths(now, patience / 4, to_probe_);
         for (PeerEndpoint* endpoint : to_probe_)

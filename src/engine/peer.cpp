@@ -1,6 +1,7 @@
 #include "engine/peer.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "common/log.h"
@@ -101,8 +102,15 @@ PeerEndpoint& Peer::resolve(RailPair pair) {
 void Peer::resolve_all() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;
-    for (const RailPair pair : rails->pairs_with(all_))
-        resolve(pair);
+    std::exception_ptr first;
+    for (const RailPair pair : rails->pairs_with(all_)) {
+        try {
+            resolve(pair);
+        } catch (const Error&) {
+            if (!first) first = std::current_exception();
+        }
+    }
+    if (first) std::rethrow_exception(first);
 }
 
 void Peer::compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<PeerEndpoint*>& to_probe) {
@@ -275,6 +283,8 @@ std::size_t Peer::weight() const {
 
 bool Peer::move_to(PeerState state) noexcept {
     const PeerState before = state_.exchange(state, std::memory_order_acq_rel);
+    // Who looks after it may come in the middle of its end.
+    if (state != PeerState::gone && gone()) state_.store(PeerState::gone, std::memory_order_release);
     if (before == state) return false;
     RAILYARD_LOG(info, agent().c_str(), "instance %016llx: %s, was %s",
                  static_cast<unsigned long long>(nonce()), to_string(state), to_string(before));

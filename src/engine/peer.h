@@ -205,7 +205,8 @@ class Peer {
         const MutexLock lock(mutex_);
         return on_host_ && !on_host_->path.failed() && on_host_->rail->reaches(on_host_->address);
     }
-    /// Every pair of rails there is. Throws Error; not with a rail's role held.
+    /// Every pair of rails there is. Throws Error where some cannot be, once the others have been; not with a
+    /// rail's role held.
     void resolve_all();
     /// What to probe although nothing has failed, because the peer has been silent.
     /// `known_alone`: only where it has been reached before; else the way there may only take its time.
@@ -222,7 +223,8 @@ class Peer {
     std::atomic<bool> reached{false};       ///< a transfer to it has succeeded
     /// Of the engine's watch, which runs once at a time.
     struct {
-        std::uint64_t listed_at = 0;    ///< ns; the last look that has it among those to look after
+        std::uint32_t listed_in = 0;    ///< the last look that has it among those to look after
+        std::uint32_t seen_freed = 0;   ///< transfers, in the last look
         std::uint64_t moved_at = 0;     ///< ns; when a transfer in flight last got on
         std::uint64_t stuck_since = 0;  ///< ns; when the one that has not for longest did
         bool excused = false;           ///< since then: nobody had looked for long

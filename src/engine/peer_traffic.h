@@ -25,6 +25,14 @@ struct PeerTraffic {
     Counter disconnected{0}, canceled{0}, failed{0};  ///< rounds that ended with that, or any other error
     Counter notifications{0};                         ///< that have been delivered
 
+    /// Rounds that ended well of transfers that have been freed; wraps.
+    [[nodiscard]] std::uint32_t freed() const noexcept {
+        std::uint64_t sum = 0;
+        for (const Direction& direction : directions)
+            sum += direction.transfers.load(std::memory_order_relaxed);
+        return static_cast<std::uint32_t>(sum);
+    }
+
     void count_error(Status status) noexcept {
         count(status == Status::remote_disconnect ? disconnected
               : status == Status::canceled        ? canceled

@@ -83,6 +83,7 @@ class Transfer : public Work {
 
     std::atomic<bool> started{false};      ///< handed to the rails, in this round
     std::uint32_t seen_left = UINT32_MAX;  ///< parts, when the engine's watch last looked
+    std::uint32_t seen_ended = 0;          ///< ended_well at that time; wraps
     std::uint64_t seen_posted = 0;         ///< ns; posted_at at that time
     std::uint64_t renewed_post = 0;        ///< `posted_at` of what was carried out again for silence
     std::uint64_t moved_at = 0;            ///< ns; when the watch last saw it get on

@@ -1,9 +1,12 @@
 // Peers that die, hang and come back: each is a process of its own, over tcp and on the simulated EFA
 // machine.
+#include <netinet/in.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <cstddef>
 
+#include "engine/metadata.h"
 #include "peers.h"
 #include "simulated_machine.h"
 
@@ -381,14 +384,19 @@ class RareLooks : public testing::Test, protected Initiator {
   protected:
     static constexpr milliseconds patience{600};
 
-    /// A transfer to a peer that is stopped is in flight, and was looked at some times.
-    void leave_one_in_flight() {
+    void meet() {
         const Fabric fabric{"tcp", 2, false};
-        engine_ = make_engine("alpha", fabric, {{"peer_timeout_ms", std::to_string(patience.count())}});
+        const std::string limit = std::to_string(patience.count());
+        engine_ = make_engine("alpha", fabric, {{"peer_timeout_ms", limit}, {"connect_timeout_ms", limit}});
         peer_ = std::make_unique<FarSide>(*engine_, fabric, "beta", size);
         peer_->meet();
         transfer_ = peer_->prepare(Operation::read, size);
         ASSERT_EQ(run(*transfer_), Status::ok);
+    }
+    /// A transfer to a peer that is stopped is in flight, and was looked at some times.
+    void leave_one_in_flight() {
+        if (!peer_) meet();
+        ASSERT_TRUE(transfer_);
         peer_->process->send_signal(SIGSTOP);
         ASSERT_EQ(engine_->post(*transfer_), Status::in_progress);
         drive(milliseconds(100));
@@ -424,6 +432,38 @@ TEST_F(RareLooks, RareOnesGiveASilentPeerUpAtTheSecond) {
         engine_->progress();
     }
     EXPECT_EQ(wait(*transfer_, milliseconds(400)), Status::remote_disconnect);
+    peer_->process->send_signal(SIGCONT);
+}
+
+TEST_F(RareLooks, ASilentPeerIsGivenUpAlthoughMoreAndMoreIsPosted) {
+    ASSERT_NO_FATAL_FAILURE(leave_one_in_flight());
+    const auto begin = Clock::now();
+    std::vector<Transfer*> more;
+    for (int i = 0; i < 30 && engine_->poll(*transfer_) == Status::in_progress; ++i) {
+        more.push_back(peer_->prepare(Operation::read, 4096));
+        if (engine_->post(*more.back()) == Status::remote_disconnect) break;
+        drive(milliseconds(100));
+    }
+    EXPECT_EQ(wait(*transfer_, milliseconds(0)), Status::remote_disconnect);
+    EXPECT_LT(Clock::now() - begin, 3 * patience);
+    peer_->process->send_signal(SIGCONT);
+}
+
+/// Nobody listens at its first one, so that the others are looked at.
+TEST_F(RareLooks, APeerWithAnAddressThatIsNoneHoldsNobodyUp) {
+    ASSERT_NO_FATAL_FAILURE(meet());
+    ConnectionInfo info = decode_connection(peer_->info);
+    info.agent = "aaa";
+    info.nonce ^= 1;
+    info.host.clear();
+    constexpr std::size_t port_at = offsetof(sockaddr_in, sin_port);
+    info.rails[0].replace(port_at, 2, std::string("\0\1", 2));
+    info.rails[1] = "x";
+    engine_->load_connection_info("aaa", encode(info));
+    engine_->send_notification("aaa", "there?");
+    EXPECT_TRUE(until([&] { return report_of("aaa").failed > 0; }));
+    ASSERT_NO_FATAL_FAILURE(leave_one_in_flight());
+    EXPECT_EQ(wait(*transfer_, 5 * patience), Status::remote_disconnect);
     peer_->process->send_signal(SIGCONT);
 }
 
