@@ -106,7 +106,7 @@ def main():
     parser = table.parser(__doc__, PAGE)
     parser.add_argument("--prefix", default="", help="command to run each with, e.g. 'chrt -f 5' where others use the cores")
     options = parser.parse_args()
-    subprocess.run([str(ROOT / "benchmark/run"), "--build-only"], stdin=subprocess.DEVNULL, check=True)
+    table.build()
     table.ProgramFigure.prefix = options.prefix.split()
     columns = [table.FIGURE, table.COMMAND, table.BOUND, table.MEASURED, table.HOLDS]
     return table.measure(figures(options.quick), table.Table(PAGE, columns), options)

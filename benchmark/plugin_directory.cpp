@@ -17,11 +17,12 @@ std::string plugin_directory(const std::string& given, const std::string& plugin
     if (error) return {};
     const std::filesystem::path here = self.parent_path();
     const std::string file = "libplugin_" + plugin + ".so";
-    const std::filesystem::path built = here.parent_path() / "plugins";
+    const std::filesystem::path staged = here.parent_path() / "plugins";
     const std::filesystem::path installed = (here / RAILYARD_INSTALLED_PLUGINS).lexically_normal();
-    const bool is_installed =
-        !std::filesystem::exists(built / file, error) && std::filesystem::exists(installed / file, error);
-    return (is_installed ? installed : built).string();
+    // As benchmark/run leaves it, in a build by hand, and as it is installed.
+    for (const std::filesystem::path& directory : {staged, here.parent_path() / "src/plugin", installed})
+        if (std::filesystem::exists(directory / file, error)) return directory.string();
+    return staged.string();
 }
 
 }  // namespace railyard::bench

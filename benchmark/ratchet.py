@@ -15,7 +15,6 @@ import json
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 
 import simulated
@@ -186,7 +185,7 @@ def main():
     options = parser.parse_args()
     if not shutil.which("valgrind"):
         raise SystemExit("ratchet.py: valgrind is not installed: apt-get install valgrind")
-    subprocess.run([str(ROOT / "benchmark/run"), "--build-only"], stdin=subprocess.DEVNULL, check=True)
+    table.build()
     counter = Counter()
     seen = counter.count("--rails", 1).seen
     record = Record(RECORD, f"g++ {seen['compiler']}, libfabric {seen['libfabric']}")

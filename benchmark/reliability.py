@@ -180,7 +180,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, help="a build directory to take as it is, instead of building build/release")
     options = parser.parse_args()
     if not options.build:
-        subprocess.run([str(ROOT / "benchmark/run"), "--build-only"], stdin=subprocess.DEVNULL, check=True)
+        table.build()
     figures = [figure for part in (rail_figures, peer_figures, message_figures, memory_figures) for figure in part(options.quick)
                if figure.counted or not options.counted]
     columns = [table.FIGURE, table.BOUND, ("seen", table.MEASURED[1]), table.HOLDS]

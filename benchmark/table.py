@@ -2,9 +2,19 @@
 
 import argparse
 import json
+import os
+import pathlib
 import re
 import subprocess
 import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def build():
+    """Builds build/release with all micro benchmarks, or with what NINJA_TARGETS names."""
+    environment = {"NINJA_TARGETS": "all", **os.environ}
+    subprocess.run([str(ROOT / "benchmark/run"), "--build-only"], stdin=subprocess.DEVNULL, check=True, env=environment)
 
 
 class Bound:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two agents of the stock NIXL package move numpy arrays through Railyard: a WRITE with a notification, and a READ.
 
-    python3 -m venv venv && venv/bin/pip install --no-deps nixl nixl-cu13 numpy
+    python3 -m venv venv && venv/bin/pip install --no-deps nixl==1.5.1 nixl-cu13==1.5.1 numpy
     NIXL_PLUGIN_DIR=build/release/plugins venv/bin/python examples/two_agents.py [--provider tcp] [--devices lo]
 
 Here both live in one process. In two, `get_agent_metadata()` and the descriptors of the target travel by whatever the program has.

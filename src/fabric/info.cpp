@@ -16,6 +16,14 @@
 namespace railyard::fabric {
 namespace {
 
+std::string_view trimmed(std::string_view text) noexcept {
+    while (text.starts_with(' '))
+        text.remove_prefix(1);
+    while (text.ends_with(' '))
+        text.remove_suffix(1);
+    return text;
+}
+
 /// Families whose NICs read and write GPU memory themselves. The others are not asked (docs/adr/0010).
 bool may_reach_gpus(std::string_view family) {
     return family == "efa-direct" || family == "efa" || family == "cxi" || family == "verbs";
@@ -166,15 +174,15 @@ bool DeviceFilter::allows(std::string_view name) const noexcept {
 
 DeviceFilter parse_device_filter(std::string_view text) {
     DeviceFilter filter;
-    if (text.empty()) return filter;
-    std::string_view rest = text;
+    std::string_view rest = trimmed(text);
+    if (rest.empty()) return filter;
     if (rest.front() == '^') {
         filter.exclude = true;
         rest.remove_prefix(1);
     }
     for (;;) {
         const std::size_t comma = std::min(rest.find(','), rest.size());
-        const std::string_view name = rest.substr(0, comma);
+        const std::string_view name = trimmed(rest.substr(0, comma));
         if (name.empty() || name.find('^') != std::string_view::npos) {
             throw Error(Status::invalid_param,
                         "parameter devices: bad value \"" + std::string(text) +

@@ -200,7 +200,8 @@ Listener::Listener(const std::string& host, std::uint16_t port) {
         close_if_open(descriptor_);
     }
     if (descriptor_ < 0)
-        fail("cannot listen on '" + host + "' port " + std::to_string(port) +
+        fail("cannot listen on " + (host.empty() ? "any address" : "'" + host + "'") + " at port " +
+                 std::to_string(port) +
                  ", which has to be an address of this machine and a port that is free",
              error);
     sockaddr_storage bound{};

@@ -1,6 +1,7 @@
 #include "manager/rail_manager.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "common/log.h"
@@ -135,7 +136,11 @@ std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address
     region->device_id = device_id;
     if (length == 0) return region;
     if (length > UINT64_MAX - address || !is_mapped(address, length)) {
-        throw Error(Status::invalid_param, "memory range is not mapped in this process");
+        char range[64];
+        std::snprintf(range, sizeof(range), "%llu bytes at %#llx", static_cast<unsigned long long>(length),
+                      static_cast<unsigned long long>(address));
+        throw Error(Status::invalid_param,
+                    std::string("memory range of ") + range + " is not mapped in this process");
     }
     region->writable = is_writable(address, length);
     region->rails = placement_->for_host_memory(address, length);

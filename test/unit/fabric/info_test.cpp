@@ -16,6 +16,8 @@ TEST(DeviceFilter, NamesAndExclusions) {
     const DeviceFilter some = parse_device_filter("eth0,eth1");
     EXPECT_TRUE(some.allows("eth1"));
     EXPECT_FALSE(some.allows("lo"));
+    EXPECT_EQ(parse_device_filter(" eth0 , eth1 ").names, some.names);
+    EXPECT_TRUE(parse_device_filter(" ^ lo").exclude);
     const DeviceFilter not_these = parse_device_filter("^docker0,lo");
     EXPECT_TRUE(not_these.allows("eth0"));
     EXPECT_FALSE(not_these.allows("lo"));
