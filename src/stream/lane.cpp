@@ -29,7 +29,7 @@ void HeldTransfer::data_ended(Transfer&, Status) noexcept {
 }
 
 void HeldTransfer::stopped(Transfer&) noexcept {
-    lane_->stop(*this);
+    lane_->stopped();
 }
 
 void HeldTransfer::gone(Transfer&) noexcept {
@@ -123,7 +123,6 @@ void StreamLane::enqueue(HeldTransfer& held, std::uint64_t number) noexcept {
     issued_ = number;
     held.number_ = number;
     held.armed_ = true;
-    held.failed_ = false;
     held.next_ = nullptr;
     held.previous_ = last_;
     (last_ ? last_->next_ : first_) = &held;
@@ -132,8 +131,8 @@ void StreamLane::enqueue(HeldTransfer& held, std::uint64_t number) noexcept {
         first_armed_ = &held;
         next_number_.store(number, std::memory_order_relaxed);
     }
-    // Whoever stopped it earlier found it in no queue.
-    if (held.stopped_.load(std::memory_order_seq_cst)) any_stopped_.store(true, std::memory_order_seq_cst);
+    // Whoever stopped this round earlier found it in no queue.
+    if (held.transfer_.status() != Status::ok) any_stopped_.store(true, std::memory_order_relaxed);
     // The progress thread says that it sleeps, then looks at this; the post looks whether it sleeps after it.
     armed_.fetch_add(1, std::memory_order_seq_cst);
 }
@@ -156,9 +155,10 @@ void StreamLane::ended(HeldTransfer& held) noexcept {
     publish();
 }
 
-void StreamLane::stop(HeldTransfer& held) noexcept {
-    held.stopped_.store(true, std::memory_order_seq_cst);
-    any_stopped_.store(true, std::memory_order_seq_cst);
+void StreamLane::stopped() noexcept {
+    // The round's status was set before: whoever has the lock next sees it.
+    const MutexLock lock(queue_mutex_);
+    any_stopped_.store(true, std::memory_order_relaxed);
 }
 
 void StreamLane::collect(StartList& list) noexcept {
@@ -166,11 +166,12 @@ void StreamLane::collect(StartList& list) noexcept {
     const bool some_stopped = any_stopped_.load(std::memory_order_relaxed);
     if (reached < next_number_.load(std::memory_order_relaxed) && !some_stopped) return;
     const MutexLock lock(queue_mutex_);
-    if (some_stopped) any_stopped_.store(false, std::memory_order_seq_cst);
+    if (some_stopped) any_stopped_.store(false, std::memory_order_relaxed);
     HeldTransfer* left = nullptr;
     for (HeldTransfer* held = first_armed_; held; held = held->next_) {
         if (!held->armed_) continue;
-        if (held->number_ <= reached || held->failed_ || held->stopped_.load(std::memory_order_seq_cst)) {
+        // Armed, it has a status only where it was stopped.
+        if (held->number_ <= reached || held->transfer_.status() != Status::ok) {
             held->armed_ = false;
             list.append(*held);
             armed_.fetch_sub(1, std::memory_order_relaxed);
@@ -209,11 +210,9 @@ void StreamLane::fail_armed(const char* why) noexcept {
     RAILYARD_LOG(error, "stream", "stream %p of GPU %d will never come to %u transfers posted on it: %s",
                  static_cast<void*>(place_.handle), place_.gpu->ordinal(), failed, why);
     for (HeldTransfer* held = first_armed_; held; held = held->next_) {
-        if (!lost(*held)) continue;
-        held->transfer_.stop(Status::backend);  // its round is open: it has not been started
-        held->failed_ = true;
+        if (lost(*held)) held->transfer_.stop(Status::backend);  // its round is open: it has not been started
     }
-    any_stopped_.store(true, std::memory_order_seq_cst);
+    any_stopped_.store(true, std::memory_order_relaxed);
 }
 
 bool StreamLane::finished() noexcept {

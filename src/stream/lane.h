@@ -46,12 +46,9 @@ class HeldTransfer final : public StartControl {
     const std::shared_ptr<StreamLane> lane_;
     Transfer& transfer_;
     const bool waits_;
-    /// It is to end without its data. For good: the engine refuses later posts.
-    std::atomic<bool> stopped_{false};
     // Of the lane, under its queue's lock.
     std::uint64_t number_ = 0;
-    bool armed_ = false;   ///< posted and not started
-    bool failed_ = false;  ///< the stream will not come to it in this round
+    bool armed_ = false;  ///< posted and not started
     HeldTransfer *previous_ = nullptr, *next_ = nullptr;
     HeldTransfer* next_start_ = nullptr;
 };
@@ -84,7 +81,8 @@ class StreamLane {
     /// full.
     Status post(HeldTransfer& held) noexcept;
     void ended(HeldTransfer& held) noexcept;
-    void stop(HeldTransfer& held) noexcept;
+    /// A transfer's round has been stopped: collect() is to look for it.
+    void stopped() noexcept;
 
     /// Appends what the stream has come to, and what was stopped. Cheap where there is nothing.
     void collect(StartList& list) noexcept;
@@ -129,6 +127,7 @@ class StreamLane {
     bool open_ ABSL_GUARDED_BY(queue_mutex_) = false;
     /// Number of first_armed_, UINT64_MAX for none: what collect() looks at without the lock.
     std::atomic<std::uint64_t> next_number_{UINT64_MAX};
+    /// Written with the queue's lock held, read by collect() without.
     std::atomic<bool> any_stopped_{false};
 };
 

@@ -137,6 +137,37 @@ TEST_P(StreamFailure, APeerThatWentAwayEndsTransfersInFlight) {
     side.pair.a->release(waiting);
 }
 
+/// The round before was stopped, and this one is not.
+TEST_P(StreamFailure, AfterATimeoutATransferWaitsForItsStreamAgain) {
+    StreamPair side({"tcp", 1, thread()}, {"tcp", 1, false}, {{"xfer_timeout_ms", "250"}});
+    const ProgramStream stream(context());
+    Buffer source(*side.pair.a, 1 << 20, 1), target(*side.pair.b, 1 << 20);
+    Transfer* transfer = side.prepare(Operation::write, source, target, stream);
+    const auto behind_a_gate = [&](std::uint8_t value) {
+        StreamGate gate(stream);
+        stream.launch([&source, value] { std::fill(source.bytes.begin(), source.bytes.end(), value); });
+        ASSERT_EQ(side.pair.a->post(*transfer), Status::in_progress);
+        EXPECT_FALSE(side.pair.until([&] { return side.pair.a->poll(*transfer) != Status::in_progress; },
+                                     std::chrono::milliseconds(20)))
+            << "sent before its stream came to it";
+        gate.open();
+        EXPECT_EQ(side.pair.wait(*transfer), Status::ok);
+        EXPECT_TRUE(std::all_of(target.bytes.begin(), target.bytes.end(),
+                                [&](std::uint8_t byte) { return byte == value; }));
+    };
+    behind_a_gate(2);
+    // The peer is not driven, so this one stays under way.
+    Status status = side.pair.a->post(*transfer);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (status == Status::in_progress && std::chrono::steady_clock::now() < limit)
+        status = side.pair.a->poll(*transfer);
+    ASSERT_EQ(status, Status::canceled);
+    for (const std::uint8_t value : {3, 4})
+        behind_a_gate(value);
+    EXPECT_TRUE(side.until_idle(stream));
+    side.pair.a->release(transfer);
+}
+
 TEST_P(StreamFailure, ReleaseInFlightHoldsNoStreamUp) {
     for (const bool reached : {false, true}) {
         StreamPair side(thread(), "both");

@@ -14,8 +14,10 @@ using cuda::fake;
 
 struct StreamPair {
     explicit StreamPair(bool progress_thread, const std::string& stream_wait = "read")
-        : pair({"tcp", 1, progress_thread}, {"tcp", 1, progress_thread}, {{"stream_wait", stream_wait}}),
-          streams(std::make_unique<StreamTransfers>(*pair.a)) {}
+        : StreamPair({"tcp", 1, progress_thread}, {"tcp", 1, progress_thread},
+                     {{"stream_wait", stream_wait}}) {}
+    StreamPair(const Fabric& left, const Fabric& right, const ParamMap& extra)
+        : pair(left, right, extra), streams(std::make_unique<StreamTransfers>(*pair.a)) {}
     ~StreamPair() {
         streams->close();
         pair.a.reset();
