@@ -19,8 +19,8 @@ constexpr std::uint64_t answer_patience_ns = 220'000'000;
 Initiator::Initiator(const SideConfig& config) : side_("initiator", config) {}
 
 Initiator::~Initiator() {
+    if (!side_.engine().own_process()) return;  // a thread of the parent may have the turn there
     const LeaseGuard turn(turn_);
-    if (!side_.engine().own_process()) return;
     side_.engine().progress();
     try {
         read_letters();  // nobody takes leave of who has done so

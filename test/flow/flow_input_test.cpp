@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 
+#include "fault/process/child.h"
 #include "flow_program.h"
 
 namespace railyard::flow::test {
@@ -292,6 +294,38 @@ TEST(FlowInput, AChildMustNotUseWhatItInherits) {
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
+    initiator.send(0, 3);
+    EXPECT_TRUE(target.ring.holds(target.next().index, 3));
+}
+
+/// What a thread of the parent is in the middle of is nobody's in the child.
+TEST(FlowInput, AChildMayDestroyWhatAThreadOfItsParentUses) {
+    Instance instance;
+    Target target(instance, tcp, 1, 100);
+    Initiator initiator(instance, tcp, 1, 100);
+    initiator.add(target);
+    std::atomic<bool> over{false};
+    std::thread sender([&] {
+        while (!over)
+            ryf_initiator_make_progress(initiator.handle);
+    });
+    std::thread receiver([&] {
+        ryf_grain grain;
+        while (!over)
+            ryf_target_try_new_grain(target.handle, &grain);
+    });
+    for (int i = 0; i < 30 && !HasFailure(); ++i) {
+        railyard::test::Child child(railyard::test::Child::End::at_once, [&] {
+            const bool refused = ryf_initiator_make_progress(initiator.handle) == RYF_ERR_INVALID_STATE &&
+                                 ryf_target_destroy(target.handle) == RYF_OK &&
+                                 ryf_initiator_destroy(initiator.handle) == RYF_OK;
+            return refused ? 0 : 1;
+        });
+        EXPECT_EQ(child.outcome(), "exit 0") << i;
+    }
+    over = true;
+    sender.join();
+    receiver.join();
     initiator.send(0, 3);
     EXPECT_TRUE(target.ring.holds(target.next().index, 3));
 }
