@@ -1,12 +1,30 @@
 #include "cuda/context_guard.h"
 
+#include <map>
+
 #include "common/log.h"
+#include "common/mutex.h"
 #include "common/status.h"
 #include "cuda/driver.h"
 
 namespace railyard::cuda {
+namespace {
 
-PrimaryContext::PrimaryContext(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {
+/// One for all that have the device's context at a time.
+std::shared_ptr<std::atomic<bool>> shared_reach(int ordinal) {
+    static auto& mutex = *new Mutex;
+    static auto& known = *new std::map<int, std::weak_ptr<std::atomic<bool>>>;
+    const MutexLock lock(mutex);
+    std::weak_ptr<std::atomic<bool>>& entry = known[ordinal];
+    std::shared_ptr<std::atomic<bool>> reach = entry.lock();
+    if (!reach) entry = reach = std::make_shared<std::atomic<bool>>(true);
+    return reach;
+}
+
+}  // namespace
+
+PrimaryContext::PrimaryContext(const Driver& driver, int ordinal)
+    : driver_(driver), ordinal_(ordinal), kernels_reach_all_(shared_reach(ordinal)) {
     CUdevice device = 0;
     if (const CUresult result = driver.device_get(&device, ordinal); result != CUDA_SUCCESS) {
         throw Error(Status::invalid_param,

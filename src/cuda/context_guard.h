@@ -28,21 +28,21 @@ class PrimaryContext {
     [[nodiscard]] const Driver& driver() const noexcept { return driver_; }
 
     /// Memory of `owner` is about to be copied in this context: another context's is not mapped for kernels
-    /// of this one, which would end it with CUDA_ERROR_ILLEGAL_ADDRESS. nullptr: it belongs to none. Any
-    /// thread.
+    /// of this one, which would end it with CUDA_ERROR_ILLEGAL_ADDRESS. nullptr: it belongs to none. For all
+    /// of the process that have this device's: engines copy each other's memory. Any thread.
     void note_memory_of(const CUctx_st* owner) noexcept {
-        if (owner && owner != context_) kernels_reach_all_.store(false, std::memory_order_relaxed);
+        if (owner && owner != context_) kernels_reach_all_->store(false, std::memory_order_relaxed);
     }
     /// Of what has been noted.
     [[nodiscard]] bool kernels_reach_all() const noexcept {
-        return kernels_reach_all_.load(std::memory_order_relaxed);
+        return kernels_reach_all_->load(std::memory_order_relaxed);
     }
 
   private:
     const Driver& driver_;
     int ordinal_;
     CUctx_st* context_ = nullptr;
-    std::atomic<bool> kernels_reach_all_{true};
+    const std::shared_ptr<std::atomic<bool>> kernels_reach_all_;
 };
 
 using ContextPtr = std::shared_ptr<PrimaryContext>;

@@ -72,6 +72,33 @@ TEST_F(GpuCopies, NobodyHelpsAndTheBytesAreThere) {
     }
 }
 
+/// Only the other engine of the process has registered it.
+TEST_F(GpuCopies, PagesOfAnotherContextAreMoved) {
+    constexpr std::size_t page = 4096, count = 16, length = 2 * page * count;
+    const ForeignMemory pages(length, 11);
+    EnginePair pair(past_fabric);
+    Place local(*pair.a, 0, length);
+    std::shared_ptr<Registration> theirs =
+        pair.b->register_memory(pages.address, length, 0, MemoryType::device);
+    const auto region =
+        pair.a->load_remote_memory("beta", pair.b->memory_metadata(*theirs), pages.address, length);
+    std::vector<LocalDescriptor> into;
+    std::vector<RemoteDescriptor> from;
+    for (std::size_t i = 0; i < count; ++i) {
+        into.push_back({local.address + 2 * i * page, page, &local.region});
+        from.push_back({pages.address + 2 * i * page, page, &region});
+    }
+    Transfer* transfer = pair.a->prepare(Operation::read, into, from, "beta", std::nullopt);
+    ASSERT_EQ(transfer->routes.front().rail->name(), "gpu0:copies");
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    const std::vector<std::uint8_t> moved = local.content();
+    for (std::size_t i = 0; i < length; ++i)
+        ASSERT_EQ(moved[i], i / page % 2 == 0 ? pages.bytes[i] : 0) << i;
+    pair.a->release(transfer);
+    local.drop(*pair.a);
+    pair.b->deregister_memory(theirs);
+}
+
 TEST_F(GpuCopies, StatisticsTellOfThem) {
     const StatsDirectory directory;
     ParamMap params = directory.params();

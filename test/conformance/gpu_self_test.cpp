@@ -1,5 +1,4 @@
 // Transfers of an engine's GPU memory to itself, which its GPUs copy.
-#include "fakecuda/symbol.h"
 #include "gpu_transfers.h"
 
 namespace railyard::test {
@@ -33,44 +32,28 @@ TEST_P(GpuSelf, SelfTransfersAreCopiedByTheDevice) {
     }
 }
 
-/// Of a program with a context of its own, which kernels of the device's primary one may not touch.
 TEST_P(GpuSelf, PagesOfAnotherContextAreMoved) {
     const auto engine = make_engine("alone", GetParam().fabric, GetParam().extra);
     constexpr std::size_t page = 4096, count = 16, length = 2 * page * count;
-    auto* const create =
-        reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(symbol("cuCtxCreate_v2"));
-    auto* const destroy = reinterpret_cast<CUresult (*)(CUcontext)>(symbol("cuCtxDestroy_v2"));
-    CUcontext own = nullptr, popped = nullptr;
-    ASSERT_EQ(create(&own, 0, 0), CUDA_SUCCESS);
-    CUdeviceptr pages = 0;
-    ASSERT_EQ(cuda_driver().mem_alloc(&pages, length), CUDA_SUCCESS);
-    std::vector<std::uint8_t> bytes(length);
-    fill_pattern(bytes, 11);
-    ASSERT_EQ(cuda_driver().memcpy(pages, reinterpret_cast<std::uint64_t>(bytes.data()), length),
-              CUDA_SUCCESS);
-    ASSERT_EQ(cuda_driver().ctx_pop_current(&popped), CUDA_SUCCESS);
-    std::shared_ptr<Registration> region = engine->register_memory(pages, length, 0, MemoryType::device);
+    const ForeignMemory pages(length, 11);
+    std::shared_ptr<Registration> region =
+        engine->register_memory(pages.address, length, 0, MemoryType::device);
     Place target(*engine, 0, length);
     const auto remote = engine->local_as_remote(target.region);
     std::vector<LocalDescriptor> from;
     std::vector<RemoteDescriptor> to;
     for (std::size_t i = 0; i < count; ++i) {
-        from.push_back({pages + 2 * i * page, page, &region});
+        from.push_back({pages.address + 2 * i * page, page, &region});
         to.push_back({target.address + 2 * i * page, page, &remote});
     }
     Transfer* transfer = engine->prepare(Operation::write, from, to, "alone", std::nullopt);
     ASSERT_EQ(run_alone(*engine, *transfer), Status::ok);
     const std::vector<std::uint8_t> moved = target.content();
     for (std::size_t i = 0; i < length; ++i)
-        ASSERT_EQ(moved[i], i / page % 2 == 0 ? bytes[i] : 0) << i;
+        ASSERT_EQ(moved[i], i / page % 2 == 0 ? pages.bytes[i] : 0) << i;
     engine->release(transfer);
     target.drop(*engine);
     engine->deregister_memory(region);
-    {
-        const cuda::ContextGuard guard(cuda_driver(), own);
-        EXPECT_EQ(cuda_driver().mem_free(pages), CUDA_SUCCESS);
-    }
-    EXPECT_EQ(destroy(own), CUDA_SUCCESS);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuSelf, testing::ValuesIn(gpu_fabrics()), gpu_fabric_name);

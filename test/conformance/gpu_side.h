@@ -8,6 +8,7 @@
 #include "cuda/driver.h"
 #include "engine_pair.h"
 #include "fakecuda/control.h"
+#include "fakecuda/symbol.h"
 #include "manager/registration.h"
 
 namespace railyard::test {
@@ -96,6 +97,40 @@ class Place : public HostOrGpuMemory {
     }
 
     std::shared_ptr<Registration> region;
+};
+
+/// Of GPU 0, in a context of the program's own, which kernels of the device's primary one may not touch.
+class ForeignMemory {
+  public:
+    ForeignMemory(std::size_t count, std::uint32_t seed) : bytes(count) {
+        const cuda::Driver& driver = cuda_driver();
+        auto* const create =
+            reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(symbol("cuCtxCreate_v2"));
+        CUcontext popped = nullptr;
+        CUdeviceptr memory = 0;
+        fill_pattern(bytes, seed);
+        EXPECT_EQ(create(&own_, 0, 0), CUDA_SUCCESS);
+        EXPECT_EQ(driver.mem_alloc(&memory, count), CUDA_SUCCESS);
+        address = memory;
+        EXPECT_EQ(driver.memcpy(address, reinterpret_cast<std::uint64_t>(bytes.data()), count), CUDA_SUCCESS);
+        EXPECT_EQ(driver.ctx_pop_current(&popped), CUDA_SUCCESS);
+    }
+    ~ForeignMemory() {
+        auto* const destroy = reinterpret_cast<CUresult (*)(CUcontext)>(symbol("cuCtxDestroy_v2"));
+        {
+            const cuda::ContextGuard guard(cuda_driver(), own_);
+            EXPECT_EQ(cuda_driver().mem_free(address), CUDA_SUCCESS);
+        }
+        EXPECT_EQ(destroy(own_), CUDA_SUCCESS);
+    }
+    ForeignMemory(const ForeignMemory&) = delete;
+    ForeignMemory& operator=(const ForeignMemory&) = delete;
+
+    std::vector<std::uint8_t> bytes;  ///< that it was filled with
+    std::uint64_t address = 0;
+
+  private:
+    CUcontext own_ = nullptr;
 };
 
 /// What work on the GPU would read.
