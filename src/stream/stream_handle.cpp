@@ -52,11 +52,18 @@ CUcontext context_for_default_stream(Gpus& gpus, Gpu* wanted) {
     return (wanted ? *wanted : *gpus.all().front()).context()->get();
 }
 
+/// To ask the driver in. The caller's own where it will do, so that none is made on a GPU that nobody uses.
+CUcontext context_to_ask_in(Gpus& gpus, Gpu* wanted) {
+    CUcontext current = nullptr;
+    if (!wanted && gpus.driver().ctx_get_current(&current) == CUDA_SUCCESS && current) return current;
+    return (wanted ? *wanted : *gpus.all().front()).context()->get();
+}
+
 CUcontext context_of(Gpus& gpus, Gpu* wanted, std::uint64_t handle) {
     // The driver follows the pointer without looking.
     if (!is_mapped(handle, 1)) refuse(name_of(handle) + " is no stream of this process");
     const cuda::Driver& driver = gpus.driver();
-    const cuda::ContextGuard guard(*(wanted ? *wanted : *gpus.all().front()).context());
+    const cuda::ContextGuard guard(driver, context_to_ask_in(gpus, wanted));
     guard.require();
     CUcontext context = nullptr;
     const CUresult result = driver.stream_get_ctx(reinterpret_cast<CUstream>(handle), &context);

@@ -44,6 +44,18 @@ TEST_F(StreamHandle, LeadsToItsContextAndGpu) {
     }
 }
 
+/// Of a program that uses another GPU than the first, with host memory: a context takes memory of its GPU.
+TEST_F(StreamHandle, OfTheCallersContextNeedsNoOther) {
+    Gpus gpus(params());
+    const ProgramStream stream(context(1));
+    const ContextGuard guard(*stream.context());
+    const auto before = fake().statistics();
+    EXPECT_EQ(find_stream(gpus, stream.param(), {}).gpu->ordinal(), 1);
+    EXPECT_EQ(fake().statistics().contexts, before.contexts);
+    EXPECT_EQ(fake().statistics().primary_retains, before.primary_retains);
+    EXPECT_EQ(current(), stream.context()->get());
+}
+
 TEST_F(StreamHandle, OfAnotherLengthIsRefused) {
     Gpus gpus(params());
     for (const std::size_t length : {1, 4, 7, 9, 16}) {
