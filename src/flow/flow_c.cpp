@@ -66,15 +66,16 @@ Flow& set_up(ryf_handle<Flow>* handle, const char* name) {
     return *flow;
 }
 
-template <class Flow>
-Flow& set_up_now(ryf_handle<Flow>& handle, const ryf_config& config, const char* name) {
+/// `look` sees it before anybody else, and may throw: then it goes, and the handle is not set up.
+template <class Flow, class Look>
+void set_up_now(ryf_handle<Flow>& handle, const ryf_config& config, const char* name, Look&& look) {
     const ryf_regions& regions = require(config.regions, "config->regions");
     const std::lock_guard lock(handle.setup);
     if (handle.flow.load(std::memory_order_relaxed))
         refuse(RYF_ERR_INVALID_STATE, std::string(name) + " has been set up already");
     auto made = std::make_unique<Flow>(flow::to_side_config(config, regions.list));
-    handle.flow.store(made.get(), std::memory_order_release);
-    return *made.release();
+    look(*made);
+    handle.flow.store(made.release(), std::memory_order_release);
 }
 
 /// The two-call way: `found` into `out`, which has room for `*count`.
@@ -153,7 +154,8 @@ ryf_status ryf_target_setup(ryf_target* target, const ryf_config* config, ryf_ta
         ryf_target& handle = require(target, "target");
         ryf_target_info*& out = require(info, "info");
         auto result = std::make_unique<ryf_target_info>();
-        result->info = set_up_now(handle, require(config, "config"), "target").info();
+        set_up_now(handle, require(config, "config"), "target",
+                   [&](const flow::Target& made) { result->info = made.info(); });
         out = result.release();
         return RYF_OK;
     });
@@ -220,7 +222,8 @@ ryf_status ryf_initiator_create(ryf_instance* instance, ryf_initiator** initiato
 
 ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_config* config) {
     return guarded(__func__, [&] {
-        set_up_now(require(initiator, "initiator"), require(config, "config"), "initiator");
+        set_up_now(require(initiator, "initiator"), require(config, "config"), "initiator",
+                   [](const flow::Initiator&) {});
         return RYF_OK;
     });
 }

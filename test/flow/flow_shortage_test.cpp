@@ -75,6 +75,10 @@ class FlowShortage : public testing::TestWithParam<Fabric> {
         ryf_status status = each();
         disarm();
         failed_ = shortage.left < 0;
+        if (target && !info) {
+            EXPECT_EQ(ryf_target_try_new_grain(target, &grain), RYF_ERR_INVALID_STATE)
+                << "set up, and its setup failed; allocation " << at << ": " << place();
+        }
         if (status == RYF_OK) status = ryf_target_wait_for_new_grain(target, &grain, patience_ms);
         if (status == RYF_OK) {
             EXPECT_EQ(grain.index, 1u);
