@@ -227,7 +227,7 @@ RYF_API ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const r
  * ryf_initiator_make_progress says that nothing is left, or ryf_initiator_grain_ready that nothing is of it.
  * Errors: NOT_READY (this grain is still on its way to some target; nothing has been begun, and what is on
  * its way has been driven on, so calling again is enough), INVALID_ARG (index), INVALID_STATE, NOT_FOUND (no
- * targets). Does not block. */
+ * targets). Does not block, but where it removes a target, as ryf_initiator_make_progress does. */
 RYF_API ryf_status ryf_initiator_transfer_grain(ryf_initiator* initiator, uint32_t index);
 
 /** The same for slices `first` to `last`, both included. The grain is announced when every slice has been
@@ -238,15 +238,16 @@ RYF_API ryf_status ryf_initiator_transfer_slices(ryf_initiator* initiator, uint3
                                                  uint32_t last);
 
 /** OK: nothing of the grain is on its way, and its region may change. Makes progress first.
- * Errors: NOT_READY, INVALID_ARG (index), INVALID_STATE. Does not block; what else there is to tell
- * ryf_initiator_make_progress tells. */
+ * Errors: NOT_READY, INVALID_ARG (index), INVALID_STATE. Does not block, but where it removes a target, as
+ * ryf_initiator_make_progress does; what else there is to tell that tells. */
 RYF_API ryf_status ryf_initiator_grain_ready(ryf_initiator* initiator, uint32_t index);
 
 /** Looks after what is on its way. OK: nothing is left.
  * Errors: NOT_READY (something is left, or a target has not answered), DISCONNECTED (a target was destroyed,
  * is gone, or has not answered in time, and has been removed: ryf_last_error names it; the others go on; call
  * again), INTERNAL (a grain could not be sent to a target, which keeps being one; a call for each),
- * INVALID_STATE. Does not block. */
+ * INVALID_STATE. Does not block, but where it removes a target: it waits for what is on its way there to end,
+ * up to a quarter of a second where the provider cannot interrupt it (shm, cxi). */
 RYF_API ryf_status ryf_initiator_make_progress(ryf_initiator* initiator);
 
 /** The same, until nothing is left, for at most `timeout_ms`.
