@@ -26,7 +26,8 @@ std::uint64_t round_up(std::uint64_t value) {
 }
 
 std::uint64_t pick_chunk_size(std::uint64_t total, bool striped, const StripeRules& rules) {
-    if (!striped) return rules.max_chunk;
+    const bool whole = !striped && (!rules.chunk_size || total < rules.threshold);
+    if (whole) return rules.max_chunk;
     if (rules.chunk_size) return std::clamp<std::uint64_t>(rules.chunk_size, 1, rules.max_chunk);
     // As many for each rail, so that none ends with one more than the others. Smaller ones than needed only
     // add operations.

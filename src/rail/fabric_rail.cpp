@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::uint32_t rounds_between_event_reads = 4096;
 constexpr std::uint32_t rounds_between_looks = 256;  // for new connections, while there may be some
-constexpr std::uint64_t longest_chunk = std::uint64_t{1} << 30;
+/// Of an operation only its end is seen: a longer one over a slow link would look as if it had been lost
+/// (peer_timeout_ms). Units of a flow over one rail are as long.
+constexpr std::uint64_t longest_chunk = std::uint64_t{16} << 20;
 
 /// What is with the endpoints at most, besides operations.
 std::size_t control_completions(const fabric::ProviderCaps& caps) {

@@ -21,18 +21,19 @@ inline const simefa::NicPattern first_of_a{"*", "rdmap79s0"}, second_of_a{"*", "
 /// alpha and beta on NICs of their own, and one WRITE between them.
 class Failover : public testing::TestWithParam<const char*> {
   protected:
-    explicit Failover(int rails = 4, const ParamMap& more = {}, const char* nics_there = nics_of_b)
+    explicit Failover(int rails = 4, const ParamMap& more = {}, const char* nics_there = nics_of_b,
+                      std::size_t length = size)
         : fabric_{GetParam(), rails, false} {
         calm();
         a_ = engine("alpha", nics_of_a, more);
         b_ = engine("beta", nics_there, more);
         a_->load_connection_info("beta", b_->connection_info());
         b_->load_connection_info("alpha", a_->connection_info());
-        source_ = std::make_unique<Buffer>(*a_, size);
-        target_ = std::make_unique<Buffer>(*b_, size);
+        source_ = std::make_unique<Buffer>(*a_, length);
+        target_ = std::make_unique<Buffer>(*b_, length);
         fill_pattern(source_->bytes, 1);
         remote_ =
-            a_->load_remote_memory("beta", b_->memory_metadata(*target_->region), target_->address(), size);
+            a_->load_remote_memory("beta", b_->memory_metadata(*target_->region), target_->address(), length);
     }
     ~Failover() override { cluster().reset(); }
 

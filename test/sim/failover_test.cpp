@@ -319,6 +319,24 @@ TEST_P(GivenUp, APeerThatAnswersNothingIsGone) {
     a_->release(small);
 }
 
+/// One rail carries a block whose bytes take several times peer_timeout_ms, and each operation less than it.
+class SlowLink : public Failover {
+  protected:
+    SlowLink() : Failover(1, {{"peer_timeout_ms", "600"}}, nics_of_b, std::size_t{192} << 20) {}
+};
+
+TEST_P(SlowLink, ALongBlockGetsThroughWhole) {
+    const Growth errors("errors");
+    cluster().set("rate_gbps=0.8");
+    Transfer* transfer = prepare(source_->bytes.size());
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_GT(std::chrono::steady_clock::now() - start, milliseconds(1800)) << "too fast to show anything";
+    EXPECT_TRUE(target_->bytes == source_->bytes);
+    EXPECT_EQ(errors.value(), 0u);
+    a_->release(transfer);
+}
+
 class FewerRailsThere : public Failover {
   protected:
     FewerRailsThere() : Failover(4, {}, "rdmap96s0") {}
@@ -337,6 +355,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, Failover, testing::Values("efa-direct", "efa")
 INSTANTIATE_TEST_SUITE_P(Fabrics, PeerStates, testing::Values("efa-direct", "efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, FewerRailsThere, testing::Values("efa-direct", "efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, LostAnswer, testing::Values("efa-direct", "efa"), efa_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, SlowLink, testing::Values("efa-direct", "efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, GivenUp, testing::Values("efa-direct", "efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, Crawling, testing::Values("efa-direct"), efa_name);
 

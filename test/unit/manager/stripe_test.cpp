@@ -101,6 +101,15 @@ TEST(Stripe, AChunkSizeThatWasAskedForHoldsOfTheLastOneToo) {
     }
 }
 
+TEST(Stripe, AChunkSizeThatWasAskedForHoldsOnOneRailToo) {
+    const StripeRules given = rules(1, 256 << 10, 64 << 10);
+    const std::vector<Piece> block = {{0, 0, mebi, 0, 0}}, small = {{0, 0, 100'000, 0, 0}};
+    EXPECT_FALSE(stripe(block, given).striped);
+    EXPECT_EQ(stripe(block, given).chunks.size(), 16u);
+    EXPECT_EQ(stripe(small, given).chunks.size(), 1u);
+    EXPECT_EQ(stripe(block, rules(1, 256 << 10)).chunks.size(), 1u);
+}
+
 TEST(Stripe, ManyDescriptorsAreStripedByTheirSum) {
     const std::vector<Piece> pieces(1000, Piece{0, 0, 4096, 0, 0});
     const Stripes stripes = stripe(pieces, rules(4, 256 << 10));
