@@ -55,10 +55,21 @@ InfoPtr make_hints(fi_ep_type kind, Wish wish) {
 }
 
 /// The newest interface that these headers know: a newer library keeps their layout for it.
-constexpr std::uint32_t api_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+constexpr std::uint32_t headers_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
 
-void warn_of_old_headers(std::string_view family) {
-    if (!family.starts_with("efa") || api_version >= efa_rdma_version || fi_version() < efa_rdma_version)
+/// An older library has nothing to offer to who asks for a newer interface than its own.
+std::uint32_t api_version() {
+    return std::min(headers_version, fi_version());
+}
+
+void warn_of_versions(std::string_view family) {
+    if (fi_version() < headers_version) {
+        RAILYARD_LOG(warn, std::string(family).c_str(),
+                     "libfabric %u.%u is older than the headers of %d.%d that this was built with: what came "
+                     "between is not used; build against the installed libfabric (-Dlibfabric_path)",
+                     FI_MAJOR(fi_version()), FI_MINOR(fi_version()), FI_MAJOR_VERSION, FI_MINOR_VERSION);
+    }
+    if (!family.starts_with("efa") || headers_version >= efa_rdma_version || fi_version() < efa_rdma_version)
         return;
     RAILYARD_LOG(
         warn, "efa",
@@ -69,7 +80,7 @@ void warn_of_old_headers(std::string_view family) {
 
 InfoPtr query(const fi_info& hints) {
     fi_info* list = nullptr;
-    const int rc = fi_getinfo(api_version, nullptr, nullptr, 0, &hints, &list);
+    const int rc = fi_getinfo(api_version(), nullptr, nullptr, 0, &hints, &list);
     if (rc == -FI_ENODATA || rc == -FI_ENOSYS) return nullptr;
     if (rc != 0) {
         throw Error(Status::backend, std::string("fi_getinfo failed: ") + fi_strerror(-rc) +
@@ -206,7 +217,7 @@ std::vector<Device> discover(std::string_view provider, const DeviceFilter& filt
         order_by_filter(devices, filter);
         if (devices.empty()) continue;
         if (absent == Absent::told) warn_of_absent(filter, offered.back());
-        warn_of_old_headers(choice.family);
+        warn_of_versions(choice.family);
         return devices;
     }
     throw no_device(provider, filter, offered, offers.list({}));
