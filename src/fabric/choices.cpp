@@ -99,8 +99,9 @@ std::vector<Device> devices_of(const fi_info* list, const Choice& choice) {
         Device device{InfoPtr(fi_dupinfo(info)), std::move(provider), std::string(choice.family), name,
                       provider_caps(*info),      nic_place(*info)};
         if (!device.info) throw Error(Status::backend, "fi_dupinfo failed: out of memory");
-        // tcp of libfabric 2 crashes in fi_cq_open with a wait object under FI_THREAD_COMPLETION.
-        if (is_tcp(choice.family) && FI_MAJOR(fi_version()) >= 2)
+        // tcp of libfabric 2 crashes in fi_cq_open with a wait object under FI_THREAD_COMPLETION. Memory that
+        // is bound to an endpoint is so without its role, and cxi has no lock of its own then.
+        if ((is_tcp(choice.family) && FI_MAJOR(fi_version()) >= 2) || device.caps.endpoint_registration)
             device.info->domain_attr->threading = FI_THREAD_SAFE;
         if (same != devices.end()) {
             *same = std::move(device);

@@ -77,6 +77,17 @@ TEST(Choices, DevicesOfVerbsWithConnections) {
     EXPECT_TRUE(devices_of(list.get(), choices_for("cxi").front()).empty());
 }
 
+/// Whoever registers memory binds it to the endpoint, without its role.
+TEST(Choices, WhereMemoryIsBoundToTheEndpointTheProviderIsToLock) {
+    const InfoPtr list = list_of({{"cxi", "cxi0"}, {"cxi", "cxi1"}});
+    list->domain_attr->mr_mode = FI_MR_ENDPOINT;
+    list->domain_attr->threading = list->next->domain_attr->threading = FI_THREAD_COMPLETION;
+    const std::vector<Device> devices = devices_of(list.get(), choices_for("cxi").front());
+    ASSERT_EQ(devices.size(), 2u);
+    EXPECT_EQ(devices[0].info->domain_attr->threading, FI_THREAD_SAFE);
+    EXPECT_EQ(devices[1].info->domain_attr->threading, FI_THREAD_COMPLETION);
+}
+
 TEST(Choices, TcpWithAndWithoutConnectionsIsTcp) {
     EXPECT_TRUE(is_tcp("tcp-msg") && is_tcp("tcp"));
     EXPECT_FALSE(is_tcp("verbs-msg") || is_tcp("tcp;ofi_rxm"));
