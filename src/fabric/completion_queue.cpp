@@ -58,6 +58,28 @@ CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool b
 }
 
 std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
+    return read<false>(limit);
+}
+
+std::size_t CompletionQueue::drain_whole(std::size_t limit) noexcept {
+    return read<true>(limit);
+}
+
+void CompletionQueue::drop(std::size_t limit) noexcept {
+    fi_cq_data_entry entries[32];
+    for (std::size_t total = 0; total < limit;) {
+        ssize_t count = fi_cq_read(queue_.get(), entries, std::size(entries));
+        if (count == -FI_EAVAIL) {
+            fi_cq_err_entry error{};
+            count = fi_cq_readerr(queue_.get(), &error, 0);
+        }
+        if (count <= 0) return;
+        total += static_cast<std::size_t>(count);
+    }
+}
+
+template <bool whole>
+std::size_t CompletionQueue::read(std::size_t limit) noexcept {
     std::size_t total = 0;
     fi_cq_data_entry entries[32];
     Completion well;  // all but its length is the same for each
@@ -86,7 +108,7 @@ std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
             }
         }
         total += static_cast<std::size_t>(count);
-        if (static_cast<std::size_t>(count) < std::size(entries)) break;
+        if (!whole && static_cast<std::size_t>(count) < std::size(entries)) break;
     }
     return total;
 }

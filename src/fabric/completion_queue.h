@@ -25,6 +25,12 @@ class CompletionQueue {
     /// drives providers that progress manually. Role holder only.
     std::size_t drain(std::size_t limit) noexcept;
 
+    /// The same until there is nothing more: the provider ends a read early in front of an error, too.
+    std::size_t drain_whole(std::size_t limit) noexcept;
+
+    /// Reads as much, and nobody hears of it. Role holder only.
+    void drop(std::size_t limit) noexcept;
+
     /// Who hears of peers' immediate data; nobody at first. Role holder only.
     void tell_of_immediates(ImmediateSink* sink) noexcept { immediates_ = sink; }
 
@@ -40,6 +46,8 @@ class CompletionQueue {
     [[nodiscard]] fid_cq* get() const noexcept { return queue_.get(); }
 
   private:
+    template <bool whole>
+    std::size_t read(std::size_t limit) noexcept;
     [[gnu::cold]] void complete_remote(const fi_cq_data_entry& entry) noexcept;
     bool complete_error() noexcept;
     void count_failure(const char* call, ssize_t answer) noexcept;

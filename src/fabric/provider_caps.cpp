@@ -32,7 +32,7 @@ ProviderCaps provider_caps(const fi_info& info) {
         efa && info.fabric_attr->name && std::string_view(info.fabric_attr->name) == "efa-direct";
     caps.needs_introduction = caps.completes_placed = direct;
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
-    caps.late_after_error = caps.loses_answers = caps.own_vectors = efa;
+    caps.late_after_error = caps.loses_answers = caps.own_vectors = caps.reads_before_close = efa;
     // efa may emulate, and says something else then.
     caps.tells_of_refused_keys = direct && caps.virtual_addresses;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";

@@ -31,6 +31,9 @@ struct ProviderCaps {
     bool tells_of_refused_keys = false;
     bool late_after_error = false;  ///< an operation may go on after its error, until its endpoint is closed
     bool loses_answers = false;     ///< an operation may never end although its peer is well (efa)
+    /// No endpoint may be closed where fi_cq_read stands in front of an error: efa of libfabric 2.4 and 2.5
+    /// touches what has gone with it.
+    bool reads_before_close = false;
     bool sends_into_sockets =
         false;  ///< a message's completion tells nothing of the peer unless asked to (tcp)
     bool answers_at_sender = false;  ///< messages to a peer's sender take the connection that it made (tcp)

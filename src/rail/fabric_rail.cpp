@@ -87,6 +87,12 @@ FabricRail::~FabricRail() {
     RoleGuard guard(role_);
     control_->queue(outbox_.take_all());
     control_->cancel_all();
+    if (fabric_->domain.caps().reads_before_close) {
+        // What their contexts stand for may have gone.
+        fabric_->queue.drop(most_unread());
+        fabric_->sender.reset();
+        fabric_->queue.drop(most_unread());
+    }
     if (fabric_->domain.caps().shares_endpoints) DeferredClose::closed(fabric_->endpoint.name(), fabric_);
 }
 

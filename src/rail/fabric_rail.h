@@ -149,6 +149,8 @@ class FabricRail final : public Rail {
     [[nodiscard]] std::uint32_t room() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return static_cast<std::uint32_t>(depth_) - outstanding();
     }
+    /// Completions that may lie in the queue, and as many again, that come while they are read.
+    [[nodiscard]] std::size_t most_unread() const noexcept { return 2 * (depth_ + most_unread_immediates); }
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         if (lane.striped) return outstanding() < striped_operations && outstanding_bytes() < striped_bytes;
         return outstanding_bytes() < most_bytes || outstanding() < least_operations;

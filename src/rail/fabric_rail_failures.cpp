@@ -109,6 +109,7 @@ void FabricRail::renew() noexcept {
         return stop_sending();
     }
     meter_.pause();
+    drain_all();  // see ProviderCaps::reads_before_close
     std::unique_ptr<Operations> operations;
     std::shared_ptr<void> sends;
     std::unique_ptr<fabric::UnsentBytesDropped> dropped;
@@ -218,11 +219,7 @@ void FabricRail::freeze() {
 }
 
 void FabricRail::drain_all() noexcept {
-    for (std::size_t left = 2 * depth_; left > 0;) {
-        const std::size_t ended = fabric_->queue.drain(completions_per_round);
-        if (ended < completions_per_round) break;
-        left -= std::min(left, ended);
-    }
+    fabric_->queue.drain_whole(most_unread());
 }
 
 /// Whatever the provider may still say of it.

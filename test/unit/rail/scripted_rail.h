@@ -23,6 +23,8 @@ struct FabricRailProbe {
         RoleGuard guard(rail.role_);
         return rail.sending_ ? reinterpret_cast<fid_ep*>(rail.sending_->handle()) : nullptr;
     }
+    /// What peers' operations come to.
+    static fid* receiver(FabricRail& rail) { return rail.fabric_->endpoint.handle(); }
     static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
     static std::size_t depth(FabricRail& rail) { return rail.depth_; }
 };
