@@ -25,7 +25,11 @@ std::string remedy(int error, std::uint64_t length) {
                " bytes (keys or pages): register fewer or smaller ranges, or use huge pages";
     }
     if (error == FI_EAGAIN) return "; the device or its driver is out of something for now: try again";
-    if (error == FI_EFAULT) return "; the range is not mapped whole";
+    if (error == FI_EFAULT) {
+        return "; the range is not mapped whole, or it is without PROT_WRITE, which EFA with RDMA WRITE asks "
+               "for "
+               "whatever the memory is for: map it writable (MAP_PRIVATE leaves a file as it is)";
+    }
     return "";
 }
 

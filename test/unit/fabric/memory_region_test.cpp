@@ -92,6 +92,20 @@ TEST_F(MemoryRegionTest, ADeviceWithoutRoomIsNamedWithTheRemedy) {
     }
 }
 
+/// efa asks for write access whatever it is asked for, where the device has RDMA WRITE.
+TEST_F(MemoryRegionTest, MemoryThatTheDeviceMayNotTouchIsSaidToBeUnmappedOrReadOnly) {
+    script.answers = {-FI_EFAULT};
+    try {
+        make();
+        FAIL() << "registered";
+    } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_EQ(error.status(), Status::backend);
+        for (const std::string part : {"not mapped whole", "PROT_WRITE", "MAP_PRIVATE"})
+            EXPECT_NE(text.find(part), std::string::npos) << text << " lacks: " << part;
+    }
+}
+
 TEST_F(MemoryRegionTest, KeysAreDrawnAtRandomAndNeverTheAddress) {
     std::vector<MemoryRegion> regions;
     for (int i = 0; i < 64; ++i)
