@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "common/status.h"
 
@@ -78,6 +79,13 @@ bool has_gpu_device(hwloc_obj_t device) {
     return false;
 }
 
+/// A node beside that of the CPUs next to it: of a GPU, on the package, or behind CXL.
+bool is_further_memory(hwloc_obj_t node) {
+    if (!node->cpuset || hwloc_bitmap_iszero(node->cpuset)) return true;
+    const std::string_view kind = node->subtype ? node->subtype : "";
+    return kind == "GPUMemory" || kind == "HBM" || kind == "MCDRAM" || kind.starts_with("CXL");
+}
+
 /// The RDMA device's name, else the network interface's.
 std::string nic_name(hwloc_obj_t device) {
     std::string name;
@@ -121,12 +129,21 @@ class Reader {
     }
 
   private:
+    /// The node of the CPUs there: of several of the same CPUs the first, which is their DRAM.
     int numa_of(hwloc_obj_t object) const {
         hwloc_obj_t place = object;
         while (place && !place->nodeset)
             place = place->parent;
-        if (!place || hwloc_bitmap_weight(place->nodeset) != 1) return unknown_numa;
-        return hwloc_bitmap_first(place->nodeset);
+        if (!place) return unknown_numa;
+        hwloc_obj_t own = nullptr;
+        for (int i = hwloc_bitmap_first(place->nodeset); i >= 0; i = hwloc_bitmap_next(place->nodeset, i)) {
+            hwloc_obj_t node = hwloc_get_numanode_obj_by_os_index(topology_, static_cast<unsigned>(i));
+            if (!node || is_further_memory(node)) continue;
+            if (own && !hwloc_bitmap_isequal(own->cpuset, node->cpuset)) return unknown_numa;
+            if (!own) own = node;
+        }
+        if (own) return static_cast<int>(own->os_index);
+        return hwloc_bitmap_weight(place->nodeset) == 1 ? hwloc_bitmap_first(place->nodeset) : unknown_numa;
     }
 
     void walk(hwloc_obj_t object, std::size_t parent) {

@@ -22,7 +22,7 @@ struct TreeNode {
     NodeKind kind = NodeKind::machine;
     std::size_t parent = no_parent;  ///< index into Machine::tree
     int number = 0;                  ///< the operating system's, of a package
-    int numa = unknown_numa;         ///< where exactly one node is the nearest
+    int numa = unknown_numa;         ///< where the CPUs of exactly one node are the nearest
     PciAddress pci;                  ///< of a pci_bridge; of a host_bridge its domain and first bus
 };
 

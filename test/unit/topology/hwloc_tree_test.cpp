@@ -12,21 +12,33 @@
 namespace railyard::topology {
 namespace {
 
-/// An XML file with this inside its one package (NUMA node 0), gone after the test.
+std::string set_of(unsigned cpus, unsigned nodes) {
+    char text[128];
+    std::snprintf(text, sizeof text,
+                  R"( cpuset="0x%x" complete_cpuset="0x%x" nodeset="0x%x" complete_nodeset="0x%x")", cpus,
+                  cpus, nodes, nodes);
+    return text;
+}
+
+/// An XML file of a machine, gone after the test.
 class XmlFile {
   public:
+    /// With this inside its one package (NUMA node 0).
     explicit XmlFile(const std::string& inside, const std::string& after = "")
+        : XmlFile(1, 1,
+                  "<object type=\"Package\" gp_index=\"2\" os_index=\"0\"" + set_of(1, 1) +
+                      "><object type=\"NUMANode\" gp_index=\"3\" os_index=\"0\" local_memory=\"4096\"" +
+                      set_of(1, 1) + "/><object type=\"PU\" gp_index=\"4\" os_index=\"0\"" + set_of(1, 1) +
+                      "/>" + inside + "</object>" + after) {}
+    /// With these CPUs and NUMA nodes, by bits.
+    XmlFile(unsigned cpus, unsigned nodes, const std::string& inside)
         : path_(testing::TempDir() + "railyard_topology_" + std::to_string(getpid()) + ".xml") {
-        const std::string set = R"(cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1")";
-        std::ofstream(path_)
-            << R"(<?xml version="1.0" encoding="UTF-8"?>
+        std::ofstream(path_) << R"(<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
-<object type="Machine" gp_index="1" os_index="0" allowed_cpuset="0x1" allowed_nodeset="0x1" )"
-            << set << "><object type=\"Package\" gp_index=\"2\" os_index=\"0\" " << set
-            << "><object type=\"NUMANode\" gp_index=\"3\" os_index=\"0\" local_memory=\"4096\" " << set
-            << "/><object type=\"PU\" gp_index=\"4\" os_index=\"0\" " << set << "/>" << inside << "</object>"
-            << after << "</object></topology>";
+<object type="Machine" gp_index="1" os_index="0" allowed_cpuset="0x)"
+                             << std::hex << cpus << "\" allowed_nodeset=\"0x" << nodes << '"'
+                             << set_of(cpus, nodes) << '>' << inside << "</object></topology>";
     }
     ~XmlFile() { std::remove(path_.c_str()); }
     XmlFile(const XmlFile&) = delete;
@@ -114,6 +126,50 @@ TEST(HwlocTree, WhatHangsOnTheMachineHasNoNode) {
     EXPECT_EQ(machine.numa.size(), 1u);
     EXPECT_EQ(machine.nics[0].numa, 0) << "one node: there is no other";
     EXPECT_EQ(read_machine(topology_file("c5n.18xl")).nics.back().numa, unknown_numa);
+}
+
+/// Packages 0 and 1 with NUMA nodes 0 and 1 for their CPUs. More memory is in nodes 2 and 3 on the first and
+/// 4 and 5 on the second, whose CPUs are the package's or none, with this subtype. A NIC and a GPU on each.
+std::string package_with_more_memory(unsigned number, bool cpus_of_package, const std::string& subtype) {
+    const unsigned cpu = 1u << number, more = 2 + 2 * number;
+    const auto object = [](const std::string& type, unsigned index, const std::string& attributes) {
+        static int count = 100'000;
+        return "<object type=\"" + type + "\" gp_index=\"" + std::to_string(count++) + "\" os_index=\"" +
+               std::to_string(index) + "\"" + attributes;
+    };
+    std::string text = object("Package", number, set_of(cpu, cpu | 3u << more) + ">") +
+                       object("NUMANode", number, set_of(cpu, cpu) + " local_memory=\"4096\"/>");
+    for (unsigned node = more; node < more + 2; ++node) {
+        text += object("NUMANode", node,
+                       set_of(cpus_of_package ? cpu : 0, 1u << node) + " local_memory=\"4096\"" +
+                           (subtype.empty() ? "" : " subtype=\"" + subtype + "\"") + "/>");
+    }
+    const std::string bus = number ? "2" : "1";
+    return text + object("PU", number, set_of(cpu, cpu | 3u << more) + "/>") +
+           host_bridge("0000:[" + bus + "0-" + bus + "2]",
+                       device("0000:" + bus + "1:00.0", "0207", "15b3:1021", osdev("mlx5_" + bus, 3)) +
+                           device("0000:" + bus + "2:00.0", "0302", "10de:2941")) +
+           "</object>";
+}
+
+/// GH200 and GB200, Xeon Max in flat mode, CXL memory: hwloc says what it is, or does not.
+TEST(HwlocTree, MemoryWithoutCpusOfItsOwnIsNoOtherNode) {
+    for (const auto& [of_package, subtype] :
+         {std::pair{true, "GPUMemory"}, std::pair{false, "GPUMemory"}, std::pair{true, "HBM"},
+          std::pair{true, "CXL-DRAM"}, std::pair{true, ""}, std::pair{false, ""}}) {
+        const XmlFile file(3, 0x3f,
+                           package_with_more_memory(0, of_package, subtype) +
+                               package_with_more_memory(1, of_package, subtype));
+        const Machine machine = read_machine(file.path());
+        EXPECT_EQ(machine.numa.size(), 6u);
+        ASSERT_EQ(machine.nics.size(), 2u);
+        ASSERT_EQ(machine.gpus.size(), 2u);
+        for (int package = 0; package < 2; ++package) {
+            const auto at = static_cast<std::size_t>(package);
+            EXPECT_EQ(machine.nics[at].numa, package) << subtype << of_package;
+            EXPECT_EQ(machine.gpus[at].numa, package) << subtype << of_package;
+        }
+    }
 }
 
 TEST(HwlocTree, WithoutIo) {
