@@ -92,7 +92,7 @@ std::vector<EarlyNotices::Notice> EarlyNotices::forget(const IsGone& is_gone) {
         }
     }
     std::erase_if(marks_, of_gone);
-    std::erase_if(owed_, [&](const Owed& owed) { return is_gone(owed.number); });
+    std::erase_if(owed_, [&](const Credit& owed) { return is_gone(owed.number); });
     for (auto* const pairs : {&replaced_, &replaces_})
         std::erase_if(*pairs, [&](const auto& entry) { return of_gone(entry.first); });
     for (std::uint32_t number = 1; number <= writers_.size(); ++number) {
@@ -183,20 +183,24 @@ bool EarlyNotices::is_in_place(std::uint32_t mark, std::uint32_t next, bool take
     return false;
 }
 
-std::optional<EarlyNotices::Credit> EarlyNotices::next_credit() const {
-    if (owed_.empty()) return std::nullopt;
-    const Owed& owed = owed_.back();
-    const Writer& writer = writers_[owed.number - 1];
-    return Credit{owed.agent, writer.instance, owed.number, writer.matched};
+EarlyNotices::Credits EarlyNotices::take_credits() noexcept {
+    for (Credit& credit : owed_) {
+        Writer& writer = writers_[credit.number - 1];
+        credit.count = std::exchange(writer.matched, 0);
+        writer.owed = false;
+    }
+    return std::exchange(owed_, {});
 }
 
-/// The number may be another's by now.
-void EarlyNotices::told(const Credit& credit) noexcept {
-    Writer& writer = writers_[credit.number - 1];
-    if (writer.instance != credit.instance || !writer.owed) return;
-    writer.matched -= std::min(credit.count, writer.matched);
-    writer.owed = false;
-    std::erase_if(owed_, [&](const Owed& owed) { return owed.number == credit.number; });
+/// The number may be another's by now, or owed as well what has come since.
+void EarlyNotices::give_back(Credits credits) noexcept {
+    for (auto next = credits.begin(); next != credits.end();) {
+        const auto credit = next++;
+        Writer& writer = writers_[credit->number - 1];
+        if (writer.instance != credit->instance) continue;
+        writer.matched += credit->count;
+        if (!std::exchange(writer.owed, true)) owed_.splice(owed_.end(), credits, credit);
+    }
 }
 
 std::uint32_t EarlyNotices::follow(const MarkPairs& pairs, std::uint32_t mark) noexcept {
@@ -224,7 +228,8 @@ void EarlyNotices::count_matches(Writer& writer, std::uint32_t marks, const std:
     writer.matched += marks;
     if (writer.owed || writer.matched < writer.window / 2u) return;
     try {
-        owed_.push_back({static_cast<std::uint32_t>(&writer - writers_.data()) + 1, agent});
+        owed_.push_back(
+            {agent, writer.instance, static_cast<std::uint32_t>(&writer - writers_.data()) + 1, 0});
         writer.owed = true;
     } catch (const std::bad_alloc&) {
         // with the next one

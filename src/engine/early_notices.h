@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,6 +37,8 @@ class EarlyNotices {
         std::uint32_t number = 0;
         std::uint32_t count = 0;  ///< marks that have found their notices since it was told last
     };
+    /// So that none needs memory to be taken, or given back.
+    using Credits = std::list<Credit>;
 
     struct Number {
         std::uint32_t number = 0;  ///< 0: all are given out
@@ -72,10 +75,10 @@ class EarlyNotices {
 
     /// Somebody is to be told.
     [[nodiscard]] bool owes_credit() const noexcept { return !owed_.empty(); }
-    /// One who has used half of its window since it was told last; it stays so until told(). Throws
-    /// std::bad_alloc.
-    [[nodiscard]] std::optional<Credit> next_credit() const;
-    void told(const Credit& credit) noexcept;
+    /// Those who have used half of their windows since they were told last, for whoever takes them to tell.
+    [[nodiscard]] Credits take_credits() noexcept;
+    /// They have not been told.
+    void give_back(Credits credits) noexcept;
 
   private:
     /// Small, because each peer has one.
@@ -86,7 +89,7 @@ class EarlyNotices {
         std::uint16_t marks = 0, notices = 0;  ///< that are alone
         std::uint16_t replaced = 0;            ///< marks
         std::uint8_t window = 0;
-        bool owed = false;  ///< it is to be told
+        bool owed = false;  ///< it is to be told, and nobody has taken that
     };
     static_assert(sizeof(Writer) == 24);
     /// A notice, by the first of its operations' marks.
@@ -119,11 +122,7 @@ class EarlyNotices {
     WaitingNotices notices_;
     MarkPairs replaced_, replaces_;  ///< by what; what by that
     std::uint32_t closed_ = 0;       ///< numbers that were
-    struct Owed {
-        std::uint32_t number = 0;
-        std::string agent;
-    };
-    std::vector<Owed> owed_;  ///< who is to be told
+    Credits owed_;                   ///< who is to be told; counted when they are taken
 };
 
 }  // namespace railyard

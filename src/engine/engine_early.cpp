@@ -148,22 +148,23 @@ void Engine::Impl::on_mark_answer(const Letter& letter) {
     inquiries_.answered(letter.nonce, mark, in_place ? Work::Verdict::done : Work::Verdict::repeat);
 }
 
-/// Not with a rail's role held. Whom there is no memory to tell is told at a later look: what it is not told
-/// of, it may never use again.
+/// Not with a rail's role held. Each is told once, however many threads look. Whom there is no memory to tell
+/// is told at a later look: what it is not told of, it may never use again.
 void Engine::Impl::tell_credits() noexcept {
+    EarlyNotices::Credits credits = inbox_.take_credits();
     try {
-        while (const std::optional<EarlyNotices::Credit> credit = inbox_.next_credit()) {
-            const std::shared_ptr<Peer> peer = known_instance(credit->agent, credit->instance);
-            if (peer && !peer->gone()) {
-                std::string text;
-                WireWriter writer(text);
-                writer.number(credit->number);
-                writer.number(credit->count);
-                send_own(peer, MessageKind::credit, std::move(text));
-            }
-            inbox_.told(*credit);
+        for (; !credits.empty(); credits.pop_front()) {
+            const EarlyNotices::Credit& credit = credits.front();
+            const std::shared_ptr<Peer> peer = known_instance(credit.agent, credit.instance);
+            if (!peer || peer->gone()) continue;
+            std::string text;
+            WireWriter writer(text);
+            writer.number(credit.number);
+            writer.number(credit.count);
+            send_own(peer, MessageKind::credit, std::move(text));
         }
     } catch (const std::exception& error) {
+        inbox_.give_back(std::move(credits));
         RAILYARD_LOG(debug, agent().c_str(), "writers are not told how far they are yet: %s", error.what());
     }
 }

@@ -178,9 +178,9 @@ class NotificationInbox final : public ControlSink {
     bool is_in_place(std::uint64_t instance, std::uint32_t mark, std::uint32_t next, std::uint64_t message);
     /// Somebody is to be told how far its early notifications have been looked at.
     [[nodiscard]] bool owes_credit() const noexcept { return owes_credit_.load(std::memory_order_relaxed); }
-    /// EarlyNotices::next_credit and told.
-    [[nodiscard]] std::optional<EarlyNotices::Credit> next_credit() const;
-    void told(const EarlyNotices::Credit& credit) noexcept;
+    /// EarlyNotices::take_credits and give_back.
+    [[nodiscard]] EarlyNotices::Credits take_credits() noexcept;
+    void give_back(EarlyNotices::Credits credits) noexcept;
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
     /// What came with a letter of that instance. False: no more is kept.

@@ -87,14 +87,15 @@ bool NotificationInbox::is_in_place(std::uint64_t instance, std::uint32_t mark, 
     return early_.is_in_place(mark, next, *taken);
 }
 
-std::optional<EarlyNotices::Credit> NotificationInbox::next_credit() const {
+EarlyNotices::Credits NotificationInbox::take_credits() noexcept {
     const MutexLock lock(mutex_);
-    return early_.next_credit();
+    owes_credit_.store(false, std::memory_order_relaxed);
+    return early_.take_credits();
 }
 
-void NotificationInbox::told(const EarlyNotices::Credit& credit) noexcept {
+void NotificationInbox::give_back(EarlyNotices::Credits credits) noexcept {
     const MutexLock lock(mutex_);
-    early_.told(credit);
+    early_.give_back(std::move(credits));
     owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
 }
 

@@ -121,40 +121,56 @@ TEST(EarlyNotices, TellWritersOnceHalfOfTheirWindowWasLookedAt) {
         EXPECT_TRUE(is_placed(notices, EarlyMark::of(2, i), "eight"));
     }
     EXPECT_TRUE(notices.owes_credit());
-    const std::optional<EarlyNotices::Credit> eight = notices.next_credit();
-    ASSERT_TRUE(eight);
-    EXPECT_EQ(eight->agent, "eight");
-    EXPECT_EQ(eight->instance, 8u);
-    EXPECT_EQ(eight->number, 2u);
-    EXPECT_EQ(eight->count, half);
-    EXPECT_EQ(notices.next_credit()->number, 2u) << "nobody has told it";
+    EarlyNotices::Credits both = notices.take_credits();
+    ASSERT_EQ(both.size(), 2u);
+    EXPECT_EQ(both.front().agent + " " + std::to_string(both.front().count), "seven " + std::to_string(half));
+    EXPECT_EQ(both.back().agent, "eight");
+    EXPECT_EQ(both.back().instance, 8u);
+    EXPECT_EQ(both.back().number, 2u);
+    EXPECT_EQ(both.back().count, half);
+    EXPECT_FALSE(notices.owes_credit());
+    EXPECT_TRUE(notices.take_credits().empty()) << "another thread tells them already";
+    both.pop_front();
+    notices.give_back(std::move(both));
+    EXPECT_TRUE(notices.owes_credit()) << "nobody has told it";
     ASSERT_FALSE(notices.placed(EarlyMark::of(2, half + 1)));
     ASSERT_TRUE(is_placed(notices, EarlyMark::of(2, half + 1), "eight"));
-    notices.told(*eight);
-    notices.told(*eight);  // of what it is owed since then nothing is forgotten
-    const std::optional<EarlyNotices::Credit> seven = notices.next_credit();
-    ASSERT_TRUE(seven);
-    EXPECT_EQ(seven->agent + " " + std::to_string(seven->count), "seven " + std::to_string(half));
-    notices.told(*seven);
+    both = notices.take_credits();
+    ASSERT_EQ(both.size(), 1u);
+    EXPECT_EQ(both.front().count, half + 1) << "with the one that came in between";
     EXPECT_FALSE(notices.owes_credit());
-    for (std::uint32_t i = 1; i < half; ++i) {
-        EXPECT_FALSE(notices.owes_credit()) << i;
-        ASSERT_FALSE(notices.placed(EarlyMark::of(2, 1000 + i)));
-        ASSERT_TRUE(is_placed(notices, EarlyMark::of(2, 1000 + i), "eight"));
-    }
-    ASSERT_TRUE(notices.owes_credit()) << "with the one that came in between";
-    notices.told(notices.next_credit().value());
-    for (std::uint32_t i = 0; i < half; ++i) {
-        ASSERT_TRUE(keeps(notices, EarlyMark::of(1, i), {"seven", "one"}));
-        ASSERT_TRUE(notices.placed(EarlyMark::of(1, i)));
-    }
+}
+
+/// Or is given back after the writer is owed more.
+TEST(EarlyNotices, NothingOfWhatIsGivenBackIsForgotten) {
+    EarlyNotices notices;
+    ASSERT_EQ(notices.number(7).number, 1u);
+    const std::uint32_t half = wide / 2;
+    std::uint32_t sequence = 0;
+    const auto match = [&](std::uint32_t count) {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            ASSERT_TRUE(keeps(notices, EarlyMark::of(1, ++sequence), {"seven", "one"}));
+            ASSERT_TRUE(notices.placed(EarlyMark::of(1, sequence)));
+        }
+    };
+    match(half);
+    EarlyNotices::Credits first = notices.take_credits();
+    match(half - 1);
+    EXPECT_FALSE(notices.owes_credit());
+    match(1);
     EXPECT_TRUE(notices.owes_credit());
-    const EarlyNotices::Credit of_one_that_goes = notices.next_credit().value();
+    notices.give_back(std::move(first));
+    EarlyNotices::Credits all = notices.take_credits();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all.front().count, 2 * half);
+    notices.give_back(std::move(all));
+    EarlyNotices::Credits of_one_that_goes = notices.take_credits();
+    match(half);
     const std::uint64_t gone[] = {7};
     notices.retire(gone);
     EXPECT_FALSE(notices.owes_credit()) << "nobody is there to be told";
-    EXPECT_FALSE(notices.next_credit());
-    notices.told(of_one_that_goes);
+    notices.give_back(std::move(of_one_that_goes));
+    EXPECT_FALSE(notices.owes_credit());
 }
 
 TEST(EarlyNotices, OfSeveralOperationsTheNoticeWaitsForAllMarks) {
@@ -174,9 +190,9 @@ TEST(EarlyNotices, OfSeveralOperationsTheNoticeWaitsForAllMarks) {
             EXPECT_EQ(last.has_value(), i + 1 == all) << early << ", " << i;
         }
         EXPECT_FALSE(notices.placed(mark(first))) << "it served once";
-        const EarlyNotices::Credit credit = notices.next_credit().value();
-        EXPECT_EQ(credit.count, all) << early;
-        notices.told(credit);
+        const EarlyNotices::Credits credits = notices.take_credits();
+        ASSERT_EQ(credits.size(), 1u);
+        EXPECT_EQ(credits.front().count, all) << early;
     }
 }
 
