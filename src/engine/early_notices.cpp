@@ -85,7 +85,7 @@ std::vector<EarlyNotices::Notice> EarlyNotices::forget(const IsGone& is_gone) {
     const auto of_gone = [&](std::uint32_t mark) { return is_gone(EarlyMark::writer_of(mark)); };
     for (auto entry = notices_.begin(); entry != notices_.end();) {
         if (of_gone(entry->first)) {
-            left.push_back(std::move(entry->second.notice));
+            if (entry->second.wanted) left.push_back(std::move(entry->second.notice));
             entry = notices_.erase(entry);
         } else {
             ++entry;
@@ -125,13 +125,14 @@ std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {
     count_matches(*writer, 1, waiting.notice.agent);
     waiting.missing &= ~bit_of(first_known_by - waits->first);
     if (waiting.missing != 0) return std::nullopt;
-    std::optional<Notice> notice(std::move(waiting.notice));
+    std::optional<Notice> notice;
+    if (waiting.wanted) notice = std::move(waiting.notice);
     notices_.erase(waits);
     --writer->notices;
     return notice;
 }
 
-EarlyNotices::Taken EarlyNotices::take(EarlyMarks marks, Notice& notice) {
+EarlyNotices::Taken EarlyNotices::take(EarlyMarks marks, Notice& notice, bool wanted) {
     const auto [mark, operations] = marks;
     Writer* const writer = writer_of(mark);
     if (!writer || !EarlyMark::are_one_range(mark, operations)) return Taken::refused;
@@ -155,7 +156,8 @@ EarlyNotices::Taken EarlyNotices::take(EarlyMarks marks, Notice& notice) {
     writer->marks = static_cast<std::uint16_t>(writer->marks - found);
     count_matches(*writer, found, notice.agent);
     if (missing == 0) return Taken::in_place;
-    kept->second = {std::move(notice), marks.operations, missing};
+    if (!wanted) notice.message = {};
+    kept->second = {std::move(notice), marks.operations, wanted, missing};
     return Taken::kept;
 }
 

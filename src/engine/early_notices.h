@@ -65,8 +65,9 @@ class EarlyNotices {
         kept,      ///< some are not
         refused    ///< too many of its writer's wait, or it is not the only one with such marks
     };
-    /// The notice of a WRITE with those marks has come. It is moved from where it is kept.
-    Taken take(EarlyMarks marks, Notice& notice);
+    /// The notice of a WRITE with those marks has come. It is moved from where it is kept. One that is not
+    /// `wanted` takes its marks, so that they are nobody else's, and nobody hears of it.
+    Taken take(EarlyMarks marks, Notice& notice, bool wanted = true);
     /// Its writer asks before it carries out an operation once more: true where the bytes are in place, as
     /// the mark has come, or the notice (`taken`) and the mark with it. Else the mark says nothing from then
     /// on, should it still come, and its notice waits for `next`, which comes with the same bytes. Both are
@@ -96,6 +97,7 @@ class EarlyNotices {
     struct Waiting {
         Notice notice;
         std::uint32_t operations = 0;
+        bool wanted = true;         ///< else it has no text
         std::uint64_t missing = 0;  ///< operation i: bit i
     };
     using MarkPairs = std::unordered_map<std::uint32_t, std::uint32_t>;

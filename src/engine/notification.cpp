@@ -230,6 +230,10 @@ bool NotificationInbox::accept(const Fragment& fragment) {
     if (found != partial_.end() && !found->second.agrees_with(fragment)) return false;
     // One that was whole, and that there was no memory for, has this piece.
     if (found == partial_.end() || !found->second.whole()) {
+        if (!has_room(fragment)) {
+            if (is_early(fragment.kind)) drop_unfinished(fragment.marks, fragment.key, fragment.agent);
+            return false;
+        }
         found = add_piece(fragment);
         if (found == partial_.end()) return false;
         if (!found->second.whole()) return true;
@@ -278,12 +282,14 @@ void NotificationInbox::pass_on_data(const Fragment& fragment) const noexcept {
                       fragment.payload);
 }
 
-/// Of a message that it agrees with. The end, and nothing changed, unless it is a new part, and there is
-/// room.
-NotificationInbox::Partials::iterator NotificationInbox::add_piece(const Fragment& fragment) {
+bool NotificationInbox::has_room(const Fragment& fragment) {
     const std::size_t most =
         message_overhead + fragment.agent.size() + FragmentPieces::piece_overhead + fragment.payload.size();
-    if (held_.unfinished + most > limits_.unfinished && !make_room(most)) return partial_.end();
+    return held_.unfinished + most <= limits_.unfinished || make_room(most);
+}
+
+/// Of a message that it agrees with. The end, and nothing changed, unless it is a new part.
+NotificationInbox::Partials::iterator NotificationInbox::add_piece(const Fragment& fragment) {
     auto found = partial_.find(fragment.key);
     if (found == partial_.end()) {
         Partial fresh{fragment.kind, std::string(fragment.agent), fragment.total, fragment.marks, {}, 0};

@@ -231,6 +231,7 @@ class NotificationInbox final : public ControlSink {
     bool accept(const Fragment& fragment);
     bool pass_on_answer(const Fragment& fragment) const;
     void pass_on_data(const Fragment& fragment) const noexcept;
+    bool has_room(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     Partials::iterator add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -248,6 +249,10 @@ class NotificationInbox final : public ControlSink {
     }
     // notification_early.cpp
     bool deliver_early(EarlyMarks marks, const Key& key, EarlyNotices::Notice& notice)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void drop_early(EarlyMarks marks, const Key& key, std::string_view agent)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void drop_unfinished(EarlyMarks marks, const Key& key, std::string_view agent)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool place(std::uint32_t mark) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void place_late() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

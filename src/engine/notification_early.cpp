@@ -10,8 +10,11 @@ namespace railyard {
 /// Counted, and given to the application, once its data is in place.
 bool NotificationInbox::deliver_early(EarlyMarks marks, const Key& key, EarlyNotices::Notice& notice) {
     const std::size_t bytes = cost(notice.agent, notice.message);
-    if (held_.notifications + bytes > limits_.notifications || held_.unfinished + bytes > limits_.unfinished)
+    if (held_.notifications + bytes > limits_.notifications ||
+        held_.unfinished + bytes > limits_.unfinished) {
+        drop_early(marks, key, notice.agent);
         return false;
+    }
     delivered_.prepare(key.first);
     room_for_one(ready_);
     const EarlyNotices::Taken taken = early_.take(marks, notice);
@@ -25,6 +28,24 @@ bool NotificationInbox::deliver_early(EarlyMarks marks, const Key& key, EarlyNot
         held_.unfinished += bytes;
     }
     return true;
+}
+
+/// There is no room for it. Its marks come all the same: they are looked at, and not left for a later one.
+void NotificationInbox::drop_early(EarlyMarks marks, const Key& key, std::string_view agent) {
+    delivered_.prepare(key.first);
+    EarlyNotices::Notice dropped{std::string(agent), {}};
+    if (early_.take(marks, dropped, false) == EarlyNotices::Taken::refused) return;
+    owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
+    delivered_.add(key.first, key.second);
+}
+
+/// The same of one that may have come in part.
+void NotificationInbox::drop_unfinished(EarlyMarks marks, const Key& key, std::string_view agent) {
+    drop_early(marks, key, agent);
+    const auto begun = partial_.find(key);
+    if (begun == partial_.end()) return;
+    held_.unfinished -= begun->second.held();
+    partial_.erase(begun);
 }
 
 void NotificationInbox::on_immediate(std::uint32_t data) noexcept {

@@ -278,6 +278,75 @@ TEST_F(EarlyNotificationTest, WhatWaitsIsKeptWithinTheLimits) {
     EXPECT_EQ(tight.held().unfinished, 0u);
 }
 
+/// Its marks come all the same, and are none of those that have the same numbers four million marks later.
+TEST_F(EarlyNotificationTest, TheMarksOfOneThatIsRefusedAreNoOthers) {
+    NotificationInbox full({4'000, 1'000, 1'000});
+    const std::uint32_t number = full.number(nonce).number;
+    std::uint64_t id = 0;
+    const auto bring_to = [&](const std::string& text, std::uint32_t sequence, std::uint8_t operations) {
+        for (const Bytes& fragment : cut(text, EarlyMark::of(number, sequence), ++id, nonce, operations))
+            full.on_control(fragment);
+    };
+    const auto all_of = [&] {
+        std::vector<Notification> got;
+        full.take(got);
+        Texts texts;
+        for (const Notification& one : got)
+            texts.push_back(one.message);
+        return texts;
+    };
+    std::uint32_t refused = 0;
+    for (const std::size_t length : {10, 3'000}) {
+        for (const std::uint32_t before : {0u, 1u, 3u}) {  // marks that have come by then
+            const std::uint32_t first = 10 * ++refused;
+            const std::string other(500, 'o');
+            full.put(agent_, other);
+            if (length > 1'000) bring_to(std::string(2'500, 'p'), first + 5, 2);
+            const std::size_t held = full.held().unfinished;
+            for (std::uint32_t i = 0; i < before; ++i)
+                full.on_immediate(EarlyMark::of(number, first + i));
+            bring_to(std::string(length, 'r'), first, 3);
+            const std::uint64_t message = id;
+            for (std::uint32_t i = before; i < 3; ++i) {
+                EXPECT_EQ(full.held().unfinished, held) << "it is not kept";
+                full.on_immediate(EarlyMark::of(number, first + i));
+            }
+            EXPECT_TRUE(
+                full.is_in_place(nonce, EarlyMark::of(number, first), EarlyMark::of(number, 9'000), message));
+            full.on_immediate(EarlyMark::of(number, first + 5));
+            full.on_immediate(EarlyMark::of(number, first + 6));
+            const Texts got = all_of();
+            EXPECT_EQ(std::count(got.begin(), got.end(), other), 1);
+            EXPECT_EQ(std::count(got.begin(), got.end(), std::string(length, 'r')), 0);
+            bring_to("new", first, 3);
+            EXPECT_TRUE(all_of().empty()) << "announced by marks of before: " << length << ", " << before;
+            for (std::uint32_t i = 0; i < 3; ++i)
+                full.on_immediate(EarlyMark::of(number, first + i));
+            EXPECT_EQ(all_of(), Texts{"new"});
+        }
+    }
+    EXPECT_EQ(full.held().unfinished, 0u);
+}
+
+/// Its writer would have so much less of its window for good.
+TEST_F(EarlyNotificationTest, WhatIsRefusedHasBeenLookedAt) {
+    NotificationInbox full({4'000, 100, 1'000});
+    const std::uint32_t number = full.number(nonce).number, half = EarlyMark::favoured_window / 2;
+    for (std::uint32_t i = 1; i <= half; ++i) {
+        EXPECT_FALSE(full.owes_credit()) << i;
+        for (const Bytes& fragment : cut("refused", EarlyMark::of(number, i), i))
+            full.on_control(fragment);
+        full.on_immediate(EarlyMark::of(number, i));
+    }
+    EXPECT_TRUE(full.owes_credit());
+    const EarlyNotices::Credits credits = full.take_credits();
+    ASSERT_EQ(credits.size(), 1u);
+    EXPECT_EQ(credits.front().agent, agent_);
+    EXPECT_EQ(credits.front().count, half);
+    EXPECT_TRUE(full.empty());
+    EXPECT_EQ(full.notifications_from(nonce), 0u);
+}
+
 TEST_F(EarlyNotificationTest, WhereOthersHearOfImmediateDataThereIsNoNumber) {
     struct Sink final : fabric::ImmediateSink {
         void on_immediate(std::uint32_t data) noexcept override { heard.push_back(data); }
