@@ -68,7 +68,7 @@ Answer EagerTarget::take(const std::string& agent, std::uint64_t nonce, std::str
     const Key key{nonce, message.id};
     const MutexLock lock(mutex_);
     return answer("WRITE", agent, key, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        if (!taken_.contains(nonce, message.id)) put(agent, key, message);
+        if (!was_taken(key)) put(agent, key, message);
     });
 }
 
@@ -80,6 +80,14 @@ Answer EagerTarget::give(const std::string& agent, std::uint64_t nonce, std::str
     kept_.remove_between({nonce, 0}, {nonce, message.done_below});
     return answer("READ", agent, key,
                   [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { read(agent, key, message, data); });
+}
+
+/// Not where that is not known any more: its sender has left so many gaps that some were closed.
+bool EagerTarget::was_taken(const Key& key) {
+    const bool taken = taken_.contains(key.first, key.second);
+    if (taken && !taken_.has_come(key.first, key.second))
+        throw Error(Status::backend, "what became of it is not known any more");
+    return taken;
 }
 
 void EagerTarget::put(const std::string& agent, const Key& key, const EagerMessage& message) {
@@ -96,7 +104,7 @@ void EagerTarget::read(const std::string& agent, const Key& key, const EagerRead
         data = *kept;
         return;
     }
-    const bool taken = taken_.contains(key.first, key.second);
+    const bool taken = message.notifies ? was_taken(key) : taken_.contains(key.first, key.second);
     if (taken && message.notifies)
         throw Error(Status::backend,
                     "its notification has been delivered, and its data is not kept any more");

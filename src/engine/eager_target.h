@@ -60,6 +60,7 @@ class EagerTarget {
     Answer answer(const char* what, const std::string& agent, const Key& key, const Act& act)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     /// These throw Error.
+    bool was_taken(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void put(const std::string& agent, const Key& key, const EagerMessage& message)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void read(const std::string& agent, const Key& key, const EagerRead& message, std::string& data)

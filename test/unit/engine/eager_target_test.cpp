@@ -162,6 +162,27 @@ TEST_F(EagerTargetTest, WhatWasRefusedStaysRefused) {
     EXPECT_EQ(text(0, 2), "cd");
 }
 
+/// So many gaps are there that the lowest is closed: whether what is missing there was taken is not known.
+TEST_F(EagerTargetTest, WhatMayHaveBeenTakenIsNotSaidToBe) {
+    const test::LogLines lines;
+    std::uint64_t id = 0;
+    for (int i = 0; i < 1030; ++i) {
+        id += 2;
+        EXPECT_EQ(take(id, {{address(0), 4, 0}}, "many"), Status::ok);
+        taken();
+    }
+    EXPECT_EQ(take(3, {{address(0), 4, 0}}, "late"), Status::backend);
+    EXPECT_EQ(give(5).status, Status::backend);
+    EXPECT_EQ(lines.count("not known any more"), 2);
+    EXPECT_TRUE(taken().empty());
+    EXPECT_EQ(give(7, false).data, "many") << "a READ that tells nobody may be asked for at any time";
+    EXPECT_EQ(text(0, 4), "many");
+    EXPECT_EQ(take(id, {{address(0), 4, 0}}, "many"), Status::ok) << "this is known";
+    EXPECT_EQ(take(id - 1, {{address(0), 4, 0}}, "late"), Status::ok);
+    EXPECT_EQ(text(0, 4), "late");
+    EXPECT_EQ(taken().size(), 1u);
+}
+
 TEST_F(EagerTargetTest, MemoryThatIsGoneOrOnItsWayTakesNothing) {
     const test::LogLines lines;
     region_->revoked.store(true);
