@@ -62,12 +62,15 @@ bool ForwardRail::take_answers() noexcept {
 
 void ForwardRail::end(std::uint64_t nonce, const Answer& answer) noexcept {
     const std::uint64_t now = now_ns();
-    for (Outstanding& request : outstanding_) {
-        if (request.nonce == nonce) request.sent_at = now;  // it lives, and gets to the others, too
-    }
     const auto found = std::find_if(
         outstanding_.begin(), outstanding_.end(),
         [&](const Outstanding& request) { return request.id == answer.id && request.nonce == nonce; });
+    for (Outstanding& request : outstanding_) {
+        if (request.nonce != nonce) continue;
+        const bool in_turn = answer.id < request.id ||
+                             (found != outstanding_.end() && found->sent_at - request.sent_at < patience_ns_);
+        if (in_turn) request.heard_at = now;  // it lives, and gets to this one, too
+    }
     if (found == outstanding_.end()) return hear_late(nonce, answer.id);
     const Outstanding request = *found;
     outstanding_.erase(found);
@@ -85,8 +88,9 @@ bool ForwardRail::give_up_late_ones() noexcept {
     bool any = false;
     const std::uint64_t now = outstanding_.empty() ? 0 : now_ns();
     for (auto entry = outstanding_.begin(); entry != outstanding_.end();) {
-        if (now - entry->sent_at < patience_ns_) {
-            doubt(*entry, now - entry->sent_at);
+        const std::uint64_t waited_ns = now - std::max(entry->sent_at, entry->heard_at);
+        if (waited_ns < patience_ns_) {
+            doubt(*entry, waited_ns);
             ++entry;
             continue;
         }

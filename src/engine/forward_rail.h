@@ -40,11 +40,13 @@ class RequestSender {
 
 /// Each request carries one run of chunks; its answer ends them. A peer that answers nothing for a while is
 /// told who asks once more, in growing pauses: it may have forgotten us, and keeps requests until it knows. A
-/// request is given up, with remote_disconnect, when the peer has answered nothing for `patience_ns` since.
-/// The requests of a work that was stopped are withdrawn: they end when the peer has said so, and without its
-/// word after `word_limit_ns`, or at once where nobody is there to say anything. What a peer does with a
-/// request that has ended without its word cannot be taken back: its answer ends nothing, and is looked for
-/// by Submission::late only. Allocates a little for each request.
+/// request is given up, with remote_disconnect, when the peer has answered for `patience_ns` nothing that was
+/// asked before it, or less than `patience_ns` after it: peers move what they are asked for in turns, so that
+/// an answer that comes so much before its turn says nothing of what is lost. The requests of a work that was
+/// stopped are withdrawn: they end when the peer has said so, and without its word after `word_limit_ns`, or
+/// at once where nobody is there to say anything. What a peer does with a request that has ended without its
+/// word cannot be taken back: its answer ends nothing, and is looked for by Submission::late only. Allocates
+/// a little for each request.
 class ForwardRail final : public Rail {
   public:
     /// Answers that may be outstanding: of one peer, so that one that is silent holds up nobody else, and in
@@ -72,11 +74,12 @@ class ForwardRail final : public Rail {
     struct Outstanding {
         std::uint64_t id = 0;
         std::uint64_t nonce = 0;
-        std::uint64_t sent_at = 0;  ///< ns; or when the peer last answered anything, if that was later
+        std::uint64_t sent_at = 0;  ///< ns
         Submission* submission = nullptr;
         Run run;
         std::uint64_t withdrawn_at = 0;  ///< ns; 0: it was not
         std::uint64_t doubted_after = first_doubt_ns;
+        std::uint64_t heard_at = 0;  ///< ns; of the last answer that says that the peer gets to it; 0: none
     };
     /// A request that has ended without its answer, and whose memory somebody keeps.
     struct Unheard {

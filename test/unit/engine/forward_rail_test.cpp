@@ -1,0 +1,147 @@
+// Requests to peers that move their memory themselves: how long an answer is waited for.
+#include "engine/forward_rail.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <thread>
+
+#include "engine/message_ids.h"
+#include "engine/metadata.h"
+#include "log_lines.h"
+#include "manager/rail_manager.h"
+
+namespace railyard {
+namespace forward_rail_test {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+struct NullSink final : ControlSink {
+    bool on_control(std::span<const std::byte>) noexcept override { return true; }
+};
+
+/// A rail towards a peer that answers what the test says.
+class ForwardRailTest : public testing::Test, protected RequestSender, protected Introducer {
+  protected:
+    static constexpr std::uint64_t nonce = 99;
+    static constexpr milliseconds patience{800};
+
+    struct Asked : Work {
+        Asked(ForwardRail& rail, const std::shared_ptr<Peer>& peer) {
+            chunks.push_back({0x1000, 0x2000, 64, 0, 0});
+            lanes.emplace_back(*this, 0, 1);
+            forwarding.peer = peer;
+            forwarding.transfer = this;
+            forwarding.locals = {std::make_shared<Registration>()};
+            forwarding.remotes = {std::make_shared<RemoteRegion>()};
+            route.rail = &rail;
+            route.path = &peer->resolve(control_pair).path;
+            route.forwarding = &forwarding;
+            submission.lane = &lanes.front();
+            submission.route = &route;
+            arm(1, nullptr);
+        }
+        Forwarding forwarding;
+        Route route;
+        Submission submission;
+        std::uint64_t id = 0;
+    };
+
+    Asked& ask() {
+        Asked& asked = all_.emplace_back(rail_, peer_);
+        rail_.submit(asked.submission);
+        rail_.progress();
+        asked.id = last_id_;
+        return asked;
+    }
+    void answer(const Asked& asked) {
+        rail_.answered(nonce, {asked.id, Status::ok});
+        rail_.progress();
+    }
+    void pause(milliseconds time) {
+        std::this_thread::sleep_for(time);
+        rail_.progress();
+    }
+
+    void send_request(const std::shared_ptr<Peer>&, const Request& request) override {
+        last_id_ = request.id;
+    }
+    void introduce_soon() noexcept override {}
+
+    NullSink sink_;
+    std::shared_ptr<RailManager> rails_ =
+        std::make_shared<RailManager>(Params::parse({{"provider", "tcp"}, {"devices", "lo"}}), false, sink_);
+    std::shared_ptr<Peer> peer_ =
+        std::make_shared<Peer>(ConnectionInfo{"beta", nonce, rails_->provider(), rails_->addresses()}, rails_,
+                               std::make_shared<MessageIds>(std::make_shared<MessageIds::Bases>(1)));
+    ForwardRail rail_{*this, *this, std::chrono::nanoseconds(patience).count()};
+    std::uint64_t last_id_ = 0;
+    std::deque<Asked> all_;
+};
+
+/// However much is asked and answered later.
+TEST_F(ForwardRailTest, OneWhoseAnswerIsLostEnds) {
+    const test::LogLines lines;
+    const Asked& lost = ask();
+    const auto begin = Clock::now();
+    while (!lost.done() && Clock::now() - begin < 10 * patience) {
+        const Asked& other = ask();
+        pause(patience / 20);
+        answer(other);
+        ASSERT_EQ(other.status(), Status::ok);
+    }
+    ASSERT_TRUE(lost.done());
+    EXPECT_EQ(lost.status(), Status::remote_disconnect);
+    EXPECT_GE(Clock::now() - begin, patience);
+    EXPECT_EQ(lines.count("a transfer was given up"), 1);
+}
+
+/// It takes its time for each, and for all of them more than one is waited for.
+TEST_F(ForwardRailTest, APeerWithMuchToDoIsWaitedFor) {
+    std::vector<Asked*> queue;
+    for (int i = 0; i < 4; ++i)
+        queue.push_back(&ask());
+    for (Asked* first : queue) {
+        for (Asked* waiting : queue)
+            ASSERT_EQ(waiting->done(), waiting->id < first->id);
+        pause(patience / 2);
+        answer(*first);
+        EXPECT_EQ(first->status(), Status::ok);
+    }
+}
+
+/// Small ones are through sooner.
+TEST_F(ForwardRailTest, WhatIsAskedLaterMayBeAnsweredFirst) {
+    const Asked& large = ask();
+    const Asked& small = ask();
+    pause(patience / 2);
+    const Asked& later = ask();
+    answer(small);
+    pause(patience / 2);
+    answer(later);
+    pause(patience / 2);
+    ASSERT_FALSE(large.done());
+    answer(large);
+    EXPECT_EQ(large.status(), Status::ok);
+}
+
+/// Of a request that was given up: the peer is that far behind, and gets to the others.
+TEST_F(ForwardRailTest, AnAnswerThatComesTooLateSaysThatThePeerGoesOn) {
+    const test::LogLines lines;
+    const Asked& first = ask();
+    pause(patience / 2);
+    const Asked& second = ask();
+    while (!first.done())
+        pause(milliseconds(1));
+    EXPECT_EQ(first.status(), Status::remote_disconnect);
+    answer(first);
+    pause(patience * 3 / 4);
+    EXPECT_FALSE(second.done());
+    answer(second);
+    EXPECT_EQ(second.status(), Status::ok);
+}
+
+}  // namespace forward_rail_test
+}  // namespace railyard
