@@ -38,10 +38,10 @@ class SimulatedYama {
             if (write(told[1], &asked, sizeof(asked)) != sizeof(asked) || asked < 0) _exit(98);
             _exit(world());
         }
+        close(told[1]);  // so that its end is heard, too
         int asked = -1;
         const bool heard = read(told[0], &asked, sizeof(asked)) == sizeof(asked);
         close(told[0]);
-        close(told[1]);
         const int process = static_cast<int>(syscall(SYS_pidfd_open, world_, 0));
         if (heard && asked >= 0) questions_ = static_cast<int>(syscall(SYS_pidfd_getfd, process, asked, 0));
         close(process);
