@@ -123,7 +123,7 @@ void assign(const Spec& spec, const std::string& source, const std::string& valu
     if (*spec.check) {
         for (char& c : lower)
             c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        if (!lower.empty() && !listed(spec.check, lower)) reject(source, value, allowed_text(spec));
+        if (!listed(spec.check, lower)) reject(source, value, allowed_text(spec));
     }
     field = lower;
 }
@@ -139,7 +139,9 @@ void assign(const Spec& spec, const std::string& source, const std::string& valu
     field = *number;
 }
 
+/// An empty value says nothing: it is what is left of a variable that was to be filled in, and was not.
 void set(Params& params, std::string_view name, const std::string& source, const std::string& value) {
+    if (value.empty()) return;
     const Spec* spec =
         std::find_if(std::begin(specs), std::end(specs), [&](const Spec& s) { return name == s.name; });
 #define RAILYARD_PARAM(kind, field, ...) \
@@ -228,7 +230,8 @@ Params Params::parse(const ParamMap& given, EnvLookup env) {
         }
     }
     settle_devices(params);
-    if (env("RAILYARD_NETWORK_DEVICES")) params.devices.clear();  // the environment wins under either name
+    // The environment wins under either name.
+    if (const char* value = env("RAILYARD_NETWORK_DEVICES"); value && *value) params.devices.clear();
     for (const StockSpec& stock : stock_specs) {
         std::string variable = env_name("NIXL_LIBFABRIC_", stock.name);
         if (const char* value = env(variable.c_str())) set_stock(params, stock, variable, value);
@@ -276,8 +279,9 @@ std::string params_as_markdown() {
         "# Configuration\n\n"
         "Generated from `src/common/params.def`; `scripts/update-docs` writes it anew.\n\n"
         "Each setting is a backend parameter and an environment variable; the environment wins. An unknown "
-        "parameter "
-        "or a value that is not allowed fails the creation of the backend with a message that names it.\n\n"
+        "parameter or a value that is not allowed fails the creation of the backend with a message that "
+        "names it. An empty value says nothing, in either place: `RAILYARD_LOCAL_RAIL=\"${SOMETHING:-}\"` "
+        "leaves the parameter as it is, or the default.\n\n"
         "| parameter | environment | default | unit | allowed | meaning |\n|---|---|---|---|---|---|\n";
     for (const ParamDoc& doc : param_docs()) {
         std::string shown = doc.default_value.empty() ? "(empty)" : "`" + doc.default_value + "`";

@@ -26,9 +26,9 @@ struct Params {
 #undef RAILYARD_PARAM
 #undef RAILYARD_STOCK_PARAM
 
-    /// Defaults, then `given`, then the environment. Throws Error{invalid_param} naming the parameter, its
-    /// value and what is allowed, for an unknown name or a bad value. Accepted stock parameters without a
-    /// meaning here are logged once per process.
+    /// Defaults, then `given`, then the environment; what is empty says nothing. Throws Error{invalid_param}
+    /// naming the parameter, its value and what is allowed, for an unknown name or a bad value. Accepted
+    /// stock parameters without a meaning here are logged once per process.
     static Params parse(const ParamMap& given, EnvLookup env);
     static Params parse(const ParamMap& given);
     /// Every accepted name with its default, for the host's get_backend_options.

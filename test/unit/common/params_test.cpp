@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <sstream>
 
 #include "common/log.h"
 #include "common/status.h"
@@ -47,6 +48,32 @@ TEST(Params, TheEnvironmentWins) {
     EXPECT_EQ(Params::parse({{"rails", "3"}}, env).rails, 9u);
 }
 
+/// One text for all settings, so that two sets of them can be compared.
+std::string all_of(const Params& params) {
+    std::ostringstream text;
+#define RAILYARD_PARAM(kind, name, ...) text << #name << '=' << params.name << '\n';
+#define RAILYARD_STOCK_PARAM(name, mapping)
+#include "common/params.def"
+#undef RAILYARD_PARAM
+#undef RAILYARD_STOCK_PARAM
+    return text.str();
+}
+
+/// As `RAILYARD_LOCAL_RAIL: "${LOCAL_RAIL:-}"` in a compose file or a chart has it.
+TEST(Params, AnEmptyValueSaysNothing) {
+    const std::string defaults = all_of(Params::parse({}, no_env));
+    auto all_empty = [](const char*) -> const char* { return ""; };
+    EXPECT_EQ(all_of(Params::parse({}, all_empty)), defaults);
+    for (const auto& [name, value] : Params::defaults())
+        EXPECT_EQ(all_of(Params::parse({{name, ""}}, no_env)), defaults) << name;
+}
+
+TEST(Params, AnEmptyVariableLeavesTheParameter) {
+    auto all_empty = [](const char*) -> const char* { return ""; };
+    const ParamMap given{{"local_rail", "off"}, {"devices", "eth1"}, {"rails", "3"}, {"chunk_size", "2M"}};
+    EXPECT_EQ(all_of(Params::parse(given, all_empty)), all_of(Params::parse(given, no_env)));
+}
+
 TEST(Params, AListMayHoldARangeOfNumbers) {
     for (const char* good : {"1", "2", "64", "auto", "AUTO", ""})
         EXPECT_EQ(refusal({{"progress_threads", good}}), "accepted") << good;
@@ -68,7 +95,7 @@ TEST(Params, RefusalsNameTheParameterTheValueAndWhatIsAllowed) {
     EXPECT_NE(range.find("rails_per_device"), std::string::npos) << range;
     EXPECT_NE(range.find("\"65\""), std::string::npos) << range;
     EXPECT_NE(range.find("0..64"), std::string::npos) << range;
-    for (const char* bad : {"", "x", "-1", "3x", "99999999999999999999", "1 "}) {
+    for (const char* bad : {"x", "-1", "3x", "99999999999999999999", "1 "}) {
         EXPECT_NE(refusal({{"rails", bad}}), "accepted") << bad;
     }
     EXPECT_NE(refusal({{"chunk_size", "99999999999999999G"}}), "accepted");
