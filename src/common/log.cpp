@@ -25,6 +25,7 @@ bool equals_ignoring_case(std::string_view text, const char* name) noexcept {
 
 bool parse_level(std::string_view text, Level& level) noexcept {
     if (equals_ignoring_case(text, "WARNING")) text = "WARN";
+    if (equals_ignoring_case(text, "FATAL")) text = "OFF";  // NIXL's: nothing of ours ends the process
     for (int i = 0; i <= static_cast<int>(Level::off); ++i) {
         if (equals_ignoring_case(text, names[i])) {
             level = static_cast<Level>(i);

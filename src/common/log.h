@@ -7,8 +7,8 @@ namespace railyard::log {
 
 enum class Level : int { trace, debug, info, warn, error, off };
 
-/// Reads TRACE, DEBUG, INFO, WARN(ING), ERROR or OFF, in any case. Returns false and leaves `level` alone
-/// else.
+/// Reads TRACE, DEBUG, INFO, WARN(ING), ERROR, or OFF, which FATAL is another word for, in any case. Returns
+/// false and leaves `level` alone else.
 bool parse_level(std::string_view text, Level& level) noexcept;
 
 /// Sets the level of the whole process image; lines below it cost one relaxed load. Any thread.

@@ -183,5 +183,27 @@ TEST(Params, TheLogLevelComesFromTheParameterThenTheHost) {
     EXPECT_TRUE(log::enabled(log::Level::warn));
 }
 
+TEST(Params, NixlsLevelsAreAllKnown) {
+    struct Row {
+        const char* said;
+        log::Level least;  ///< that is written
+    };
+    static const char* said = nullptr;
+    auto host = [](const char* name) -> const char* {
+        return std::strcmp(name, "NIXL_LOG_LEVEL") ? nullptr : said;
+    };
+    for (const Row row :
+         {Row{"TRACE", log::Level::trace}, Row{"debug", log::Level::debug}, Row{"Info", log::Level::info},
+          Row{"WARN", log::Level::warn}, Row{"ERROR", log::Level::error}, Row{"FATAL", log::Level::off},
+          Row{"fatal", log::Level::off}, Row{"loud", log::Level::warn}}) {
+        said = row.said;
+        apply_log_level(Params::parse({}, no_env), host);
+        for (const log::Level level :
+             {log::Level::trace, log::Level::debug, log::Level::info, log::Level::warn, log::Level::error})
+            EXPECT_EQ(log::enabled(level), level >= row.least) << row.said << " " << static_cast<int>(level);
+    }
+    apply_log_level(Params::parse({}, no_env), no_env);
+}
+
 }  // namespace
 }  // namespace railyard
