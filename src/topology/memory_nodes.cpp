@@ -27,17 +27,26 @@ int kernel_current_node(unsigned* node) noexcept {
     return result(syscall(SYS_getcpu, nullptr, node, nullptr));
 }
 
-int kernel_policy_nodes(void* address, std::vector<int>* nodes) {
+/// `flags` 0, without an address: the calling thread's. Its mode is left in `mode`.
+int policy_of(void* address, unsigned flags, int* mode, std::vector<int>* nodes) {
     constexpr std::size_t bits = sizeof(unsigned long) * CHAR_BIT;
     unsigned long mask[max_nodes / bits + 1] = {};
-    int mode = MPOL_DEFAULT;
-    const int rc = result(syscall(SYS_get_mempolicy, &mode, mask, max_nodes + 1, address, MPOL_F_ADDR));
+    const int rc = result(syscall(SYS_get_mempolicy, mode, mask, max_nodes + 1, address, flags));
     if (rc != 0) return rc;
     nodes->clear();
-    for (std::size_t node = 0; mode != MPOL_DEFAULT && node < max_nodes; ++node) {
+    for (std::size_t node = 0; *mode != MPOL_DEFAULT && node < max_nodes; ++node) {
         if (mask[node / bits] >> (node % bits) & 1) nodes->push_back(static_cast<int>(node));
     }
     return 0;
+}
+
+/// Of memory that nobody has bound the kernel answers MPOL_DEFAULT, and has its pages follow the policy of
+/// the thread that touches them.
+int kernel_policy_nodes(void* address, std::vector<int>* nodes) {
+    int mode = MPOL_DEFAULT;
+    const int rc = policy_of(address, MPOL_F_ADDR, &mode, nodes);
+    if (rc != 0 || mode != MPOL_DEFAULT) return rc;
+    return policy_of(nullptr, 0, &mode, nodes);
 }
 
 std::vector<void*> sample(std::uintptr_t address, std::size_t length) {

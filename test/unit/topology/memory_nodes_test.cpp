@@ -1,12 +1,17 @@
 #include "topology/memory_nodes.h"
 
 #include <gtest/gtest.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
 
 #include "topology/hwloc_tree.h"
 
@@ -96,6 +101,38 @@ TEST(MemoryNodes, OfThisProcess) {
         })) << node;
     }
     EXPECT_LE(after.size(), machine.numa.size());
+}
+
+/// As `numactl --membind=0` leaves it to a program.
+TEST(MemoryNodes, UntouchedMemoryFollowsTheThreadsPolicy) {
+    std::string refused;
+    std::vector<int> nodes{-1};
+    const auto bound = [&] {  // a thread's policy ends with it
+        const unsigned long first_node = 1;
+        if (syscall(SYS_set_mempolicy, MPOL_BIND, &first_node, 8 * sizeof(first_node)) != 0) {
+            refused = std::strerror(errno);
+            return;
+        }
+        void* const memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        EXPECT_EQ(kernel_memory_calls().policy_nodes(memory, &nodes), 0);
+        munmap(memory, page);
+    };
+    std::thread(bound).join();
+    if (!refused.empty()) GTEST_SKIP() << "set_mempolicy: " << refused;
+    EXPECT_EQ(nodes, std::vector<int>{0});
+}
+
+TEST(MemoryNodes, TheDefaultPolicyNamesNoNodes) {
+    void* const memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::vector<int> nodes{-1};
+    const int rc = kernel_memory_calls().policy_nodes(memory, &nodes);
+    munmap(memory, page);
+    int mode = MPOL_DEFAULT;
+    if (rc != 0 || syscall(SYS_get_mempolicy, &mode, nullptr, 0, nullptr, 0) != 0)
+        GTEST_SKIP() << "get_mempolicy is refused";
+    if (mode == MPOL_DEFAULT) {
+        EXPECT_TRUE(nodes.empty());
+    }
 }
 
 }  // namespace
