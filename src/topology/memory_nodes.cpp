@@ -27,26 +27,31 @@ int kernel_current_node(unsigned* node) noexcept {
     return result(syscall(SYS_getcpu, nullptr, node, nullptr));
 }
 
-/// `flags` 0, without an address: the calling thread's. Its mode is left in `mode`.
-int policy_of(void* address, unsigned flags, int* mode, std::vector<int>* nodes) {
+/// As `flags` says; without an address, of the calling thread.
+int ask_policy(void* address, unsigned flags, int* mode, std::vector<int>* nodes) {
     constexpr std::size_t bits = sizeof(unsigned long) * CHAR_BIT;
     unsigned long mask[max_nodes / bits + 1] = {};
     const int rc = result(syscall(SYS_get_mempolicy, mode, mask, max_nodes + 1, address, flags));
     if (rc != 0) return rc;
     nodes->clear();
-    for (std::size_t node = 0; *mode != MPOL_DEFAULT && node < max_nodes; ++node) {
+    for (std::size_t node = 0; node < max_nodes; ++node) {
         if (mask[node / bits] >> (node % bits) & 1) nodes->push_back(static_cast<int>(node));
     }
     return 0;
 }
 
 /// Of memory that nobody has bound the kernel answers MPOL_DEFAULT, and has its pages follow the policy of
-/// the thread that touches them.
+/// the thread that touches them. The default policy has no nodes.
 int kernel_policy_nodes(void* address, std::vector<int>* nodes) {
     int mode = MPOL_DEFAULT;
-    const int rc = policy_of(address, MPOL_F_ADDR, &mode, nodes);
+    const int rc = ask_policy(address, MPOL_F_ADDR, &mode, nodes);
     if (rc != 0 || mode != MPOL_DEFAULT) return rc;
-    return policy_of(nullptr, 0, &mode, nodes);
+    return ask_policy(nullptr, 0, &mode, nodes);
+}
+
+int kernel_allowed_nodes(std::vector<int>* nodes) {
+    int mode = MPOL_DEFAULT;
+    return ask_policy(nullptr, MPOL_F_MEMS_ALLOWED, &mode, nodes);
 }
 
 std::vector<void*> sample(std::uintptr_t address, std::size_t length) {
@@ -71,7 +76,9 @@ bool add_future_nodes(void* page, const MemoryCalls& calls, std::vector<int>& no
     if (policy.empty()) {
         unsigned node = 0;
         if (calls.current_node(&node) != 0) return false;
-        policy.push_back(static_cast<int>(node));
+        const int here = static_cast<int>(node);
+        const bool asked = calls.allowed_nodes(&policy) == 0 && !policy.empty();
+        if (!asked || std::find(policy.begin(), policy.end(), here) != policy.end()) policy = {here};
     }
     nodes.insert(nodes.end(), policy.begin(), policy.end());
     return true;
@@ -80,7 +87,8 @@ bool add_future_nodes(void* page, const MemoryCalls& calls, std::vector<int>& no
 }  // namespace
 
 const MemoryCalls& kernel_memory_calls() noexcept {
-    static constexpr MemoryCalls calls{kernel_page_nodes, kernel_current_node, kernel_policy_nodes};
+    static constexpr MemoryCalls calls{kernel_page_nodes, kernel_current_node, kernel_policy_nodes,
+                                       kernel_allowed_nodes};
     return calls;
 }
 

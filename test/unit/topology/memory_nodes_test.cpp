@@ -47,7 +47,17 @@ int refuse_policy(void*, std::vector<int>*) {
     return -EPERM;
 }
 
-constexpr MemoryCalls simple{two_nodes, on_node_3, default_policy};
+int all_allowed(std::vector<int>* nodes) {
+    return *nodes = {0, 1, 2, 3}, 0;
+}
+int other_nodes_allowed(std::vector<int>* nodes) {
+    return *nodes = {1, 2}, 0;
+}
+int refuse_allowed(std::vector<int>*) {
+    return -EPERM;
+}
+
+constexpr MemoryCalls simple{two_nodes, on_node_3, default_policy, all_allowed};
 constexpr std::size_t gib = std::size_t{1} << 30;
 
 std::vector<int> nodes_at(std::size_t begin, std::size_t end, const MemoryCalls& calls = simple) {
@@ -68,13 +78,27 @@ TEST(MemoryNodes, LooksAtTheWholeRange) {
 TEST(MemoryNodes, UntouchedPagesCountWhereTheyWouldLand) {
     EXPECT_EQ(nodes_at(9 * gib, 10 * gib), (std::vector<int>{3}));
     EXPECT_EQ(nodes_at(7 * gib, 10 * gib), (std::vector<int>{1, 3}));
-    EXPECT_EQ(nodes_at(9 * gib, 10 * gib, {two_nodes, on_node_3, interleaved}), (std::vector<int>{0, 2}));
-    EXPECT_EQ(nodes_at(9 * gib, 10 * gib, {two_nodes, on_node_3, refuse_policy}), (std::vector<int>{3}));
+    EXPECT_EQ(nodes_at(9 * gib, 10 * gib, {two_nodes, on_node_3, interleaved, all_allowed}),
+              (std::vector<int>{0, 2}));
+    EXPECT_EQ(nodes_at(9 * gib, 10 * gib, {two_nodes, on_node_3, refuse_policy, all_allowed}),
+              (std::vector<int>{3}));
+}
+
+/// As `docker run --cpuset-mems 1,2` has it, with the CPUs of all nodes.
+TEST(MemoryNodes, UntouchedPagesLandWhereTheCgroupLetsThem) {
+    EXPECT_EQ(nodes_at(9 * gib, 10 * gib, {two_nodes, on_node_3, default_policy, other_nodes_allowed}),
+              (std::vector<int>{1, 2}));
+    EXPECT_EQ(nodes_at(9 * gib, 10 * gib, {two_nodes, on_node_3, default_policy, refuse_allowed}),
+              (std::vector<int>{3}));
+    std::vector<int> allowed;
+    if (kernel_memory_calls().allowed_nodes(&allowed) == 0) {
+        EXPECT_FALSE(allowed.empty());
+    }
 }
 
 TEST(MemoryNodes, AKernelThatRefusesMeansUnknown) {
-    EXPECT_TRUE(nodes_at(gib, 2 * gib, {refuse_pages, on_node_3, default_policy}).empty());
-    EXPECT_TRUE(nodes_at(9 * gib, 10 * gib, {two_nodes, refuse_node, refuse_policy}).empty());
+    EXPECT_TRUE(nodes_at(gib, 2 * gib, {refuse_pages, on_node_3, default_policy, all_allowed}).empty());
+    EXPECT_TRUE(nodes_at(9 * gib, 10 * gib, {two_nodes, refuse_node, refuse_policy, all_allowed}).empty());
 }
 
 TEST(MemoryNodes, OfThisProcess) {
