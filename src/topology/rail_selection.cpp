@@ -166,22 +166,40 @@ class Selection {
     }
 
     /// What the NICs or the GPUs of the best equipped host bridge with NICs can move, whichever is more: what
-    /// one port of the root complex was built to feed. `numa` unknown: of the whole machine.
-    double link_capacity(int numa) const {
-        std::map<std::size_t, double> by_nics;
-        for (const RailNic& nic : nics_) {
-            if (numa == unknown_numa || nic.nic->numa == numa)
-                by_nics[host_bridge_of(machine_, nic.nic->parent)] += nic.gbps;
-        }
-        double most = 0;
-        for (const auto& [bridge, capacity] : by_nics) {
+    /// one port of the root complex was built to feed. Where each NIC has a host bridge to itself no such
+    /// port shows, and it is what all NICs move together.
+    double capacity_of(std::span<const RailNic* const> nics) const {
+        struct Fed {
+            double by_nics = 0;
             double by_gpus = 0;
-            for (const GpuDesc& gpu : machine_.gpus) {
-                if (bridge != no_parent && host_bridge_of(machine_, gpu.parent) == bridge)
-                    by_gpus += gpu.link_gbps;
-            }
-            most = std::max({most, capacity, by_gpus});
+        };
+        std::map<std::size_t, Fed> bridges;
+        double all = 0;
+        for (const RailNic* nic : nics) {
+            bridges[host_bridge_of(machine_, nic->nic->parent)].by_nics += nic->gbps;
+            all += nic->gbps;
         }
+        bool alone = bridges.size() == nics.size() && !bridges.contains(no_parent);
+        for (const GpuDesc& gpu : machine_.gpus) {
+            const std::size_t bridge = host_bridge_of(machine_, gpu.parent);
+            if (bridge == no_parent || !bridges.contains(bridge)) continue;
+            bridges[bridge].by_gpus += gpu.link_gbps;
+            alone = false;
+        }
+        if (alone) return all;
+        double most = 0;
+        for (const auto& [bridge, fed] : bridges)
+            most = std::max({most, fed.by_nics, fed.by_gpus});
+        return most;
+    }
+
+    /// Of a node's NICs; where it has none, of those of the best equipped node.
+    double link_capacity(int numa) const {
+        const std::vector<const RailNic*> own = nics_on(numa);
+        if (!own.empty()) return capacity_of(own);
+        double most = 0;
+        for (const RailNic& nic : nics_)
+            most = std::max(most, capacity_of(nics_on(nic.nic->numa)));
         return most;
     }
 
@@ -228,7 +246,7 @@ class Selection {
                 map_.numa_reasons.resize(number + 1);
             }
             double limit = rules_.max_host_gbps;
-            if (limit <= 0) limit = link_capacity(nics_on(node.node).empty() ? unknown_numa : node.node);
+            if (limit <= 0) limit = link_capacity(node.node);
             const std::vector<const RailNic*> order = in_reach_of(node.node);
             std::vector<const RailNic*> chosen;
             double sum = 0;

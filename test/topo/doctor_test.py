@@ -42,8 +42,8 @@ def healthy_p5(root):
     put(root, "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.52.0")
     (root / "dev/shm").mkdir(parents=True)
     put(root, "sys/bus/pci/drivers/efa/bind")
-    for index, (bus, slot, _, _) in enumerate(efas_of(P5)):
-        device = f"sys/bus/pci/devices/{address(bus, slot)}"
+    for index, (where, _, _) in enumerate(efas_of(P5)):
+        device = f"sys/bus/pci/devices/{address(*where)}"
         put(root, f"{device}/infiniband_verbs/uverbs{index}/dev")
         (root / device / "driver").symlink_to("../../drivers/efa")
         put(root, f"dev/infiniband/uverbs{index}")
@@ -79,7 +79,7 @@ def case_errors(program):
     with tempfile.TemporaryDirectory() as folder:
         findings = examined(program, "--xml", P5_XML, "--root", folder, status=2)
         (driverless,) = findings["device"]
-        named = [efa_name(bus, slot) for bus, slot, _, _ in efas_of(P5) if efa_name(bus, slot) in driverless["what"]]
+        named = [efa_name(*where) for where, _, _ in efas_of(P5) if efa_name(*where) in driverless["what"]]
         assert driverless["what"].startswith("32 devices have no driver") and len(named) == 4, findings
         assert "modprobe efa" in driverless["remedy"], findings
 

@@ -50,8 +50,9 @@ def pci_attributes(address, kind, ids, link):
     return {"pci_busid": address, "pci_type": f"{kind} [{ids}] [{subsystem}] 00", "pci_link_speed": f"{link:.6f}"}
 
 
-def device(out, instance, kind, bus, slot):
-    address = f"0000:{bus:02x}:{slot:02x}.0"
+def device(out, instance, kind, domain, bus, slot):
+    address = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+    far = f"P{domain}" if domain else ""
     pci_type, ids, link = {
         "efa": ("0200", f"1d0f:{instance.efa_id}", instance.efa_link),
         "gpu": ("0302", f"10de:{instance.gpu_id}", instance.gpu_link),
@@ -62,8 +63,8 @@ def device(out, instance, kind, bus, slot):
     if kind == "gpu":
         return
     name, osdev = {
-        "efa": (f"rdmap{bus}s{slot}", {"osdev_type": 3}),
-        "ena": (f"ens{slot}" if bus == 0 else f"enp{bus}s{slot}", {"osdev_type": 2}),
+        "efa": (f"rdma{far}p{bus}s{slot}", {"osdev_type": 3}),
+        "ena": (f"ens{slot}" if bus == 0 else f"en{far}p{bus}s{slot}", {"osdev_type": 2}),
         "nvme": (f"nvme{out.objects}n1", {"subtype": "Disk", "osdev_type": 0}),
     }[kind]
     out.open("object", closed=True, type="OSDev", name=name, **osdev)
@@ -72,30 +73,30 @@ def device(out, instance, kind, bus, slot):
 
 def bridge(out, instance, host):
     devices = sorted([[bus, slot, "efa"] for bus, slot in host.efa] + [[bus, slot, "gpu"] for bus, slot in host.gpu] + host.other)
-    out.open("object", type="Bridge", bridge_type="0-1", depth=0, bridge_pci=f"0000:[{host.first:02x}-{host.last:02x}]")
+    out.open("object", type="Bridge", bridge_type="0-1", depth=0, bridge_pci=f"{host.domain:04x}:[{host.first:02x}-{host.last:02x}]")
     if not host.switched:
         for bus, slot, kind in devices:
-            device(out, instance, kind, bus, slot)
+            device(out, instance, kind, host.domain, bus, slot)
         out.close("object")
         return
 
-    def port(depth, address, secondary, link=PORT_LINK):
+    def port(depth, place, secondary, link=PORT_LINK):
         out.open("object", type="Bridge", bridge_type="1-1", depth=depth,
-                 bridge_pci=f"0000:[{secondary:02x}-{host.last if depth < 3 else secondary:02x}]",
-                 **pci_attributes(address, "0604", "1d0f:0200", link))
+                 bridge_pci=f"{host.domain:04x}:[{secondary:02x}-{host.last if depth < 3 else secondary:02x}]",
+                 **pci_attributes(f"{host.domain:04x}:{place}", "0604", "1d0f:0200", link))
 
     lone = host.last == host.first + 1  # one device, so one port and no switch
     if lone:
-        port(3, f"0000:{host.first:02x}:00.0", host.last)
-        device(out, instance, devices[0][2], devices[0][0], devices[0][1])
+        port(3, f"{host.first:02x}:00.0", host.last)
+        device(out, instance, devices[0][2], host.domain, devices[0][0], devices[0][1])
         out.close("object")
         out.close("object")
         return
-    port(1, f"0000:{host.first:02x}:00.0", host.first + 1)
-    port(2, f"0000:{host.first + 1:02x}:00.0", host.first + 2)
+    port(1, f"{host.first:02x}:00.0", host.first + 1)
+    port(2, f"{host.first + 1:02x}:00.0", host.first + 2)
     for number, (bus, slot, kind) in enumerate(devices):
-        port(3, f"0000:{host.first + 2:02x}:{number // 8:02x}.{number % 8}", bus)
-        device(out, instance, kind, bus, slot)
+        port(3, f"{host.first + 2:02x}:{number // 8:02x}.{number % 8}", bus)
+        device(out, instance, kind, host.domain, bus, slot)
         out.close("object")
     for _ in range(3):
         out.close("object")

@@ -29,23 +29,24 @@ def xml_of(instance):
     return str(HERE / f"{instance.name}.xml")
 
 
-def address(bus, slot):
-    return f"0000:{bus:02x}:{slot:02x}.0"
+def address(domain, bus, slot):
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.0"
 
 
-def efa_name(bus, slot):
-    return f"rdmap{bus}s{slot}"
+def efa_name(domain, bus, slot):
+    return f"rdma{f'P{domain}' if domain else ''}p{bus}s{slot}"
 
 
 def efas_of(instance):
-    """(bus, slot, node, position of its host bridge) in bus order."""
-    return sorted((bus, slot, host.node, index) for index, host in enumerate(instance.bridges) for bus, slot in host.efa)
+    """((domain, bus, slot), node, position of its host bridge) in bus order."""
+    return sorted(((host.domain, bus, slot), host.node, index) for index, host in enumerate(instance.bridges) for bus, slot in host.efa)
 
 
 def place(text):
-    """"53" or "10:1c" of the table's right half, as (bus, slot)."""
-    bus, _, slot = text.partition(":")
-    return int(bus, 16), int(slot or "0", 16)
+    """"53", "10:1c" or "8/01" of the table's right half, as (domain, bus, slot)."""
+    domain, _, rest = text.rpartition("/")
+    bus, _, slot = rest.partition(":")
+    return int(domain or "0", 16), int(bus, 16), int(slot or "0", 16)
 
 
 def host_rails(instance, node):
@@ -57,21 +58,21 @@ def host_rails(instance, node):
     chosen = []
     for wanted in [node, -1] + [other for other in (0, 1) if other != node]:
         turns = {}
-        for efa in sorted((efa for efa in efas_of(instance) if efa[2] == wanted), key=lambda efa: position.get(efa[:2], 0)):
-            turns.setdefault(efa[3], []).append(efa)
+        for efa in sorted((efa for efa in efas_of(instance) if efa[1] == wanted), key=lambda efa: position.get(efa[0], 0)):
+            turns.setdefault(efa[2], []).append(efa)
         for turn in range(max((len(efas) for efas in turns.values()), default=0)):
             chosen += [efas[turn] for _, efas in sorted(turns.items()) if turn < len(efas)]
-    return [efa_name(bus, slot) for bus, slot, _, _ in sorted(chosen[:instance.host_rails])]
+    return [efa_name(*where) for where, _, _ in sorted(chosen[:instance.host_rails])]
 
 
 def expected(instance):
     fabric = "efa" if instance.efa_id == "efa0" else "efa-direct"
-    gpus = sorted((bus, slot, host.node) for host in instance.bridges for bus, slot in host.gpu)
+    gpus = sorted(((host.domain, bus, slot), host.node) for host in instance.bridges for bus, slot in host.gpu)
     rails_of = {place(gpu): [efa_name(*place(name)) for name in names] for gpu, names in instance.gpu_rails.items()}
     return {
-        "rails": [{"name": efa_name(bus, slot), "pci": address(bus, slot), "numa": node, "gbps": instance.gbps,
-                   "provider": "efa", "fabric": fabric} for bus, slot, node, _ in efas_of(instance)],
-        "gpus": [{"pci": address(bus, slot), "numa": node, "rails": rails_of[bus, slot]} for bus, slot, node in gpus],
+        "rails": [{"name": efa_name(*where), "pci": address(*where), "numa": node, "gbps": instance.gbps,
+                   "provider": "efa", "fabric": fabric} for where, node, _ in efas_of(instance)],
+        "gpus": [{"pci": address(*where), "numa": node, "rails": rails_of[where]} for where, node in gpus],
         "numa": [{"node": node, "rails": host_rails(instance, node)} for node in (0, 1)],
     }
 
@@ -103,7 +104,7 @@ def case_text(program):
             row = [line for line in lines if f" {gpu['pci']} " in line and "efa" not in line.split()]
             assert len(row) == 1 and all(name in row[0] for name in gpu["rails"]), (instance.name, gpu, row)
         notes = [line for line in lines if line.startswith("Note:")]
-        assert len(notes) == (1 if instance.name.startswith("g6") else 0), (instance.name, notes)
+        assert len(notes) == instance.far_gpus, (instance.name, notes)
         assert not done.stderr, done.stderr
 
 

@@ -18,6 +18,7 @@ class Bridge:
     gpu: list
     other: list = field(default_factory=list)  # [bus, slot, "ena" or "nvme"]
     switched: bool = True
+    domain: int = 0
 
 
 @dataclass
@@ -30,8 +31,9 @@ class Instance:
     gpu_link: float
     memory_gib: int
     bridges: list
-    gpu_rails: dict          # "bus" or "bus:slot" of each GPU -> the same of its EFAs
+    gpu_rails: dict          # "bus" or "bus:slot", "domain/" before it where not 0, of each GPU -> the same of its EFAs
     host_rails: int          # rails for host memory, on each NUMA node
+    far_gpus: int = 0        # notes of GPUs without a NIC on their way up: one for each node whose NICs they use
 
 
 def at(bus, *slots):
@@ -102,6 +104,12 @@ INSTANCES = [
              [root(0), switch(0, 0x84, 0x96, [0x96], [], 0x87, None)]
              + [switch(0 if bus < 0xa6 else 1, bus - 1, bus, [], [bus])
                 for bus in (0x9f, 0xa1, 0xa3, 0xa5, 0xae, 0xb0, 0xb2, 0xb4)],
-             {bus: ["96"] for bus in ("9f", "a1", "a3", "a5", "ae", "b0", "b2", "b4")}, 1),
+             {bus: ["96"] for bus in ("9f", "a1", "a3", "a5", "ae", "b0", "b2", "b4")}, 1, 1),
+    # A compute tray, from what others have published of theirs: no capture. Each device has a PCI domain of its own.
+    Instance("gb200", "efa3", GEN5X16, 400, "2941", GEN5X16, 960,
+             [Bridge(0, 1, node, on(*[1] * (kind == "efa")), on(*[1] * (kind == "gpu")), [[1, 0, "ena"]] * (kind == "ena"), domain=domain)
+              for node, domain, kind in ((0, 0x00, "efa"), (0, 0x02, "efa"), (0, 0x06, "ena"), (0, 0x08, "gpu"), (0, 0x09, "gpu"),
+                                         (1, 0x10, "efa"), (1, 0x12, "efa"), (1, 0x18, "gpu"), (1, 0x19, "gpu"))],
+             {"8/01": ["01", "2/01"], "9/01": ["01", "2/01"], "18/01": ["10/01", "12/01"], "19/01": ["10/01", "12/01"]}, 2, 2),
     Instance("c5n.18xl", "efa0", UNKNOWN, 100, "", UNKNOWN, 192, [root(-1, [0x1f])], {}, 1),
 ]

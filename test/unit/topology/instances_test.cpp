@@ -13,8 +13,9 @@ struct Row {
     const char* name;
     std::size_t efas;
     double gbps;
-    const char* gpus;        ///< "bus[:device]=rails ..."
-    std::size_t host_rails;  ///< on each NUMA node
+    const char* gpus;          ///< "bus[:device]=rails ..."
+    std::size_t host_rails;    ///< on each NUMA node
+    std::size_t far_gpus = 0;  ///< notes of GPUs without a NIC on their way up
 };
 
 constexpr Row rows[] = {
@@ -31,7 +32,8 @@ constexpr Row rows[] = {
      4},
     {"p5en.48xl", 16, 200, "59=55,56 5a=57,58 72=6e,6f 73=70,71 8b=87,88 8c=89,8a a4=a0,a1 a5=a2,a3", 4},
     {"p6-b200.48xl", 8, 400, "51=4f 52=50 62=60 63=61 75=71 76=72 86=84 87=85", 2},
-    {"g6.48xl", 1, 100, "9f=96 a1=96 a3=96 a5=96 ae=96 b0=96 b2=96 b4=96", 1},
+    {"g6.48xl", 1, 100, "9f=96 a1=96 a3=96 a5=96 ae=96 b0=96 b2=96 b4=96", 1, 1},
+    {"gb200", 4, 400, "8/01=01,2/01 9/01=01,2/01 18/01=10/01,12/01 19/01=10/01,12/01", 2, 2},
     {"c5n.18xl", 1, 100, "", 1},
 };
 
@@ -54,7 +56,9 @@ TEST_P(Instances, HasItsEfas) {
     for (const NicDesc& nic : machine.nics) {
         if (!nic.efa) continue;
         EXPECT_EQ(nic.gbps, row.gbps) << nic.name;
-        EXPECT_EQ(nic.name, "rdmap" + std::to_string(nic.pci.bus) + "s" + std::to_string(nic.pci.device));
+        const std::string domain = nic.pci.domain ? "P" + std::to_string(nic.pci.domain) : "";
+        EXPECT_EQ(nic.name,
+                  "rdma" + domain + "p" + std::to_string(nic.pci.bus) + "s" + std::to_string(nic.pci.device));
     }
     EXPECT_FALSE(machine.this_machine);
     EXPECT_EQ(machine.numa.size(), 2u);
@@ -89,7 +93,7 @@ TEST_P(Instances, SpeedsFromLibfabricChangeNothing) {
 }
 
 TEST_P(Instances, FarGpusAreSaidOnce) {
-    EXPECT_EQ(map.notes.size(), std::string(row.name) == "g6.48xl" ? 1u : 0u);
+    EXPECT_EQ(map.notes.size(), row.far_gpus);
     EXPECT_EQ(map.gpu_reasons.size(), map.by_gpu.size());
     EXPECT_EQ(map.numa_reasons.size(), map.by_numa.size());
 }

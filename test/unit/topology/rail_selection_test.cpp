@@ -165,9 +165,24 @@ TEST(RailSelection, HostMemoryGetsWhatItsBestHostBridgeFeeds) {
     for (std::uint8_t bus = 0x11; bus < 0x14; ++bus)
         b.nic(wide, bus);
     b.nic(b.bridge(0, 0x20), 0x20);
-    b.nic(b.bridge(1, 0x30), 0x30);
+    const std::size_t with_gpu = b.bridge(1, 0x30);
+    b.nic(with_gpu, 0x30);
+    b.gpu(with_gpu, 0x31);
     b.nic(b.bridge(1, 0x40), 0x40);
     EXPECT_EQ(b.select().by_numa, (std::vector<std::vector<std::size_t>>{{0, 1, 3}, {4}}));
+}
+
+/// GB200, and machines whose NICs are cards in slots of their own. A node without NICs takes what one with
+/// NICs would.
+TEST(RailSelection, HostMemoryGetsAllNicsThatHaveHostBridgesOfTheirOwn) {
+    Builder b(3);
+    b.nic(b.bridge(0, 0x10), 0x10, 400);
+    b.nic(b.bridge(0, 0x20), 0x20, 200);
+    b.gpu(b.bridge(0, 0x30), 0x30);
+    b.nic(b.bridge(1, 0x40), 0x40, 400);
+    b.nic(b.bridge(1, 0x50), 0x50, 200);
+    EXPECT_EQ(b.select().by_numa, (std::vector<std::vector<std::size_t>>{{0, 1}, {2, 3}, {0, 1}}));
+    EXPECT_EQ(select_rails(b.machine, b.rails, {400}).by_numa[0], std::vector<std::size_t>{0});
 }
 
 TEST(RailSelection, RailsWithoutAnAddressServeEverything) {

@@ -35,7 +35,10 @@ inline std::vector<RailDesc> efa_rails(const Machine& machine) {
 inline std::string short_name(const PciAddress& pci) {
     char text[32];
     std::snprintf(text, sizeof text, pci.device ? "%02x:%02x" : "%02x", pci.bus, pci.device);
-    return pci.domain ? std::to_string(pci.domain) + "/" + text : text;
+    if (pci.domain == 0) return text;
+    char domain[16];
+    std::snprintf(domain, sizeof domain, "%x/", pci.domain);
+    return std::string(domain) + text;
 }
 
 inline std::string short_names(const std::vector<RailDesc>& rails, const std::vector<std::size_t>& indices) {
