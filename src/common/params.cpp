@@ -107,49 +107,59 @@ bool listed(std::string_view list, std::string_view value) {
     return false;
 }
 
-[[noreturn]] void reject(const std::string& source, std::string_view value, const std::string& allowed) {
-    throw Error(Status::invalid_param,
-                source + ": bad value \"" + std::string(value) + "\"; allowed: " + allowed);
-}
-
 std::string allowed_text(const Spec& spec) {
     if (spec.kind == Kind::text) return *spec.check ? spec.check : "any text";
     std::string suffix = spec.kind == Kind::bytes ? " (bytes; K, M and G multiply by 1024)" : "";
     return std::string(spec.check) + suffix;
 }
 
-void assign(const Spec& spec, const std::string& source, const std::string& value, std::string& field) {
+std::string bad_value(const Spec& spec, std::string_view value) {
+    return "bad value \"" + std::string(value) + "\"; allowed: " + allowed_text(spec);
+}
+
+/// False: the setting does not take the value.
+bool assign(const Spec& spec, const std::string& value, std::string& field) {
     std::string lower = value;
     if (*spec.check) {
         for (char& c : lower)
             c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        if (!listed(spec.check, lower)) reject(source, value, allowed_text(spec));
+        if (!listed(spec.check, lower)) return false;
     }
     field = lower;
+    return true;
 }
 
-void assign(const Spec& spec, const std::string& source, const std::string& value, std::uint64_t& field) {
+bool assign(const Spec& spec, const std::string& value, std::uint64_t& field) {
     bool suffix = spec.kind == Kind::bytes;
     std::string_view range = spec.check;
     std::size_t dots = range.find("..");
     std::uint64_t low = parse_number(range.substr(0, dots), suffix).value_or(0);
     std::uint64_t high = parse_number(range.substr(dots + 2), suffix).value_or(UINT64_MAX);
     std::optional<std::uint64_t> number = parse_number(value, suffix);
-    if (!number || *number < low || *number > high) reject(source, value, allowed_text(spec));
+    if (!number || *number < low || *number > high) return false;
     field = *number;
+    return true;
+}
+
+/// Why the setting does not take the value; empty where it has it now.
+std::string refusal(Params& params, std::string_view name, const std::string& value) {
+    const Spec* spec =
+        std::find_if(std::begin(specs), std::end(specs), [&](const Spec& s) { return name == s.name; });
+    bool taken = false;
+#define RAILYARD_PARAM(kind, field, ...) \
+    if (name == #field) taken = assign(*spec, value, params.field);
+#define RAILYARD_STOCK_PARAM(name, mapping)
+#include "common/params.def"
+#undef RAILYARD_PARAM
+#undef RAILYARD_STOCK_PARAM
+    return taken ? std::string() : bad_value(*spec, value);
 }
 
 /// An empty value says nothing: it is what is left of a variable that was to be filled in, and was not.
 void set(Params& params, std::string_view name, const std::string& source, const std::string& value) {
     if (value.empty()) return;
-    const Spec* spec =
-        std::find_if(std::begin(specs), std::end(specs), [&](const Spec& s) { return name == s.name; });
-#define RAILYARD_PARAM(kind, field, ...) \
-    if (name == #field) assign(*spec, source, value, params.field);
-#define RAILYARD_STOCK_PARAM(name, mapping)
-#include "common/params.def"
-#undef RAILYARD_PARAM
-#undef RAILYARD_STOCK_PARAM
+    const std::string refused = refusal(params, name, value);
+    if (!refused.empty()) throw Error(Status::invalid_param, source + ": " + refused);
 }
 
 void set_stock(Params& params, const StockSpec& stock, const std::string& source, const std::string& value) {
@@ -272,6 +282,11 @@ std::vector<ParamDoc> param_docs() {
                         env_name("NIXL_LIBFABRIC_", stock.name)});
     }
     return docs;
+}
+
+std::string param_refusal(std::string_view name, const std::string& value) {
+    Params params;
+    return refusal(params, name, value);
 }
 
 std::string params_as_markdown() {

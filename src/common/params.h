@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace railyard {
@@ -42,6 +43,10 @@ struct ParamDoc {
 std::vector<ParamDoc> param_docs();
 /// docs/configuration.md, whole.
 std::string params_as_markdown();
+
+/// Why the setting `name`, which there is, does not take `value`, for an option of a tool: "bad value ...;
+/// allowed: ..."; empty where it does. Nothing passes for a number here.
+[[nodiscard]] std::string param_refusal(std::string_view name, const std::string& value);
 
 /// Applies the log settings: RAILYARD_LOG_LEVEL or the parameter, else NIXL_LOG_LEVEL, else warn.
 /// Process-wide.

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -49,13 +48,8 @@ void declare(CLI::App& app, Command& command) {
            "--max-bw-per-dram-seg", command.survey.max_host_gbps,
            "as the setting max_bw_per_dram_seg: most that a range of host memory gets rails for (Gbit/s)")
         ->capture_default_str()
-        ->check(CLI::Validator(
-            [](std::string& text) {
-                char* end = nullptr;
-                const bool fine = std::strtod(text.c_str(), &end) >= 0 && *end == '\0';
-                return fine ? std::string() : "'" + text + "' is no number of Gbit/s from 0 on";
-            },
-            "NONNEGATIVE"));
+        ->check(CLI::Validator([](std::string& text) { return param_refusal("max_bw_per_dram_seg", text); },
+                               "NONNEGATIVE"));
     app.add_option("--xml", command.survey.xml,
                    "take the topology from this hwloc XML file, not from this machine")
         ->type_name("FILE");

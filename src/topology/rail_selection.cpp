@@ -1,6 +1,8 @@
 #include "topology/rail_selection.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 
 #include "common/status.h"
@@ -29,8 +31,9 @@ std::string listing(const std::vector<std::string>& names) {
 }
 
 std::string number_text(double value) {
-    const auto whole = static_cast<long long>(value + 0.5);
-    return std::to_string(whole);
+    std::array<char, 400> text{};  // the largest has 309 digits
+    std::snprintf(text.data(), text.size(), "%.0f", value);
+    return text.data();
 }
 
 class Selection {

@@ -214,9 +214,9 @@ def case_errors(program):
     done = run(program, "--provider", "nosuchprovider", status=1)
     assert "nosuchprovider" in done.stderr and "libfabric offers" in done.stderr, done.stderr
     assert "NUMA nodes" in done.stdout, "the machine is shown even where no rail is"
-    for bad in ("-1", "x", "5y", "nan"):
+    for bad in ("-1", "x", "5y", "nan", "inf", "1e999", "", "0.5", "1000001"):
         done = run(program, "--max-bw-per-dram-seg", bad, status=2)
-        assert done.stderr == f"railyard-info: --max-bw-per-dram-seg: '{bad}' is no number of Gbit/s from 0 on; see --help\n", done.stderr
+        assert done.stderr == f'railyard-info: --max-bw-per-dram-seg: bad value "{bad}"; allowed: 0..1000000; see --help\n', done.stderr
     p5 = str(HERE / "p5.48xl.xml")
     chosen = json.loads(run(program, "--offline", "--json", "--xml", p5, "--devices", "rdmap81s0,rdmap79s0").stdout)
     assert [rail["name"] for rail in chosen["rails"]] == ["rdmap79s0", "rdmap81s0"], chosen["rails"]

@@ -106,6 +106,15 @@ TEST(Params, RefusalsNameTheParameterTheValueAndWhatIsAllowed) {
     EXPECT_NE(refusal({}, env).find("RAILYARD_RAILS"), std::string::npos);
 }
 
+TEST(Params, OptionsOfToolsTakeWhatTheSettingDoes) {
+    for (const char* good : {"0", "400", "1000000"})
+        EXPECT_EQ(param_refusal("max_bw_per_dram_seg", good), "") << good;
+    for (const std::string bad : {"", "inf", "nan", "-1", "0.5", "1000001"}) {
+        EXPECT_EQ(param_refusal("max_bw_per_dram_seg", bad),
+                  "bad value \"" + bad + "\"; allowed: 0..1000000");
+    }
+}
+
 TEST(Params, StockNamesAreTakenOver) {
     EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}}, no_env).stripe_threshold, 131072u);
     EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}, {"stripe_threshold", "1K"}}, no_env)

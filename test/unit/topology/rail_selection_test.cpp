@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <set>
 
@@ -183,6 +184,16 @@ TEST(RailSelection, HostMemoryGetsAllNicsThatHaveHostBridgesOfTheirOwn) {
     b.nic(b.bridge(1, 0x50), 0x50, 200);
     EXPECT_EQ(b.select().by_numa, (std::vector<std::vector<std::size_t>>{{0, 1}, {2, 3}, {0, 1}}));
     EXPECT_EQ(select_rails(b.machine, b.rails, {400}).by_numa[0], std::vector<std::size_t>{0});
+}
+
+TEST(RailSelection, AReasonHasTheLimitWhateverItIs) {
+    Builder b(1);
+    b.nic(b.bridge(0, 0x10), 0x10);
+    for (const auto& [limit, text] : {std::pair{99.6, "limit of 100 Gbit/s"},
+                                      {1e6, "limit of 1000000 Gbit/s"},
+                                      {1e30, "limit of 1000000000000000019884624838656 Gbit/s"},
+                                      {HUGE_VAL, "limit of inf Gbit/s"}})
+        EXPECT_EQ(select_rails(b.machine, b.rails, {limit}).numa_reasons.at(0), text);
 }
 
 TEST(RailSelection, RailsWithoutAnAddressServeEverything) {
