@@ -80,10 +80,21 @@ std::string StatsFile::name(const std::string& pattern, const std::string& agent
     return path;
 }
 
+std::string StatsFile::absolute(const std::string& name, const char* setting) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::absolute(name, error);
+    if (error) {
+        throw Error(Status::invalid_param, std::string(setting) + " \"" + name +
+                                               "\": there is no working directory for a relative name (" +
+                                               error.message() + "); give one that begins with /");
+    }
+    return path.string();
+}
+
 StatsFile::StatsFile(const std::string& pattern, const std::string& agent, std::uint64_t nonce)
     : agent_(agent),
       nonce_(nonce),
-      path_(name(pattern, agent, nonce)),
+      path_(absolute(name(pattern, agent, nonce))),
       temporary_(path_ + "." + instance_text(nonce) + ".tmp") {}
 
 StatsFile::~StatsFile() {

@@ -21,6 +21,10 @@ class StatsFile {
     [[nodiscard]] static std::string name(const std::string& pattern, const std::string& agent,
                                           std::uint64_t nonce, const char* setting = "stats_file");
 
+    /// `name` from the root, so that it stays the same file when the program changes its working directory.
+    /// Throws Error{invalid_param}, naming `setting`, where there is none.
+    [[nodiscard]] static std::string absolute(const std::string& name, const char* setting = "stats_file");
+
     /// Writes nothing yet.
     StatsFile(const std::string& pattern, const std::string& agent, std::uint64_t nonce);
     ~StatsFile();

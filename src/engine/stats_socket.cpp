@@ -116,10 +116,12 @@ void bind_to(int fd, const std::string& name, const UnixAddress& address) {
 
 StatsSocket::StatsSocket(const std::string& pattern, const std::string& agent, std::uint64_t nonce)
     : agent_(agent), name_(StatsFile::name(pattern, agent, nonce, "stats_socket")) {
+    // As it was given: from the root it may be longer than fits into an address.
     const UnixAddress address = address_of(name_);
+    const bool has_file = !UnixAddress::is_abstract(name_);
+    if (has_file) name_ = StatsFile::absolute(name_, "stats_socket");
     Descriptor fd(new_socket());
     if (fd.get() < 0) refuse(name_, Status::backend, std::strerror(errno));
-    const bool has_file = !UnixAddress::is_abstract(name_);
     const Descriptor lock(has_file ? lock_directory(name_) : -1);
     // Of the socket, so that its file begins so; the umask may take more.
     if (fchmod(fd.get(), 0600) != 0) refuse(name_, Status::backend, std::strerror(errno));

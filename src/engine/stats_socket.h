@@ -32,6 +32,7 @@ class StatsSocket {
     StatsSocket(const StatsSocket&) = delete;
     StatsSocket& operator=(const StatsSocket&) = delete;
 
+    /// From the root, unless it is abstract.
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     /// Accepts who has come, of our user or root alone, and serves all a piece; `report` makes the text.
     /// Returns when it wants to be called again (ns); UINT64_MAX: nobody is there.
@@ -42,7 +43,7 @@ class StatsSocket {
     [[nodiscard]] bool is_ours() const noexcept;
 
     const std::string agent_;
-    const std::string name_;
+    std::string name_;  ///< does not change later
     int fd_ = -1;
     dev_t device_ = 0;  ///< of its file, and the next one; 0: it has none
     ino_t inode_ = 0;

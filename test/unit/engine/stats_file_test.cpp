@@ -13,6 +13,7 @@
 
 #include "common/status.h"
 #include "log_lines.h"
+#include "working_directory.h"
 
 namespace railyard {
 namespace {
@@ -190,6 +191,37 @@ TEST_F(StatsFileTest, ALinkInItsPlaceIsReplaced) {
     EXPECT_EQ(read().pid, 3u);
     EXPECT_FALSE(fs::is_symlink(path()));
     EXPECT_EQ(fs::file_size(other), 4u);
+}
+
+/// Daemons change to the root once they have begun.
+TEST_F(StatsFileTest, ARelativeNameStaysWhereItBegan) {
+    const test::WorkingDirectory started(directory_);
+    {
+        StatsFile file("engine.prom", "alpha", 7);
+        const test::WorkingDirectory later("/");
+        EXPECT_EQ(file.path(), path());
+        file.write(report(3), 0);
+        EXPECT_EQ(read().pid, 3u);
+    }
+    EXPECT_TRUE(files().empty());
+}
+
+TEST_F(StatsFileTest, ARelativeNameNeedsAWorkingDirectory) {
+    const fs::path gone = directory_ / "gone";
+    fs::create_directory(gone);
+    const test::WorkingDirectory started(gone);
+    fs::remove(gone);
+    try {
+        StatsFile file("engine.prom", "alpha", 7);
+        ADD_FAILURE() << file.path();
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::invalid_param);
+        EXPECT_NE(std::string(error.what()).find("stats_file \"engine.prom\""), std::string::npos)
+            << error.what();
+    }
+    StatsFile file(path(), "alpha", 7);
+    file.write(report(3), 0);
+    EXPECT_EQ(read().pid, 3u);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "left_open.h"
 #include "log_lines.h"
 #include "unix_client.h"
+#include "working_directory.h"
 
 namespace railyard {
 namespace {
@@ -321,6 +322,32 @@ TEST_F(StatsSocketTest, AnAbstractNameHasNoFile) {
     socket_.reset();
     socket_ = std::make_unique<StatsSocket>(pattern, "alpha", 7);
     EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+/// Its file goes with it, wherever the program is by then.
+TEST_F(StatsSocketTest, ARelativeNameStaysWhereItBegan) {
+    const test::WorkingDirectory started(directory_);
+    socket_ = std::make_unique<StatsSocket>("engine.sock", "alpha", 7);
+    const test::WorkingDirectory later("/");
+    EXPECT_EQ(socket_->name(), path());
+    UnixClient client(path());
+    client.say_no_more();
+    serve(0);
+    EXPECT_EQ(client.hear(), report_);
+    socket_.reset();
+    EXPECT_FALSE(fs::exists(path()));
+}
+
+/// An address has room for 107 bytes, which a relative name needs from where it is given alone.
+TEST_F(StatsSocketTest, ARelativeNameMayLieDeep) {
+    const fs::path deep = directory_ / std::string(120, 'x');
+    fs::create_directory(deep);
+    const test::WorkingDirectory started(deep);
+    socket_ = std::make_unique<StatsSocket>("engine.sock", "alpha", 7);
+    const test::WorkingDirectory later("/");
+    EXPECT_TRUE(fs::is_socket(deep / "engine.sock"));
+    socket_.reset();
+    EXPECT_FALSE(fs::exists(deep / "engine.sock"));
 }
 
 }  // namespace
