@@ -1,6 +1,7 @@
 #include "engine/stats_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -14,6 +15,7 @@
 
 #include "common/log.h"
 #include "common/status.h"
+#include "engine/stats_leftovers.h"
 
 namespace railyard {
 namespace {
@@ -27,6 +29,19 @@ std::string file_name_of(const std::string& agent) {
     }
     if (!name.empty() && name.front() == '.') name.front() = '_';
     return name;
+}
+
+/// 0, or the errno of what failed.
+int write_all(int fd, const std::string& text) noexcept {
+    for (std::size_t done = 0; done < text.size();) {
+        const ssize_t count = ::write(fd, text.data() + done, text.size() - done);
+        if (count > 0) {
+            done += static_cast<std::size_t>(count);
+        } else if (count == 0 || errno != EINTR) {
+            return count == 0 ? EIO : errno;
+        }
+    }
+    return 0;
 }
 
 /// Who has written the report at `path`, for a sentence; empty where it is the engine `nonce`. Throws
@@ -52,6 +67,11 @@ std::string other_writer(const std::string& path, std::uint64_t nonce) {
 
 std::string StatsFile::name(const std::string& pattern, const std::string& agent, std::uint64_t nonce,
                             const char* setting) {
+    return name_in(static_cast<std::uint64_t>(getpid()), pattern, agent, nonce, setting);
+}
+
+std::string StatsFile::name_in(std::uint64_t process, const std::string& pattern, const std::string& agent,
+                               std::uint64_t nonce, const char* setting) {
     std::string path;
     for (std::size_t i = 0; i < pattern.size(); ++i) {
         if (pattern[i] != '%') {
@@ -60,7 +80,7 @@ std::string StatsFile::name(const std::string& pattern, const std::string& agent
         }
         switch (++i < pattern.size() ? pattern[i] : '\0') {
             case 'p':
-                path += std::to_string(getpid());
+                path += std::to_string(process);
                 break;
             case 'a':
                 path += file_name_of(agent);
@@ -95,10 +115,17 @@ StatsFile::StatsFile(const std::string& pattern, const std::string& agent, std::
     : agent_(agent),
       nonce_(nonce),
       path_(absolute(name(pattern, agent, nonce))),
-      temporary_(path_ + "." + instance_text(nonce) + ".tmp") {}
+      temporary_(path_ + "." + instance_text(nonce) + ".tmp"),
+      lock_line_(railyard::lock_line()) {
+    if (const std::size_t removed = remove_leftovers(pattern, path_)) {
+        RAILYARD_LOG(info, agent_.c_str(), "took away %zu statistics files that killed processes have left",
+                     removed);
+    }
+}
 
 StatsFile::~StatsFile() {
     if (written_ && !is_replaced()) unlink(path_.c_str());
+    if (locked_ >= 0) close(locked_);
 }
 
 void StatsFile::write(const LiveReport& report, std::uint64_t now_ns) noexcept {
@@ -149,21 +176,23 @@ int StatsFile::replace() noexcept {
     const int fd = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) return errno;
     int error = 0;
-    for (std::size_t done = 0; done < text_.size() && error == 0;) {
-        const ssize_t count = ::write(fd, text_.data() + done, text_.size() - done);
-        if (count > 0) {
-            done += static_cast<std::size_t>(count);
-        } else if (count == 0 || errno != EINTR) {
-            error = count == 0 ? EIO : errno;
-        }
-    }
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) error = write_all(fd, lock_line_);
+    if (error == 0) error = write_all(fd, text_);
     struct stat made {};
     if (fstat(fd, &made) != 0 && error == 0) error = errno;
-    if (close(fd) != 0 && error == 0) error = errno;
+    // What only shows when a file is closed, as on a file system of another host.
+    const int another = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if ((another < 0 || close(another) != 0) && error == 0) error = errno;
     if (error == 0 && rename(temporary_.c_str(), path_.c_str()) != 0) error = errno;
-    if (error == 0) last_ = made;
-    if (error != 0) unlink(temporary_.c_str());
-    return error;
+    if (error != 0) {
+        unlink(temporary_.c_str());
+        close(fd);
+        return error;
+    }
+    last_ = made;
+    if (locked_ >= 0) close(locked_);
+    locked_ = fd;
+    return 0;
 }
 
 }  // namespace railyard

@@ -21,11 +21,15 @@ class StatsFile {
     [[nodiscard]] static std::string name(const std::string& pattern, const std::string& agent,
                                           std::uint64_t nonce, const char* setting = "stats_file");
 
+    /// The same for the engine of another process, whose number is `process` where it runs.
+    [[nodiscard]] static std::string name_in(std::uint64_t process, const std::string& pattern,
+                                             const std::string& agent, std::uint64_t nonce,
+                                             const char* setting = "stats_file");
     /// `name` from the root, so that it stays the same file when the program changes its working directory.
     /// Throws Error{invalid_param}, naming `setting`, where there is none.
     [[nodiscard]] static std::string absolute(const std::string& name, const char* setting = "stats_file");
 
-    /// Writes nothing yet.
+    /// Writes nothing yet; takes away what killed processes have left (remove_leftovers).
     StatsFile(const std::string& pattern, const std::string& agent, std::uint64_t nonce);
     ~StatsFile();
     StatsFile(const StatsFile&) = delete;
@@ -49,6 +53,8 @@ class StatsFile {
     const std::uint64_t nonce_;
     const std::string path_;
     const std::string temporary_;  ///< beside it, of this engine alone
+    const std::string lock_line_;
+    int locked_ = -1;  ///< what was written last, with the lock of lock_line_
     std::string text_;
     std::uint64_t due_at_ = 0;  ///< ns
     struct stat last_ {};       ///< of what was written last
