@@ -17,7 +17,7 @@
 namespace railyard {
 namespace {
 
-enum class Kind { text, count, bytes };
+enum class Kind { text, count, bytes, secret };
 
 struct Spec {
     Kind kind;
@@ -108,17 +108,27 @@ bool listed(std::string_view list, std::string_view value) {
 }
 
 std::string allowed_text(const Spec& spec) {
+    if (spec.kind == Kind::secret) return std::string(spec.check) + " characters or more, or empty";
     if (spec.kind == Kind::text) return *spec.check ? spec.check : "any text";
     std::string suffix = spec.kind == Kind::bytes ? " (bytes; K, M and G multiply by 1024)" : "";
     return std::string(spec.check) + suffix;
 }
 
 std::string bad_value(const Spec& spec, std::string_view value) {
-    return "bad value \"" + std::string(value) + "\"; allowed: " + allowed_text(spec);
+    const std::string allowed = "; allowed: " + allowed_text(spec);
+    if (spec.kind != Kind::secret) return "bad value \"" + std::string(value) + '"' + allowed;
+    return "a secret of " + std::to_string(value.size()) +
+           (value.size() == 1 ? " character" : " characters") + " is soon guessed" + allowed +
+           ". `openssl rand -hex 32` makes a good one, the same for all of the cluster";
 }
 
 /// False: the setting does not take the value.
 bool assign(const Spec& spec, const std::string& value, std::string& field) {
+    if (spec.kind == Kind::secret) {
+        if (!value.empty() && value.size() < parse_number(spec.check, false)) return false;
+        field = value;
+        return true;
+    }
     std::string lower = value;
     if (*spec.check) {
         for (char& c : lower)
@@ -268,7 +278,7 @@ ParamMap Params::defaults() {
 }
 
 std::vector<ParamDoc> param_docs() {
-    static constexpr const char* kind_names[] = {"text", "count", "bytes"};
+    static constexpr const char* kind_names[] = {"text", "count", "bytes", "secret"};
     std::vector<ParamDoc> docs;
     for (const Spec& spec : specs) {
         docs.push_back({spec.name, kind_names[static_cast<int>(spec.kind)], spec.default_value,

@@ -16,6 +16,7 @@ using EnvLookup = const char* (*)(const char* name);
 
 namespace param_kind {
 using text = std::string;
+using secret = std::string;
 using count = std::uint64_t;
 using bytes = std::uint64_t;
 }  // namespace param_kind

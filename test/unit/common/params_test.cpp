@@ -115,6 +115,27 @@ TEST(Params, OptionsOfToolsTakeWhatTheSettingDoes) {
     }
 }
 
+/// As a stranger who has recorded one signed message can try out short ones, without anybody's noticing.
+TEST(Params, ASecretThatIsSoonGuessedIsRefusedWithoutBeingRepeated) {
+    EXPECT_EQ(refusal({{"cluster_secret", ""}}), "accepted");
+    EXPECT_EQ(Params::parse({{"cluster_secret", "sixteen letters!"}}, no_env).cluster_secret,
+              "sixteen letters!");
+    for (const std::string bad : {"q", "fifteen letters"}) {
+        const std::string text = refusal({{"cluster_secret", bad}});
+        EXPECT_NE(text.find("parameter cluster_secret: "), std::string::npos) << text;
+        EXPECT_NE(text.find("a secret of " + std::to_string(bad.size()) + " character"), std::string::npos)
+            << text;
+        EXPECT_NE(text.find("16 characters or more"), std::string::npos) << text;
+        EXPECT_NE(text.find("openssl rand"), std::string::npos) << text;
+        EXPECT_EQ(text.find('"'), std::string::npos) << text;
+        EXPECT_EQ(text.find("fifteen"), std::string::npos) << text;
+    }
+    auto env = [](const char* name) -> const char* {
+        return std::strcmp(name, "RAILYARD_CLUSTER_SECRET") ? nullptr : "short";
+    };
+    EXPECT_NE(refusal({}, env).find("RAILYARD_CLUSTER_SECRET: "), std::string::npos);
+}
+
 TEST(Params, StockNamesAreTakenOver) {
     EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}}, no_env).stripe_threshold, 131072u);
     EXPECT_EQ(Params::parse({{"striping_threshold", "131072"}, {"stripe_threshold", "1K"}}, no_env)
