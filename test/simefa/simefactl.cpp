@@ -46,13 +46,12 @@ void set(const Arguments& arguments) {
     control.keep();  // nobody else may be there yet
 }
 
+/// Attached to nothing: a Control sweeps by itself, where nobody counts.
 void sweep(const Arguments& arguments) {
-    {
-        Control control(arguments.cluster);
-        if (arguments.all) control.keep_no_longer();
-        std::cout << control.sweep() << " files of dead processes removed\n";
-    }
-    std::cout << simefa::sweep_dead_clusters(arguments.all) << " clusters without processes removed\n";
+    const std::size_t files = simefa::sweep_dead_processes(arguments.cluster, arguments.all),
+                      clusters = simefa::sweep_dead_clusters(arguments.all);
+    std::cout << files << (files == 1 ? " file" : " files") << " of dead processes removed\n"
+              << clusters << (clusters == 1 ? " cluster" : " clusters") << " without processes removed\n";
 }
 
 void print_settings() {

@@ -24,6 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* keep_file = "/keep";
+
+std::string directory_of(const std::string& cluster) {
+    return std::string(shared_memory_root) + "/" + directory_prefix + cluster;
+}
+
 struct Attached {
     std::mutex mutex;
     std::map<std::string, std::weak_ptr<Cluster>> clusters;
@@ -118,7 +124,7 @@ bool shares_process_ids(const std::string& directory, bool may_claim) {
 }
 
 bool is_kept(const std::string& directory) {
-    return access((directory + "/keep").c_str(), F_OK) == 0;
+    return access((directory + keep_file).c_str(), F_OK) == 0;
 }
 
 }  // namespace
@@ -154,9 +160,7 @@ std::shared_ptr<Cluster> Cluster::attach(const std::string& name) {
 }
 
 Cluster::Cluster(std::string name)
-    : name_(std::move(name)),
-      directory_(std::string(shared_memory_root) + "/" + directory_prefix + name_),
-      owner_(this_process()) {
+    : name_(std::move(name)), directory_(directory_of(name_)), owner_(this_process()) {
     sweep_dead_clusters();
     const ClusterLock lock(directory_);
     if (!shares_process_ids(directory_, true))
@@ -279,17 +283,30 @@ void Cluster::reset(const NicPattern& which) {
 }
 
 void Cluster::keep() {
-    std::ofstream(path("keep"));
+    std::ofstream(directory_ + keep_file);
 }
 
 void Cluster::keep_no_longer() noexcept {
-    unlink(path("keep").c_str());
+    unlink((directory_ + keep_file).c_str());
 }
 
 std::size_t Cluster::sweep(bool ours) noexcept {
     try {
         const ClusterLock lock(directory_);
         return clean(directory_, ours ? owner_ : 0).removed;
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
+
+std::size_t sweep_dead_processes(const std::string& cluster, bool no_longer_kept) noexcept {
+    const std::string directory = directory_of(cluster);
+    std::error_code error;
+    if (!fs::exists(directory, error) || !shares_process_ids(directory, false)) return 0;
+    try {
+        const ClusterLock lock(directory);
+        if (no_longer_kept) unlink((directory + keep_file).c_str());
+        return clean(directory, 0).removed;
     } catch (const std::exception&) {
         return 0;
     }

@@ -77,4 +77,8 @@ class Cluster {
 /// `kept_too`.
 std::size_t sweep_dead_clusters(bool kept_too = false) noexcept;
 
+/// In one cluster, to which nobody here needs to be attached: removes what dead processes left in it, and
+/// says how many files that were; with `no_longer_kept`, it goes with the last of its processes.
+std::size_t sweep_dead_processes(const std::string& cluster, bool no_longer_kept) noexcept;
+
 }  // namespace simefa

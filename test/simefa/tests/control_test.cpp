@@ -131,6 +131,32 @@ TEST(Program, SetsAndShowsWhileTheNicsRun) {
     EXPECT_EQ(simefactl("sweep --all").status, 0);
 }
 
+TEST(Program, CountsWhatItSweeps) {
+    const std::string name = "test-swept-" + std::to_string(getpid());
+    // Tests beside this one may sweep what is kept for nobody.
+    bool counted = false;
+    for (int i = 0; i < 10 && !counted; ++i) {
+        ASSERT_EQ(simefactl("--namespace " + name + " set latency_us=1").status, 0);
+        EXPECT_EQ(simefactl("--namespace " + name + " sweep").text.find("1 cluster"), std::string::npos);
+        const Output swept = simefactl("--namespace " + name + " sweep --all");
+        EXPECT_EQ(swept.status, 0);
+        EXPECT_FALSE(std::filesystem::exists("/dev/shm/simefa-" + name));
+        counted = swept.text.find("\n0 clusters") == std::string::npos;
+    }
+    EXPECT_TRUE(counted);
+    EXPECT_EQ(simefactl("--namespace " + name + " sweep").text.find("0 files of dead processes removed\n"),
+              0u);
+    EXPECT_FALSE(std::filesystem::exists("/dev/shm/simefa-" + name)) << "who sweeps makes nothing";
+}
+
+TEST(Program, CountsTheFilesOfTheDead) {
+    const std::string name = "test-dead-" + std::to_string(getpid());
+    const Control control(name);
+    std::fclose(std::fopen((control.directory() + "/process-0000000000000001-0-0").c_str(), "w"));
+    EXPECT_EQ(simefactl("--namespace " + name + " sweep").text.find("1 file of dead processes removed\n"),
+              0u);
+}
+
 TEST(Program, SaysWhatIsWrong) {
     const Output output = simefactl("set speed=9");
     EXPECT_NE(output.status, 0);
