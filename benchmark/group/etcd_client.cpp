@@ -44,7 +44,7 @@ std::int64_t number(const Json& object, const char* name) {
     const auto& text = found->get_ref<const std::string&>();
     std::int64_t value = 0;
     if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc{})
-        throw Failure("the etcd server answers \"" + text + "\" where a number belongs");
+        throw Error(Status::mismatch, "\"" + text + "\" is no number");
     return value;
 }
 
@@ -85,6 +85,15 @@ std::string error_in(const Json& answer, const std::string& text) {
 
 std::string with_remedy(std::string why) {
     constexpr const char* user = "ETCDCTL_USER=NAME:PASSWORD says who you are";
+    constexpr std::pair<const char*, const char*> remedies[] = {
+        {"HTTP request to an HTTPS server", "it speaks TLS, so say etcds:// in --rendezvous"},
+        {"permission denied", "let its user read and write what begins with railyard-bench/"},
+        {"database space exceeded", "compact and defragment it, then `etcdctl alarm disarm`"},
+        {"no leader", "see with `etcdctl endpoint status --cluster` that most of its members run"},
+        {"request timed out", "see with `etcdctl endpoint status --cluster` that most of its members run"},
+        {"request is too large", "start it with a larger --max-request-bytes"}};
+    for (const auto& [what, remedy] : remedies)
+        if (why.find(what) != std::string::npos) return why + "; " + remedy;
     if (why.find("user name is empty") != std::string::npos) return why + ": with etcds://, " + user;
     if (why.find("CommonName") != std::string::npos) {
         return why +
@@ -93,6 +102,30 @@ std::string with_remedy(std::string why) {
                user;
     }
     return why;
+}
+
+/// What to do when there is no answer.
+std::string remedy_for(CURLcode code, bool secure) {
+    switch (code) {
+        case CURLE_COULDNT_RESOLVE_HOST:
+            return "no host is called so; --rendezvous names it";
+        case CURLE_PEER_FAILED_VERIFICATION:
+        case CURLE_SSL_CACERT_BADFILE:
+            return "ETCDCTL_CACERT names the file with the certificate of its authority";
+        case CURLE_SSL_CERTPROBLEM:
+            return "ETCDCTL_CERT and ETCDCTL_KEY name the files with the client's certificate and key";
+        case CURLE_SSL_CONNECT_ERROR:
+            return "where it does not speak TLS, say etcd:// in --rendezvous";
+        case CURLE_GOT_NOTHING:
+            if (!secure) return "where it speaks TLS, say etcds:// in --rendezvous";
+            break;
+        case CURLE_RECV_ERROR:  // how a refused certificate of the client looks
+            if (secure) return "ETCDCTL_CERT and ETCDCTL_KEY name the certificate that it may ask for";
+            break;
+        default:
+            break;
+    }
+    return "see that it runs there, as --rendezvous says";
 }
 
 void start_curl() {
@@ -194,8 +227,8 @@ EtcdClient::Answer EtcdClient::ask(const char* method, const Json& request) {
     const CURLcode code = curl_easy_perform(curl);
     if (code != CURLE_OK) {
         const std::string why = connection_->error[0] != '\0' ? connection_->error : curl_easy_strerror(code);
-        throw Failure("the etcd server at " + base_ + " does not answer: " + why +
-                      "; see that it runs there, as --rendezvous says");
+        throw Failure("the etcd server at " + base_ + " does not answer: " + why + "; " +
+                      remedy_for(code, base_.starts_with("https")));
     }
     Answer answer;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);
@@ -204,14 +237,30 @@ EtcdClient::Answer EtcdClient::ask(const char* method, const Json& request) {
     return answer;
 }
 
+template <class Take>
+auto EtcdClient::read(const char* method, const Json& request, Take take) {
+    const Json answer = call(method, request);
+    try {
+        if (!answer.contains("header") && !answer.contains("result"))
+            throw Error(Status::mismatch, "etcd says in each answer which cluster it is");
+        return take(answer);
+    } catch (const Json::exception&) {
+    } catch (const Error&) {
+    }
+    throw Failure("the server at " + base_ + " answers " + method +
+                  " as no etcd does: see that --rendezvous names an etcd of 3.4 or later, and its port for "
+                  "clients");
+}
+
 EtcdClient::Lease EtcdClient::grant(std::chrono::seconds ttl) {
-    const Json answer = call("lease/grant", {{"TTL", ttl.count()}, {"ID", 0}});
-    return {answer.at("ID").get<std::string>(), std::chrono::seconds(number(answer, "TTL"))};
+    return read("lease/grant", {{"TTL", ttl.count()}, {"ID", 0}}, [](const Json& answer) {
+        return Lease{answer.at("ID").get<std::string>(), std::chrono::seconds(number(answer, "TTL"))};
+    });
 }
 
 bool EtcdClient::keep_alive(const std::string& lease) {
-    const Json answer = call("lease/keepalive", {{"ID", lease}});
-    return number(answer.value("result", Json::object()), "TTL") > 0;
+    return read("lease/keepalive", {{"ID", lease}},
+                [](const Json& answer) { return number(answer.value("result", Json::object()), "TTL") > 0; });
 }
 
 void EtcdClient::revoke(const std::string& lease) {
@@ -233,24 +282,25 @@ bool EtcdClient::create(const std::vector<EtcdEntry>& entries, const std::string
                           {"target", "CREATE"},
                           {"result", "EQUAL"},
                           {"create_revision", "0"}};
-    return call("kv/txn", {{"compare", {missing}}, {"success", puts}}).value("succeeded", false);
+    return read("kv/txn", {{"compare", {missing}}, {"success", puts}},
+                [](const Json& answer) { return answer.value("succeeded", false); });
 }
 
 std::vector<EtcdRange> EtcdClient::ranges(const std::vector<std::string>& prefixes, std::size_t counted) {
     Json asks = Json::array();
     for (std::size_t i = 0; i < prefixes.size(); ++i)
         asks.push_back({{"request_range", range_of(prefixes[i], i < counted)}});
-    const Json answer = call("kv/txn", {{"success", asks}});
-    std::vector<EtcdRange> found;
-    for (const Json& one : answer.at("responses"))
-        found.push_back(range_in(one.at("response_range")));
-    if (found.size() != prefixes.size())
-        throw Failure("the etcd server at " + base_ + " answered something else");
-    return found;
+    return read("kv/txn", {{"success", asks}}, [&](const Json& answer) {
+        std::vector<EtcdRange> found;
+        for (const Json& one : answer.at("responses"))
+            found.push_back(range_in(one.at("response_range")));
+        if (found.size() != prefixes.size()) throw Error(Status::mismatch, "another number of ranges");
+        return found;
+    });
 }
 
 std::optional<std::string> EtcdClient::get(const std::string& key) {
-    const EtcdRange found = range_in(call("kv/range", {{"key", base64_encode(key)}}));
+    const EtcdRange found = read("kv/range", {{"key", base64_encode(key)}}, range_in);
     if (found.entries.empty()) return std::nullopt;
     return found.entries.front().value;
 }

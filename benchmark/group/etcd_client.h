@@ -67,6 +67,9 @@ class EtcdClient {
         std::string why;  ///< it refuses, and what helps where that is known; empty: it does not say
     };
     [[nodiscard]] nlohmann::json call(const char* method, const nlohmann::json& request);
+    /// What `take` makes of the answer. Throws Failure where it is not as etcd answers.
+    template <class Take>
+    [[nodiscard]] auto read(const char* method, const nlohmann::json& request, Take take);
     [[nodiscard]] Answer ask(const char* method, const nlohmann::json& request);
     /// As the user, anew. Throws Failure.
     void log_in();

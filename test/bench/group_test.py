@@ -164,8 +164,16 @@ def group_etcd_stale():
 
 
 class NotEtcd(http.server.BaseHTTPRequestHandler):
+    """A server of something else, which may take every question."""
+    answer = None
+
     def do_POST(self):
-        self.send_error(404)
+        if self.answer is None:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.answer)
 
     def log_message(self, *_):
         pass
@@ -175,12 +183,12 @@ def group_etcd_secure():
     """Over TLS, with etcdctl's environment: certificates, then users, too. Who lacks one of them is told so."""
     with EtcdServer(secure=True) as server:
         address = server.address("secure")
-        expect_errors(group_of(1, address=address, world=2), "does not answer: .*certificate")
+        expect_errors(group_of(1, address=address, world=2), "does not answer: .*certificate.*; ETCDCTL_CACERT names")
         os.environ.update(server.environment)
         before = server.keys()
         expect([end[0] for end in group_of(3, address=address)] == [0] * 3, "not all well with certificates")
         plain = address.replace("etcds", "etcd")
-        expect_errors(group_of(1, address=plain, world=2), "the etcd server at http://")
+        expect_errors(group_of(1, address=plain, world=2), "the etcd server at http://.*; .*speaks TLS,.* say etcds://")
         server.ask_for_users("to:guess")
         expect_errors(group_of(1, address=address, world=2), "refuses .* HTTP status 400: .*user name is empty.*ETCDCTL_USER=NAME")
         os.environ["ETCDCTL_USER"] = "root:wrong"
@@ -218,7 +226,7 @@ def group_etcd_unreachable():
     begin = time.monotonic()
     expect_errors(group_of(1, address=f"etcd://127.0.0.1:{port}/x", world=2),
                   f"the etcd server at http://127.0.0.1:{port} does not answer: .*onnect.*; see that it runs there, as --rendezvous says")
-    expect_errors(group_of(1, address="etcd://no-such-host.invalid:2379/x", world=2), "no-such-host.invalid")
+    expect_errors(group_of(1, address="etcd://no-such-host.invalid:2379/x", world=2), "no-such-host.invalid.*; no host is called so")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -227,7 +235,11 @@ def group_etcd_unreachable():
     other = http.server.HTTPServer(("127.0.0.1", 0), NotEtcd)
     serving = threading.Thread(target=other.serve_forever)
     serving.start()
-    expect_errors(group_of(1, address=f"etcd://127.0.0.1:{other.server_port}/x", world=2), "HTTP status 404")
+    place = f"127.0.0.1:{other.server_port}"
+    expect_errors(group_of(1, address=f"etcd://{place}/x", world=2), "HTTP status 404")
+    for NotEtcd.answer in (b"{}", b'{"ID": "7", "TTL": "9"}', b'{"header": {}, "ID": 7}', b'{"header": {}, "ID": "7", "TTL": "soon"}'):
+        expect_errors(group_of(1, address=f"etcd://{place}/x", world=2), f"the server at http://{place} answers .* as no etcd does: see that --rendezvous")
+    expect_errors(group_of(1, address=f"etcds://{place}/x", world=2), "does not answer: .*; where it does not speak TLS, say etcd://")
     other.shutdown()
     serving.join()
     other.server_close()
