@@ -9,6 +9,7 @@
 #include "forked_side.h"
 #include "group/launcher.h"
 #include "host_port.h"
+#include "lobby.h"
 #include "options.h"
 #include "report.h"
 #include "runner.h"
@@ -45,15 +46,7 @@ int run_listening(const Options& options) {
     host::Listener listener(options.peer_host, options.peer_port);
     const std::string place = join_host_port(options.peer_host, listener.port());
     std::fprintf(stderr, "railyard-bench: target: listening on %s\n", place.c_str());
-    try {
-        return run_target(options, Control(listener.accept(options.timeout), "the initiator"));
-    } catch (const Error& error) {
-        if (error.status() != Status::canceled) throw;
-        throw Failure("target: no initiator has come to " + place + " within " +
-                      seconds_text(options.timeout) +
-                      ": start one with --role initiator and --peer of this address, and see that it leads "
-                      "here; --timeout sets the limit");
-    }
+    return run_target(options, await_initiator(listener, place, options.timeout));
 }
 
 Control dial_target(const Options& options) {

@@ -64,7 +64,6 @@ class Target {
     }
 
     Message handle(const std::string& what, const Message& command) {
-        if (what == "hello") return {{"ok", true}};
         if (what == "open") return open(command);
         if (what == "join") return join(command);
         if (what == "fill") return fill(command);

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -93,6 +94,41 @@ def raw_silent():
     done = run(*RAW, "--role", "target", "--peer", "127.0.0.1:0", "--timeout", "0.5", status=1)
     place = re.search(r"listening on (\S+)", done.stderr).group(1)
     expect(f"no initiator has come to {place} within 0.5 s" in done.stderr, "does not say who has not come", done)
+
+
+@contextlib.contextmanager
+def waiting(timeout):
+    """A target of the plain loop, and where it listens."""
+    target = subprocess.Popen([PROGRAM, *RAW, "--role", "target", "--peer", "127.0.0.1:0", "--param", "devices=lo", "--timeout", str(timeout)],
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        yield target, ("127.0.0.1", int(re.search(r":(\d+)$", target.stderr.readline())[1]))
+    finally:
+        target.kill()
+        target.wait()
+        target.stderr.close()
+
+
+def raw_strangers():
+    """Whoever is no initiator does not end a target, nor keep it from one, and is told of; the time limit stays what it is."""
+    frame = b"RYX1" + struct.pack("<Q", 4)
+    with waiting(30) as (target, address), contextlib.ExitStack() as strangers:
+        socket.create_connection(address).close()
+        line = target.stderr.readline()
+        expect(re.search(r"127.0.0.1:\d+ has hung up: dropped, and waiting on", line), f"does not tell of a stranger: {line!r}")
+        # A web browser, what is whole and no greeting, what is not whole, nothing at all.
+        for said, why in ((b"GET / HTTP/1.0\r\n\r\n", "is no railyard-bench"), (frame + b"\xa1\x61x\x01", ""), (frame[:9], "does not say all"), (b"", "")):
+            strangers.enter_context(socket.create_connection(address)).sendall(said)
+            if why:
+                line = target.stderr.readline()
+                expect(why in line and "by now" in line, f"does not tell of {said}: {line!r}")
+        results(*RAW, *FAST, "--role", "initiator", "--peer", f"127.0.0.1:{address[1]}", "--provider", "tcp", "--param", "devices=lo",
+                "--sizes", "8", points=1)
+        expect(target.wait(timeout=20) == 0, f"the target ended with {target.returncode}: {target.stderr.read()}")
+    with waiting(3) as (target, address), socket.create_connection(address):
+        expect(target.wait(timeout=20) == 1, f"the target ended with {target.returncode}")
+        said = target.stderr.read()
+        expect("says nothing: dropped" in said and "within 3 s, only 1 connection of others" in said, f"does not say who has come: {said}")
 
 
 def plugin(provider):
@@ -202,7 +238,7 @@ def gpu_missing():
 
 
 CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RAW), "raw-stall": lambda: stall(RAW),
-         "raw-silent": raw_silent, "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
+         "raw-silent": raw_silent, "raw-strangers": raw_strangers, "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
          "plugin-shm": lambda: plugin("shm"), "plugin-efa": lambda: simulated(lambda: plugin_simulated("efa")),
          "plugin-efa-direct": lambda: simulated(lambda: plugin_simulated("efa-direct")), "plugin-progress-thread": plugin_progress_thread,
          "plugin-ratio": plugin_ratio, "plugin-corrupt": lambda: corrupt(PLUGIN),
