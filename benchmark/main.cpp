@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
         std::fputs(parsed.text.c_str(), parsed.exit_status == 0 ? stdout : stderr);
         return parsed.exit_status;
     }
+    std::fputs(parsed.text.c_str(), stderr);
     try {
         return run(*parsed.options);
     } catch (const std::invalid_argument& error) {

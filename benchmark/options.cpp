@@ -25,7 +25,7 @@ namespace {
 struct Texts {
     std::vector<std::string> params;
     std::vector<std::string> target_environment;
-    std::string provider, rails;
+    std::string provider, rails_per_device, rails;
     std::string op = "write", sizes = "8:16M", batches = "1", notify = "off", pt = "off";
     std::string memory = "2G", role, peer, target_poll = "auto", corrupt = "none";
     std::string mem = "dram", target_mem, stream = "off";
@@ -50,7 +50,8 @@ void declare_plugin(CLI::App& app, Options& options, Texts& texts) {
         ->allow_extra_args(false);
     app.add_option("--provider", texts.provider,
                    "Short for --param provider=NAME [tcp when both sides are forked]");
-    app.add_option("--rails", texts.rails, "Short for --param rails_per_device=N");
+    app.add_option("--rails-per-device", texts.rails_per_device, "Short for --param rails_per_device=N");
+    app.add_option("--rails", texts.rails)->group("");  // what it was called
     app.add_option("--pt", texts.pt, "Progress thread of the plugin: on, off")->capture_default_str();
 }
 
@@ -153,7 +154,8 @@ void take_params(Options& options, const Texts& texts) {
     for (const std::string& text : texts.target_environment)
         options.target_environment.insert(split_pair("--target-env", text));
     if (!texts.provider.empty()) set_param(options, "provider", texts.provider);
-    if (!texts.rails.empty()) set_param(options, "rails_per_device", texts.rails);
+    for (const std::string* rails : {&texts.rails_per_device, &texts.rails})
+        if (!rails->empty()) set_param(options, "rails_per_device", *rails);
     // What is measured is the fabric, also between two processes of one host.
     if (options.plugin == "RAILYARD") options.params.emplace("local_rail", "off");
 }
@@ -309,6 +311,11 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
         app.parse(argc, argv);
         finish(options, texts);
         result.options = std::move(options);
+        if (!texts.rails.empty()) {
+            result.text =
+                "railyard-bench: --rails is called --rails-per-device now, as railyard-flow has it, whose "
+                "--rails limits all of them (here --param rails=N)\n";
+        }
     } catch (const CLI::CallForHelp&) {
         result.text = app.help();
     } catch (const CLI::CallForVersion&) {

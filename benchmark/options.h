@@ -84,7 +84,8 @@ struct Options {
     [[nodiscard]] bool json_to_stdout() const noexcept { return json == "-"; }
 };
 
-/// Either options, or the text to print and the exit status (0 for --help, 2 for a usage error).
+/// Either options, with what is to be said of them on standard error, or the text to print and the exit
+/// status (0 for --help, 2 for a usage error).
 struct ParsedOptions {
     std::optional<Options> options;
     std::string text;

@@ -256,7 +256,7 @@ def group_etcd_unreachable():
         expect(time.monotonic() - begin < 15, f"that took {time.monotonic() - begin:.1f} s")
 
 
-CASES = {"tcp": lambda: group_patterns("--provider", "tcp", "--rails", "2"),
+CASES = {"tcp": lambda: group_patterns("--provider", "tcp", "--rails-per-device", "2"),
          "shm": lambda: group_patterns("--provider", "shm"), "progress-thread": lambda: group_patterns("--pt", "on"),
          "efa-direct": lambda: simulated(
              lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "socket": group_socket, "etcd": group_etcd,

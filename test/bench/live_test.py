@@ -61,7 +61,7 @@ def run_case(kind):
         pattern = {"socket": f"{folder}/%a.sock", "file": f"{folder}/%a.prom", "abstract": f"@railyard-live-{os.getpid()}-%a"}[kind]
         names = [pattern.replace("%a", agent) for agent in AGENTS]
         setting = "RAILYARD_STATS_FILE" if kind == "file" else "RAILYARD_STATS_SOCKET"
-        bench = subprocess.Popen([PROGRAM, *PLUGIN, "--provider", "tcp", "--param", "devices=lo", "--rails", "2", "--sizes", str(SIZE),
+        bench = subprocess.Popen([PROGRAM, *PLUGIN, "--provider", "tcp", "--param", "devices=lo", "--rails-per-device", "2", "--sizes", str(SIZE),
                                   "--pt", "on", "--seconds", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.PIPE, text=True, env={**os.environ, setting: pattern}, start_new_session=True)
         try:

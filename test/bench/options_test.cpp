@@ -37,11 +37,22 @@ TEST(BenchOptions, DevicesAreLeftAloneWhereTheyAreNamedOrHaveNoMeaning) {
 }
 
 TEST(BenchOptions, ParamsRepeat) {
-    Options options =
-        good({"--param", "chunk_size=64K", "--param", "log_level=warn", "--rails", "4", "--sizes", "8"});
+    Options options = good({"--param", "chunk_size=64K", "--param", "log_level=warn", "--rails-per-device",
+                            "4", "--sizes", "8"});
     EXPECT_EQ(options.params.at("chunk_size"), "64K");
     EXPECT_EQ(options.params.at("log_level"), "warn");
     EXPECT_EQ(fabric_choice(options.params).rails_per_device, 4u);
+}
+
+TEST(BenchOptions, RailsPerDeviceIsCalledAsInRailyardFlow) {
+    const ParsedOptions fresh = parse({"--rails-per-device", "3"}), old = parse({"--rails", "3"});
+    ASSERT_TRUE(fresh.options && old.options) << fresh.text << old.text;
+    EXPECT_EQ(fresh.options->params.at("rails_per_device"), "3");
+    EXPECT_EQ(fresh.text, "");
+    EXPECT_EQ(old.options->params, fresh.options->params) << "scripts that have the old name go on";
+    EXPECT_NE(old.text.find("--rails is called --rails-per-device now"), std::string::npos) << old.text;
+    EXPECT_EQ(parse({"--rails", "3", "--rails-per-device", "4"}).exit_status, 2);
+    EXPECT_EQ(parse({"--help"}).text.find("--rails "), std::string::npos);
 }
 
 TEST(BenchOptions, WorkloadIsTaken) {
@@ -116,7 +127,7 @@ TEST(BenchOptions, MistakesAreUsageErrors) {
                                                {"--iters", "5", "--seconds", "1"},
                                                {"--raw", "--raw-only"},
                                                {"--timeout", "-1"},
-                                               {"--rails", "65"},
+                                               {"--rails-per-device", "65"},
                                                {"--mem", "hbm"},
                                                {"--target-mem", "gpu"},
                                                {"--mem", "vram", "--gpu", "-1"},
@@ -141,10 +152,11 @@ TEST(BenchOptions, HelpIsNoError) {
     ParsedOptions parsed = parse({"--help"});
     EXPECT_FALSE(parsed.options);
     EXPECT_EQ(parsed.exit_status, 0);
-    for (const char* name : {"--plugin",     "--plugin-dir", "--param",      "--op",     "--sizes", "--batch",
-                             "--notify",     "--seconds",    "--iters",      "--window", "--pt",    "--json",
-                             "--no-check",   "--raw",        "--timeout",    "--role",   "--peer",  "--mem",
-                             "--target-mem", "--gpu",        "--target-gpu", "--stream"}) {
+    for (const char* name :
+         {"--plugin",           "--plugin-dir", "--param",  "--op",   "--sizes", "--batch",      "--notify",
+          "--seconds",          "--iters",      "--window", "--pt",   "--json",  "--no-check",   "--raw",
+          "--rails-per-device", "--timeout",    "--role",   "--peer", "--mem",   "--target-mem", "--gpu",
+          "--target-gpu",       "--stream"}) {
         EXPECT_NE(parsed.text.find(name), std::string::npos) << name;
     }
     EXPECT_EQ(parsed.text.find("--corrupt"), std::string::npos);

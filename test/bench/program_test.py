@@ -35,7 +35,7 @@ def usage():
 def raw_loop():
     for provider in ("tcp", "shm"):
         for rails in ("1", "4"):
-            results(*RAW, *MATRIX, "--provider", provider, "--rails", rails, points=16)
+            results(*RAW, *MATRIX, "--provider", provider, "--rails-per-device", rails, points=16)
     done = run(*RAW, *FAST, "--sizes", "8", "--pt", "on")
     expect(re.search(r"bytes +batch .*MB/sec +usec/xfer +Mxfers/s +p50", done.stdout), "no table", done)
     expect(len(done.stdout.strip().splitlines()) == 3 and "\r" not in done.stderr, "more than a table", done)
@@ -133,7 +133,7 @@ def raw_strangers():
 
 def plugin(provider):
     for rails in ("1", "4"):
-        for found in results(*PLUGIN, *MATRIX, "--provider", provider, "--rails", rails, "--notify", "both", points=32):
+        for found in results(*PLUGIN, *MATRIX, "--provider", provider, "--rails-per-device", rails, "--notify", "both", points=32):
             expect(found["rails"] == int(rails) and found["pt"] is False, f"wrong labels: {found}")
 
 
@@ -148,15 +148,15 @@ def expect_heading(done, what):
 
 def plugin_heading():
     told = {"RAILYARD_LOG_LEVEL": "info"}
-    for arguments in ([], ["--rails", "3"], ["--rails", "4", "--param", "rails=2"], ["--provider", "shm"]):
+    for arguments in ([], ["--rails", "3"], ["--provider", "tcp-msg"], ["--rails-per-device", "4", "--param", "rails=2"], ["--provider", "shm"]):
         expect_heading(run(*PLUGIN, *FAST, "--sizes", "8", *arguments, env=told), "")
         expect_heading(run(*PLUGIN, *FAST, "--sizes", "8", "--world", "2", *arguments, env=told), "all-to-all of 2 processes, ")
     # Not forked, so that --provider has no default but the engine's choice.
     with listening(*PLUGIN) as place:
         expect_heading(run(*PLUGIN, *FAST, "--sizes", "8", "--role", "initiator", "--peer", place, "--param", "devices=lo", env=told), "")
-    with listening(*RAW, "--rails", "3") as place:
-        done = run(*RAW, *FAST, "--sizes", "8", "--role", "initiator", "--peer", place, "--param", "devices=lo", "--rails", "3")
-    expect(re.search(r"# plain libfabric loop, (tcp|net), write, 3 rails,", done.stdout), "does not say over what", done)
+    with listening(*RAW, "--rails-per-device", "3") as place:
+        done = run(*RAW, *FAST, "--sizes", "8", "--role", "initiator", "--peer", place, "--param", "devices=lo", "--rails-per-device", "3")
+    expect(re.search(r"# plain libfabric loop, tcp( \(net\))?, write, 3 rails,", done.stdout), "does not say over what", done)
     done = run(*PLUGIN, *FAST, "--sizes", "8", "--json", "-")
     document = json.loads(done.stdout)
     expect(document["host"]["provider"] in ("tcp", "net") and document["results"][0]["rails"] == 1, "another engine", done)
