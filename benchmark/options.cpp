@@ -35,7 +35,7 @@ struct Texts {
 };
 
 bool is_tcp(std::string_view provider) {
-    return provider == "tcp" || provider == "net" || provider == "tcp;ofi_rxm";
+    return provider == "tcp" || provider == "tcp-msg" || provider == "net" || provider == "tcp;ofi_rxm";
 }
 
 void declare_plugin(CLI::App& app, Options& options, Texts& texts) {

@@ -39,8 +39,9 @@ struct Command {
 void declare(CLI::App& app, Command& command) {
     app.set_version_flag("--version", RAILYARD_VERSION);
     auto* const provider =
-        app.add_option("--provider", command.survey.provider,
-                       "as the setting provider: auto, efa-direct, efa, cxi, verbs, tcp, shm")
+        app.add_option(
+               "--provider", command.survey.provider,
+               "as the setting provider: auto, efa-direct, efa, cxi, verbs, tcp, shm, verbs-msg, tcp-msg")
             ->capture_default_str();
     app.add_option("--devices", command.survey.devices,
                    "as the setting devices: names separated by commas, ^ first to exclude");

@@ -21,6 +21,7 @@ TEST(BenchOptions, DefaultsStayOnThisHost) {
     EXPECT_EQ(options.role, Role::both);
     EXPECT_EQ(options.params.at("provider"), "tcp");
     EXPECT_EQ(options.params.at("devices"), "lo");
+    EXPECT_EQ(good({"--provider", "tcp-msg"}).params.at("devices"), "lo");
     EXPECT_EQ(options.ops, std::vector{host::Op::write});
     EXPECT_EQ(options.sizes.size(), 22u);
     EXPECT_TRUE(options.check);

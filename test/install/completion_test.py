@@ -71,6 +71,8 @@ class Completion(unittest.TestCase):
     def test_options_and_their_values(self):
         self.check("railyard-bench --op wri\t", "--op", "write")
         self.check("railyard-bench --op=bo\t", "--op=both")
+        self.check("railyard-bench --provider tcp-\t", "--provider", "tcp-msg")
+        self.check("railyard-info --provider verbs-\t", "--provider", "verbs-msg")
         both = ["--target-mem=vram"] if SHELL == "zsh" else ["--target-mem", "vram"]
         self.check("railyard-bench --raw --target-me\tvr\t", "--raw", *both)
 
