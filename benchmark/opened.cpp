@@ -1,5 +1,6 @@
 #include "opened.h"
 
+#include "common/spoken.h"
 #include "engine/metadata.h"
 #include "host/peer_blob.h"
 
@@ -14,7 +15,7 @@ Opened opened_by(std::string_view agent_metadata) {
 
 std::string rails_text(const Opened& opened) {
     if (opened.rails == 0) return "";
-    return ", " + std::to_string(opened.rails) + (opened.rails == 1 ? " rail" : " rails");
+    return ", " + counted(opened.rails, "rail");
 }
 
 }  // namespace railyard::bench

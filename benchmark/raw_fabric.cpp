@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "common/spoken.h"
 #include "common/status.h"
 #include "raw_rail.h"
 
@@ -125,9 +126,10 @@ nlohmann::json RawFabric::address() const {
 
 void RawFabric::connect(const nlohmann::json& peer) {
     if (peer.at("provider") != impl_->provider()) {
-        throw Error(Status::mismatch, "the two sides chose different providers: " + impl_->provider() +
-                                          " here, " + peer.at("provider").get<std::string>() +
-                                          " there; name one with --provider");
+        throw Error(Status::mismatch,
+                    "the two sides chose different providers: " + spoken_provider(impl_->provider()) +
+                        " here, " + spoken_provider(peer.at("provider").get<std::string>()) +
+                        " there; name one with --provider");
     }
     const nlohmann::json& remotes = peer.at("rails");
     if (!remotes.is_array() || remotes.empty())

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "common/spoken.h"
 #include "host_facts.h"
 #include "raw_fabric.h"
 #include "size_list.h"
@@ -111,7 +112,7 @@ void Report::clear_progress() {
 void Report::print_heading(const Point& point) {
     const FabricChoice choice = fabric_choice(options_.params);
     std::string heading = options_.raw_only ? "plain libfabric loop" : options_.plugin;
-    if (provider_ != "auto") heading += ", " + provider_;
+    if (provider_ != "auto") heading += ", " + spoken_provider(provider_);
     heading +=
         std::string(", ") + to_string(point.op) + rails_text(opened_) +
         (choice.local_rail ? " and the local rail" : "") + ", notifications " +
@@ -155,8 +156,8 @@ void Report::add(PointResult result) {
 void Report::add_idle(const IdleResult& idle) {
     idle_ = idle;
     if (options_.json_to_stdout()) return;
-    std::printf("# %s, %s, idle for %.1f s, progress thread %s\n", options_.plugin.c_str(), provider_.c_str(),
-                idle.seconds, options_.progress_thread ? "on" : "off");
+    std::printf("# %s, %s, idle for %.1f s, progress thread %s\n", options_.plugin.c_str(),
+                spoken_provider(provider_).c_str(), idle.seconds, options_.progress_thread ? "on" : "off");
     std::printf("initiator: %.3f %% of a core\n   target: %.3f %% of a core\n", idle.initiator_percent,
                 idle.target_percent);
 }

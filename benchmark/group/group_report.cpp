@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/spoken.h"
 #include "failure.h"
 #include "size_list.h"
 
@@ -91,7 +92,7 @@ void GroupReport::set_opened(const Opened& opened) {
 
 void GroupReport::print_heading(const Point& point) {
     std::string heading = options_.plugin;
-    if (provider_ != "auto") heading += ", " + provider_;
+    if (provider_ != "auto") heading += ", " + spoken_provider(provider_);
     heading +=
         std::string(", ") + to_string(point.op) + ", " + to_string(options_.group.pattern) + " of " +
         std::to_string(options_.group.world) + " processes" + rails_text(opened_) + ", notifications " +

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "common/spoken.h"
 #include "common/variables.h"
 #include "engine/engine_impl.h"
 
@@ -80,8 +81,9 @@ Engine::Impl::Impl(EngineConfig config)
                        {config_.progress_delay, [this]() noexcept { return callers_.passes(); }, agent()},
                        duties);
     }
-    RAILYARD_LOG(info, agent().c_str(), "engine with %zu rails over %s, %zu progress threads", rails_->size(),
-                 rails_->provider().c_str(), threads_.size());
+    RAILYARD_LOG(info, agent().c_str(), "engine with %s over %s, %s", counted(rails_->size(), "rail").c_str(),
+                 spoken_provider(rails_->provider()).c_str(),
+                 counted(threads_.size(), "progress thread").c_str());
 }
 
 Engine::Impl::~Impl() {
@@ -136,9 +138,9 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
                     "agent \"" + agent + "\" has our own name and is another engine: rename one");
     }
     if (info.provider != rails_->provider()) {
-        throw Error(Status::mismatch, "agent \"" + agent + "\" uses provider " + info.provider +
-                                          ", ours is " + rails_->provider() +
-                                          ": set the same provider on both sides");
+        throw Error(Status::mismatch,
+                    "agent \"" + agent + "\" uses provider " + spoken_provider(info.provider) + ", ours is " +
+                        spoken_provider(rails_->provider()) + ": set the same provider on both sides");
     }
     require_same_secret(auth_, info);
     const std::shared_ptr<Peer> peer = peer_of(info);

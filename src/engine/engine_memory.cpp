@@ -1,5 +1,6 @@
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/spoken.h"
 #include "engine/engine_impl.h"
 #include "engine/pinned.h"
 
@@ -100,7 +101,8 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     MemoryInfo info = decode_memory(metadata);
     if (info.provider != rails_->provider()) {
         throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" is for provider " +
-                                          info.provider + ", ours is " + rails_->provider() +
+                                          spoken_provider(info.provider) + ", ours is " +
+                                          spoken_provider(rails_->provider()) +
                                           ": set the same provider on both sides");
     }
     if (info.nonce != peer->nonce()) {
@@ -115,7 +117,7 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     if (!info.rails.empty() && info.rails.back() >= peer->rail_count()) {
         throw Error(Status::mismatch, "memory metadata of agent \"" + agent + "\" has a key for rail " +
                                           std::to_string(info.rails.back()) + ", its connection info names " +
-                                          std::to_string(peer->rail_count()) + " rails");
+                                          counted(peer->rail_count(), "rail"));
     }
     auto region = std::make_shared<RemoteRegion>();
     region->agent = agent;

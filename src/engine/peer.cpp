@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/spoken.h"
 #include "rail/deferred_close.h"
 
 namespace railyard {
@@ -315,9 +316,9 @@ std::shared_ptr<Peer> PeerTable::put(std::shared_ptr<Peer> peer) {
     const MutexLock lock(mutex_);
     const auto known = peers_.find(peer->agent());
     if (known != peers_.end() && known->second->nonce() == peer->nonce()) return nullptr;
-    RAILYARD_LOG(info, peer->agent().c_str(), "%s: instance %016llx with %zu rails",
+    RAILYARD_LOG(info, peer->agent().c_str(), "%s: instance %016llx with %s",
                  known != peers_.end() ? "replaced" : "known", static_cast<unsigned long long>(peer->nonce()),
-                 peer->rail_count());
+                 counted(peer->rail_count(), "rail").c_str());
     if (known == peers_.end()) {
         peers_.emplace(peer->agent(), std::move(peer));
         return nullptr;

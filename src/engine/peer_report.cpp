@@ -39,15 +39,18 @@ void Peer::log_totals() const noexcept {
     const auto now = [](const PeerTraffic::Counter& counter) {
         return static_cast<unsigned long long>(counter.load(std::memory_order_relaxed));
     };
+    const auto plural = [](unsigned long long count) { return count == 1 ? "" : "s"; };
     const auto& written = traffic.directions[static_cast<std::size_t>(Work::Kind::write)];
     const auto& read = traffic.directions[static_cast<std::size_t>(Work::Kind::read)];
     const auto errors = now(traffic.disconnected) + now(traffic.canceled) + now(traffic.failed);
     if (now(written.transfers) + now(read.transfers) + now(traffic.notifications) + errors == 0) return;
-    RAILYARD_LOG(info, agent_.c_str(),
-                 "forgotten, after %llu writes of %llu bytes, %llu reads of %llu, %llu notifications to it, "
-                 "and %llu errors",
-                 now(written.transfers), now(written.bytes), now(read.transfers), now(read.bytes),
-                 now(traffic.notifications), errors);
+    RAILYARD_LOG(
+        info, agent_.c_str(),
+        "forgotten, after %llu write%s of %llu bytes, %llu read%s of %llu, %llu notification%s to it, "
+        "and %llu error%s",
+        now(written.transfers), plural(now(written.transfers)), now(written.bytes), now(read.transfers),
+        plural(now(read.transfers)), now(read.bytes), now(traffic.notifications),
+        plural(now(traffic.notifications)), errors, plural(errors));
 }
 
 void Peer::report_paths(PeerTrafficReport& report) const {

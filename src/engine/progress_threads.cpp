@@ -1,6 +1,7 @@
 #include "engine/progress_threads.h"
 
 #include "common/log.h"
+#include "common/spoken.h"
 #include "topology/thread_binding.h"
 
 namespace railyard {
@@ -43,8 +44,8 @@ void ProgressThreads::start(std::vector<Part> parts, const Manner& manner, const
         if (i != 0) pthread_setname_np(made.back()->handle(), ("railyard-prog" + std::to_string(i)).c_str());
         if (!part.bound) continue;
         const std::string where = topology::bind_thread(made.back()->handle(), part.cpus);
-        RAILYARD_LOG(debug, manner.agent.c_str(), "progress thread %zu: %zu rails of %s, on %s", i, rails,
-                     part.place.c_str(), where.c_str());
+        RAILYARD_LOG(debug, manner.agent.c_str(), "progress thread %zu: %s of %s, on %s", i,
+                     counted(rails, "rail").c_str(), part.place.c_str(), where.c_str());
     }
     threads_ = std::move(made);
     started_.store(threads_.size(), std::memory_order_release);

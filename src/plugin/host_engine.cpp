@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "common/spoken.h"
 #include "manager/registration.h"
 #include "plugin/edge.h"
 #include "plugin/params_adapter.h"
@@ -100,8 +101,9 @@ HostEngine::HostEngine(const nixlBackendInitParams& init)
       progress_thread_(init.enableProgTh),
       engine_(std::make_unique<Engine>(engine_config(init))),
       streams_(std::make_unique<StreamTransfers>(*engine_)) {
-    RAILYARD_LOG(info, agent_.c_str(), "engine open: provider %s, %zu rails, progress thread %s",
-                 engine_->provider().c_str(), engine_->rail_count(), progress_thread_ ? "on" : "off");
+    RAILYARD_LOG(info, agent_.c_str(), "engine open: provider %s, %s, progress thread %s",
+                 spoken_provider(engine_->provider()).c_str(), counted(engine_->rail_count(), "rail").c_str(),
+                 progress_thread_ ? "on" : "off");
 }
 
 HostEngine::~HostEngine() {

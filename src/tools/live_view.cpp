@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "common/spoken.h"
 #include "common/status.h"
 #include "common/unix_address.h"
 #include "tools/table.h"
@@ -65,10 +66,6 @@ std::string us_text(double ns) {
 }
 
 /// "1 rail", "2 rails".
-std::string counted_text(std::size_t count, const char* what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 /// Of both directions together, half of the transfers and 99 of a hundred.
 std::string latency_text(const PeerTrafficReport& traffic) {
     LatencyCounts all = traffic.write_latency;
@@ -172,10 +169,10 @@ std::string engine_line(const LiveFile& file, std::uint64_t now_ms) {
     const std::uint64_t age = age_of(report, now_ms);
     std::string line =
         cell(report.agent) + ": instance " + instance_text(report.nonce) + ", process " +
-        std::to_string(report.pid) + ", " + counted_text(report.rails.size(), "rail") + " over " +
-        report.provider + ", " + counted_text(report.peers.size(), "peer") + ", Railyard " + report.version +
-        ", " + (file.interval_ms ? "in " + seconds_text(file.interval_ms) : seconds_text(age) + " ago") +
-        "\n";
+        std::to_string(report.pid) + ", " + counted(report.rails.size(), "rail") + " over " +
+        spoken_provider(report.provider) + ", " + counted(report.peers.size(), "peer") + ", Railyard " +
+        report.version + ", " +
+        (file.interval_ms ? "in " + seconds_text(file.interval_ms) : seconds_text(age) + " ago") + "\n";
     if (age > stale_ms)
         line += "Note: " + file.path + " is old: the process has been killed, or nobody drives its engine\n";
     return line;

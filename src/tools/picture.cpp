@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/spoken.h"
 #include "tools/picture_groups.h"
 #include "tools/reports.h"
 #include "tools/svg.h"
@@ -322,7 +323,7 @@ class Painter {
             svg_.rect({x, y + 36, width, nic_height - 4}, 5,
                       R"(fill="#ffffff" stroke="#94a3b8" stroke-width="1.5")");
             svg_.text(x + width / 2, y + 52, rail.name, {11, ink, true, "middle"});
-            svg_.text(x + width / 2, y + 66, rail.provider, {9.5, grey, false, "middle"});
+            svg_.text(x + width / 2, y + 66, spoken_provider(rail.provider), {9.5, grey, false, "middle"});
             x += width + gap;
         }
         return y + 104;

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "common/joined.h"
+#include "common/spoken.h"
 #include "tools/reports.h"
 #include "tools/table.h"
 
@@ -41,7 +42,7 @@ std::string rails_section(const Survey& survey) {
         Table table({"#", "device", "provider", "fabric", "PCI", "NUMA", "Gbit/s", "state", "FI_HMEM"});
         for (std::size_t i = 0; i < survey.rails.size(); ++i) {
             const RailRow& rail = survey.rails[i];
-            table.add({std::to_string(i), rail.name, rail.provider, rail.fabric,
+            table.add({std::to_string(i), rail.name, spoken_provider(rail.provider), rail.fabric,
                        rail.pci ? to_string(*rail.pci) : "-", numa_text(rail.numa), gbps_text(rail.gbps),
                        rail.state, hmem_text(survey, rail)});
         }

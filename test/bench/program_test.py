@@ -139,7 +139,7 @@ def plugin(provider):
 
 def expect_heading(done, what):
     """The heading says what the engines say that they have opened."""
-    engine = re.search(r"engine with (\d+) rails over (\S+),", done.stderr)
+    engine = re.search(r"engine with (\d+) rails? over ([^,]+),", done.stderr)
     expect(engine, "the engine does not tell", done)
     rails, provider = engine.groups()
     said = re.escape(f"{rails} rail" + ("" if rails == "1" else "s"))

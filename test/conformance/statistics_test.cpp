@@ -214,10 +214,9 @@ TEST(Statistics, WithoutASettingTheLogHasThePeersTotals) {
         return one.find("forgotten") != std::string::npos;
     });
     ASSERT_NE(line, text.end());
-    EXPECT_NE(
-        line->find("beta: forgotten, after 3 writes of 12288 bytes, 1 reads of 4096, 3 notifications to "
-                   "it, and 1 errors"),
-        std::string::npos)
+    EXPECT_NE(line->find("beta: forgotten, after 3 writes of 12288 bytes, 1 read of 4096, 3 notifications to "
+                         "it, and 1 error"),
+              std::string::npos)
         << *line;
     EXPECT_EQ(lines.count("forgotten"), 1) << "beta has done nothing";
 }

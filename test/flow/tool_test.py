@@ -62,6 +62,31 @@ class Flow(unittest.TestCase):
         self.pair(size + ["--output", str(copy)], size + ["--file", str(path), "--rate", "100"])
         self.assertEqual(copy.read_bytes(), path.read_bytes())
 
+    def test_a_file_that_is_no_info_is_left_alone(self):
+        path = pathlib.Path(self.info)
+        path.write_text("somebody's thesis\n", encoding="utf-8")
+        code, _, err = end(start("target", "--info", self.info, "--grains", "1", *FABRIC))
+        self.assertEqual(code, 2, err)
+        self.assertIn(f"--info {self.info}: is there and no target info", err)
+        self.assertEqual(path.read_text(encoding="utf-8"), "somebody's thesis\n")
+        path.unlink()
+        texts = []
+        for _ in range(2):  # the second one finds what the first, which is killed, has left
+            receiver = start("target", "--info", self.info, "--grains", "1", *FABRIC)
+            deadline = time.monotonic() + LIMIT
+            while time.monotonic() < deadline and not (path.exists() and path.read_text(encoding="utf-8") not in texts):
+                time.sleep(0.01)
+            receiver.kill()
+            end(receiver)
+            texts.append(path.read_text(encoding="utf-8"))
+        self.assertNotEqual(*texts)
+
+    def test_no_device_names_those_that_there_are(self):
+        fabric = " ".join(FABRIC).replace("--interface lo", "").split()
+        code, _, err = end(start("target", *fabric, "--interface", "nosuch"))
+        self.assertEqual(code, 1, err)
+        self.assertRegex(err, r"devices here: .*\w: (tcp|shm|efa)")
+
     def test_bad_usage_names_the_option(self):
         for words, name in ((["target", "--ring", "0"], "--ring"), (["initiator", "--rate", "-1"], "--rate"),
                             (["target", "--provider", "ether"], "--provider"),

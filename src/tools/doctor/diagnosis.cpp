@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/spoken.h"
 #include "fabric/info.h"
 
 namespace railyard::tools {
@@ -178,8 +179,7 @@ class Diagnosis {
             }
         }
         const std::size_t count = survey_.rails.size();
-        add(Severity::ok, "rails",
-            std::to_string(count) + (count == 1 ? " rail" : " rails") + " over " + survey_.family);
+        add(Severity::ok, "rails", counted(count, "rail") + " over " + survey_.family);
     }
 
     void check_memlock() {
@@ -221,7 +221,7 @@ class Diagnosis {
         if (!survey_.machine.gpus.empty() && !driver_has_some) {
             const std::string why = survey_.cuda ? survey_.cuda->absent_because : std::string();
             return add(Severity::warning, "gpu",
-                       std::to_string(survey_.machine.gpus.size()) + " GPUs on the bus, and none to be used" +
+                       counted(survey_.machine.gpus.size(), "GPU") + " on the bus, and none to be used" +
                            (why.empty() ? "" : ": " + why),
                        "`nvidia-smi` must list them: install the driver, or pass them into the container "
                        "(--gpus all)");

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/spoken.h"
 #include "railyard/flow.h"
 #include "tools/flow/failure.h"
 #include "tools/flow/options.h"
@@ -78,7 +79,7 @@ inline void check(ryf_status status, const char* doing) {
     return config;
 }
 
-/// "lo (tcp), eth0 (tcp)", or "none".
+/// "lo: tcp (net), shm: shm", or "none".
 [[nodiscard]] inline std::string interfaces_here(const Instance& instance, ryf_provider provider) {
     std::array<ryf_interface, 64> found{};
     std::size_t count = found.size();
@@ -87,7 +88,8 @@ inline void check(ryf_status status, const char* doing) {
         count = 0;  // too little room: what there is room for
     std::string list;
     for (std::size_t i = 0; i < count && i < found.size(); ++i)
-        list += (list.empty() ? "" : ", ") + std::string(found[i].name) + " (" + found[i].fabric + ")";
+        list +=
+            (list.empty() ? "" : ", ") + std::string(found[i].name) + ": " + spoken_provider(found[i].fabric);
     return list.empty() ? "none" : list;
 }
 
