@@ -8,7 +8,9 @@
 #include <memory>
 #include <string_view>
 
+#include "common/log.h"
 #include "common/status.h"
+#include "common/variables.h"
 
 namespace railyard::topology {
 namespace {
@@ -43,6 +45,13 @@ void keep_plugins_loaded() {
     static_cast<void>(keeper);
 }
 
+/// What HWLOC_XMLFILE names, which hwloc looks at by itself, and what to do when it is wrong; empty: nothing.
+std::string file_in_environment() {
+    const std::string named = in_environment({"HWLOC_XMLFILE"});
+    if (named.empty() || named.ends_with("\"\"")) return {};
+    return named + ": name an hwloc XML file there, as `lstopo --of xml FILE` writes one, or unset it";
+}
+
 TopologyPtr load(const std::string& xml_path) {
     keep_plugins_loaded();
     hwloc_topology* made = nullptr;
@@ -56,8 +65,9 @@ TopologyPtr load(const std::string& xml_path) {
         reject_file(xml_path, errno == EINVAL ? "no such file, or not hwloc's XML" : std::strerror(errno));
     if (hwloc_topology_load(made) == 0) return topology;
     if (!xml_path.empty()) reject_file(xml_path, "not hwloc's XML, or damaged");
-    throw Error(Status::backend, std::string("hwloc_topology_load failed: ") + std::strerror(errno) +
-                                     "; where HWLOC_XMLFILE is set, look at that file");
+    const std::string why = std::string("hwloc_topology_load failed: ") + std::strerror(errno),
+                      file = file_in_environment();
+    throw Error(Status::backend, file.empty() ? why : why + file);
 }
 
 PciAddress address_of(const PciAttributes& pci) {
@@ -248,11 +258,20 @@ class Reader {
     Machine machine_;
 };
 
+void warn_of_unread_file() {
+    const std::string file = file_in_environment();
+    if (file.empty()) return;
+    RAILYARD_LOG(warn, "", "hwloc cannot read its topology file, and takes this machine's topology instead%s",
+                 file.c_str());
+}
+
 }  // namespace
 
 Machine read_machine(const std::string& xml_path) {
     const TopologyPtr topology = load(xml_path);
-    return Reader(topology.get()).read();
+    Machine machine = Reader(topology.get()).read();
+    if (machine.this_machine && in_environment({"HWLOC_THISSYSTEM"}).empty()) warn_of_unread_file();
+    return machine;
 }
 
 }  // namespace railyard::topology

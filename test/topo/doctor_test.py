@@ -77,6 +77,12 @@ def case_errors(program):
     (missing,) = examined(program, "--provider", "tcp", status=2, FI_PROVIDER="sockets")["rails"]
     assert missing["remedy"].startswith('unset FI_PROVIDER ("sockets" here)'), missing
     with tempfile.TemporaryDirectory() as folder:
+        damaged = pathlib.Path(folder) / "damaged.xml"
+        damaged.write_text("<topology", encoding="utf-8")
+        (unread,) = examined(program, "--provider", "tcp", "--devices", "lo", status=1, HWLOC_XMLFILE="/missing.xml")["topology"]
+        assert unread["severity"] == "warning" and '"/missing.xml"' in unread["what"] and "lstopo" in unread["remedy"], unread
+        done = run(program, "doctor", status=3, HWLOC_XMLFILE=str(damaged))
+        assert f'HWLOC_XMLFILE is "{damaged}": name an hwloc XML file' in done.stderr and not done.stdout, done
         findings = examined(program, "--xml", P5_XML, "--root", folder, status=2)
         (driverless,) = findings["device"]
         named = [efa_name(*where) for where, _, _ in efas_of(P5) if efa_name(*where) in driverless["what"]]

@@ -238,6 +238,10 @@ def case_errors(program):
         without.write_text(text.replace("1d0f:efa", "1d0f:ec2"), encoding="utf-8")
         done = run(program, "--offline", "--xml", str(without), status=1)
         assert "no rails: the topology has no EFA" in done.stderr and "NUMA nodes" in done.stdout, (done.stdout, done.stderr)
+    done = run(program, "--offline", status=1, HWLOC_XMLFILE="/missing.xml")
+    assert 'HWLOC_XMLFILE is "/missing.xml"' in done.stderr and "lstopo --of xml" in done.stderr, done.stderr
+    for fine in ({"HWLOC_XMLFILE": ""}, {"HWLOC_XMLFILE": p5, "HWLOC_THISSYSTEM": "1"}):
+        assert "HWLOC_XMLFILE" not in run(program, "--offline", status=0 if fine["HWLOC_XMLFILE"] else 1, **fine).stderr, fine
     done = run(program, "--devices", "a,,b", status=1)
     assert "devices" in done.stderr, done.stderr
 

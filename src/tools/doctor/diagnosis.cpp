@@ -37,6 +37,7 @@ class Diagnosis {
     std::vector<Finding> make() {
         const auto is_efa = [](const VerbsDevice& device) { return device.efa; };
         has_efa_ = std::any_of(facts_.devices.begin(), facts_.devices.end(), is_efa);
+        check_topology();
         check_devices();
         check_libfabric();
         check_rails();
@@ -54,6 +55,16 @@ class Diagnosis {
   private:
     void add(Severity severity, const char* check, std::string what, std::string remedy = {}) {
         findings_.push_back({severity, check, std::move(what), std::move(remedy)});
+    }
+
+    /// hwloc itself says nothing of a file that it cannot read.
+    void check_topology() {
+        if (facts_.unread_topology.empty()) return;
+        add(Severity::warning, "topology",
+            "HWLOC_XMLFILE names \"" + facts_.unread_topology +
+                "\", which cannot be read: this machine's own topology is taken",
+            "name an hwloc XML file that is there, as `lstopo --of xml FILE` writes one, or unset "
+            "HWLOC_XMLFILE");
     }
 
     /// Nothing where the device can be used.

@@ -128,6 +128,9 @@ HostFacts gather_facts(const std::string& root, const topology::Machine& machine
     read_kernel(root, facts);
     facts.fi_provider = variable(root, "FI_PROVIDER");
     facts.fi_provider_path = variable(root, "FI_PROVIDER_PATH");
+    // With HWLOC_THISSYSTEM the machine of a file is said to be this one, too.
+    if (machine.this_machine && variable(root, "HWLOC_THISSYSTEM").empty())
+        facts.unread_topology = variable(root, "HWLOC_XMLFILE");
     facts.rdma_core = rdma_core_version(root);
     facts.container = container_under(root);
     facts.free_shm = free_shared_memory(root);

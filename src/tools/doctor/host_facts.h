@@ -39,7 +39,8 @@ struct HostFacts {
     std::string container;                  ///< "Docker", "Podman", "Kubernetes"; empty: none is known
     std::optional<std::uint64_t> free_shm;  ///< bytes free in /dev/shm; nothing: there is no such directory
     std::string fi_provider, fi_provider_path;  ///< of this process's environment; empty: not set
-    std::vector<VerbsDevice> devices;           ///< of the topology's NICs
+    std::string unread_topology;       ///< what HWLOC_XMLFILE names and hwloc has not read; empty: nothing
+    std::vector<VerbsDevice> devices;  ///< of the topology's NICs
     std::vector<fabric::NetworkInterface> interfaces;
     std::string routed;                      ///< interface of the default route; empty: none
     std::uint32_t headers = 0, library = 0;  ///< libfabric's versions, as FI_VERSION makes them

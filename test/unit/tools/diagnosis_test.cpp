@@ -110,6 +110,13 @@ TEST(Diagnosis, ManyDevicesWithOneTroubleAreOneFinding) {
                "2 devices have files that this user may not read and write: rdmap79s0, rdmap101s0", "rights");
 }
 
+TEST(Diagnosis, ATopologyFileThatIsNotReadIsNamed) {
+    Case machine;
+    machine.facts.unread_topology = "/no/such.xml";
+    expect_one(machine, "topology", Severity::warning, "\"/no/such.xml\", which cannot be read",
+               "lstopo --of xml");
+}
+
 TEST(Diagnosis, TheEnvironmentOfLibfabricIsNamedWhereSomethingIsMissing) {
     Case machine;
     machine.facts.fi_provider = "sockets";

@@ -107,6 +107,18 @@ TEST_F(HostFactsTest, Kernel) {
     EXPECT_EQ(facts.routed, "ens5");
 }
 
+TEST_F(HostFactsTest, ATopologyFileThatHasNotBecomeTheMachine) {
+    machine_.this_machine = true;
+    EXPECT_EQ(gather().unread_topology, "");
+    put("/proc/self/environ", std::string("HWLOC_XMLFILE=/no/such.xml\0A=b\0", 31));
+    EXPECT_EQ(gather().unread_topology, "/no/such.xml");
+    put("/proc/self/environ", std::string("HWLOC_XMLFILE=/some.xml\0HWLOC_THISSYSTEM=1\0", 43));
+    EXPECT_EQ(gather().unread_topology, "");
+    put("/proc/self/environ", std::string("HWLOC_XMLFILE=/some.xml\0", 24));
+    machine_.this_machine = false;
+    EXPECT_EQ(gather().unread_topology, "");
+}
+
 TEST_F(HostFactsTest, Containers) {
     put("/run/.containerenv");
     EXPECT_EQ(gather().container, "Podman");
