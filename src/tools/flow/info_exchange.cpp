@@ -16,6 +16,7 @@
 
 #include "tools/flow/clocks.h"
 #include "tools/flow/failure.h"
+#include "tools/flow/flow_objects.h"
 #include "tools/flow/stop_flag.h"
 
 namespace railyard::tools::flow {
@@ -24,10 +25,14 @@ namespace {
 constexpr std::uint64_t look_again_ns = 20'000'000;
 constexpr std::size_t longest_line = std::size_t{64} << 20;
 
+std::string text_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 std::string await_file(const std::string& path, std::uint64_t deadline) {
     while (!stopping()) {
-        std::ifstream file(path, std::ios::binary);
-        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        std::string text = text_of(path);
         if (!text.empty()) return text;
         const std::uint64_t now = now_ns();
         if (now >= deadline) {
@@ -38,6 +43,14 @@ std::string await_file(const std::string& path, std::uint64_t deadline) {
         sleep_until(std::min(deadline, now + look_again_ns));
     }
     return {};
+}
+
+/// Somebody else's file is not ours to remove.
+bool holds_an_info(const std::string& path) {
+    ryf_target_info* made = nullptr;
+    const bool fine = ryf_target_info_from_string(text_of(path).c_str(), &made) == RYF_OK;
+    const TargetInfo info(made);
+    return fine;
 }
 
 /// What is there of standard input, at most one buffer; false at its end.
@@ -76,6 +89,9 @@ InfoFile::InfoFile(std::string path) : path_(std::move(path)) {
     if (lstat(path_.c_str(), &facts) != 0) return;
     if (!S_ISREG(facts.st_mode))
         throw UsageError("--info " + path_ + ": is there and no regular file; name another file");
+    if (facts.st_size != 0 && !holds_an_info(path_))
+        throw UsageError("--info " + path_ +
+                         ": is there and no target info; name another file, or remove it");
     unlink(path_.c_str());
 }
 

@@ -10,7 +10,7 @@ namespace railyard::tools::flow {
 /// end.
 class InfoFile {
   public:
-    /// Throws UsageError for what is there and no regular file.
+    /// Throws UsageError for what is there and neither empty nor a target info.
     explicit InfoFile(std::string path);
     ~InfoFile();
     InfoFile(const InfoFile&) = delete;
