@@ -33,7 +33,8 @@ struct Command {
     std::vector<std::string> live;
     double interval = 0;  ///< s, between two looks; 0: one look
     bool doctor = false;
-    std::string root;  ///< of the files that the doctor looks at
+    std::string root;     ///< of the files that the doctor looks at
+    std::string refused;  ///< why the environment's settings were not taken; empty: they were
 };
 
 void declare(CLI::App& app, Command& command) {
@@ -144,7 +145,13 @@ void refuse_for_doctor(const Command& command) {
 int examine(const Command& command) {
     refuse_for_doctor(command);
     const Survey survey = make_survey(command.survey);
-    const std::vector<Finding> findings = diagnose(gather_facts(command.root, survey.machine), survey);
+    std::vector<Finding> findings = diagnose(gather_facts(command.root, survey.machine), survey);
+    if (!command.refused.empty()) {
+        findings.insert(findings.begin(),
+                        {Severity::error, "settings", command.refused,
+                         "correct the variable, or unset it: no engine starts with it; what "
+                         "follows is without the environment's settings"});
+    }
     std::fputs((command.json ? diagnosis_json(findings) : diagnosis_text(findings)).c_str(), stdout);
     switch (worst_of(findings)) {
         case Severity::ok:
@@ -156,6 +163,27 @@ int examine(const Command& command) {
             return 2;
     }
     return unknown_health;
+}
+
+/// What the command line leaves out is as the environment's settings have it. The doctor goes on without
+/// settings that are refused.
+void take_environment(const CLI::App& app, Command& command) {
+    Params params;
+    try {
+        params = Params::parse({});
+    } catch (const Error& error) {
+        if (!command.doctor) throw;
+        command.refused = error.what();
+        return;
+    }
+    apply_log_level(params);
+    SurveyOptions& survey = command.survey;
+    if (app.count("--provider") == 0) survey.provider = params.provider;
+    if (app.count("--devices") == 0) survey.devices = params.devices;
+    if (app.count("--xml") == 0) survey.xml = params.topology_file;
+    if (app.count("--max-bw-per-dram-seg") == 0)
+        survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
+    survey.stage_always = params.vram_staging == "always";
 }
 
 int run(const Command& command) {
@@ -186,6 +214,7 @@ int parse_and_run(CLI::App& app, Command& command, int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         return refuse(app, error.what());
     }
+    take_environment(app, command);
     warn_of_unknown_variables();
     return run(command);
 }
@@ -201,14 +230,6 @@ int main(int argc, char** argv) {
         "there are rails, 1 there are none or something failed, 2 usage.",
         "railyard-info");
     try {
-        const Params params =
-            Params::parse({});  // the environment's settings, for what the command line leaves out
-        apply_log_level(params);
-        command.survey.provider = params.provider;
-        command.survey.devices = params.devices;
-        command.survey.xml = params.topology_file;
-        command.survey.stage_always = params.vram_staging == "always";
-        command.survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
         tools::declare(app, command);
         return tools::parse_and_run(app, command, argc, argv);
     } catch (const std::exception& error) {

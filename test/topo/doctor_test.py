@@ -76,6 +76,13 @@ def case_errors(program):
     assert any("nonsense" in finding["what"] for finding in json.loads(done.stdout)["findings"]), done.stdout
     (missing,) = examined(program, "--provider", "tcp", status=2, FI_PROVIDER="sockets")["rails"]
     assert missing["remedy"].startswith('unset FI_PROVIDER ("sockets" here)'), missing
+    refused = {"RAILYARD_RAILS": "x", "RAILYARD_PROVIDER": "shm"}
+    findings = examined(program, "--provider", "tcp", "--devices", "lo", status=2, **refused)
+    (setting,) = findings["settings"]
+    assert setting["severity"] == "error" and 'RAILYARD_RAILS: bad value "x"' in setting["what"], setting
+    assert "1 rail over tcp" in findings["rails"][0]["what"], findings
+    assert "Usage" in run(program, "doctor", "--help", **refused).stdout
+    assert "no option here" in run(program, "doctor", "--nonsense", status=3, **refused).stderr
     with tempfile.TemporaryDirectory() as folder:
         damaged = pathlib.Path(folder) / "damaged.xml"
         damaged.write_text("<topology", encoding="utf-8")

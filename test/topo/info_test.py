@@ -229,6 +229,10 @@ def case_errors(program):
         assert done.stderr == f"railyard-info: '{wrong}' is no option here{guess}; see --help\n", done.stderr
     assert "'--rot' is no option here (did you mean --root?)" in run(program, "doctor", "--rot", "/", status=3).stderr
     assert "Usage: railyard-info [" in run(program, "--help").stdout
+    refused = {"RAILYARD_RAILS": "x"}
+    assert run(program, "--help", **refused).stdout == run(program, "--help", RAILYARD_PROVIDER="shm").stdout == run(program, "--help").stdout
+    assert run(program, "--version", **refused).stdout == run(program, "--version").stdout
+    assert 'RAILYARD_RAILS: bad value "x"' in run(program, status=1, **refused).stderr
     for usage in (["foo"], ["--live"], ["--interval", "x"]):
         done = run(program, *usage, status=2)
         assert done.stderr.startswith("railyard-info: ") and usage[0] in done.stderr and not done.stdout, done.stderr
