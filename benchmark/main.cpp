@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "common/output.h"
 #include "common/status.h"
 #include "control.h"
 #include "failure.h"
@@ -77,11 +78,11 @@ int main(int argc, char** argv) {
     ParsedOptions parsed = parse_options(argc, argv);
     if (!parsed.options) {
         std::fputs(parsed.text.c_str(), parsed.exit_status == 0 ? stdout : stderr);
-        return parsed.exit_status;
+        return railyard::with_output_written("railyard-bench", parsed.exit_status);
     }
     std::fputs(parsed.text.c_str(), stderr);
     try {
-        return run(*parsed.options);
+        return railyard::with_output_written("railyard-bench", run(*parsed.options));
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "railyard-bench: %s\n", error.what());
         return 2;

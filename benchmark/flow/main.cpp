@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "bench_options.h"
+#include "common/output.h"
 #include "failure.h"
 #include "forked_side.h"
 #include "histogram.h"
@@ -340,7 +341,8 @@ int run(const FlowBenchOptions& options) {
 int main(int argc, char** argv) {
     CLI::App app("Grains over the flow API against a plain libfabric loop, in turns.");
     try {
-        return railyard::bench::run(railyard::bench::parse(argc, argv, app));
+        return railyard::with_output_written("flow-bench",
+                                             railyard::bench::run(railyard::bench::parse(argc, argv, app)));
     } catch (const CLI::ParseError& error) {
         return app.exit(error);
     } catch (const std::exception& error) {

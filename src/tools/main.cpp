@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/output.h"
 #include "common/params.h"
 #include "common/status.h"
 #include "common/unexpected_option.h"
@@ -231,7 +232,8 @@ int main(int argc, char** argv) {
         "railyard-info");
     try {
         tools::declare(app, command);
-        return tools::parse_and_run(app, command, argc, argv);
+        const int status = tools::parse_and_run(app, command, argc, argv);
+        return with_output_written("railyard-info", status, command.doctor ? tools::unknown_health : 1);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "railyard-info: %s\n", error.what());
         return command.doctor ? tools::unknown_health : 1;

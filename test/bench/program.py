@@ -35,6 +35,14 @@ def run(*arguments, status=0, env=None):
     return done
 
 
+def expect_lost_output(*arguments):
+    """What cannot be written to standard output is no success."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=LIMIT, check=False)
+    expect(done.returncode == 1 and "railyard-bench: cannot write" in done.stderr, "does not tell of lost output", done)
+
+
 def expect(condition, message, done=None):
     if not condition:
         fail(message, done)

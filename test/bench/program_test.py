@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from program import CASE, FAST, MATRIX, PLUGIN, PROGRAM, RAW, expect, results, run, simulated
+from program import CASE, FAST, MATRIX, PLUGIN, PROGRAM, RAW, expect, expect_lost_output, results, run, simulated
 
 
 def usage():
@@ -39,6 +39,9 @@ def raw_loop():
     done = run(*RAW, *FAST, "--sizes", "8", "--pt", "on")
     expect(re.search(r"bytes +batch .*MB/sec +usec/xfer +Mxfers/s +p50", done.stdout), "no table", done)
     expect(len(done.stdout.strip().splitlines()) == 3 and "\r" not in done.stderr, "more than a table", done)
+    expect_lost_output(*RAW, *FAST, "--sizes", "8")
+    expect_lost_output(*RAW, *FAST, "--sizes", "8", "--json", "-")
+    expect_lost_output("--help")
 
 
 def corrupt(side):

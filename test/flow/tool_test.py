@@ -13,8 +13,8 @@ FABRIC = sys.argv.pop(1).split()  # options that choose the fabric
 LIMIT = 90
 
 
-def start(*arguments):
-    return subprocess.Popen([TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(*arguments, stdout=subprocess.PIPE):
+    return subprocess.Popen([TOOL, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
 def end(process):
@@ -87,6 +87,16 @@ class Flow(unittest.TestCase):
         code, _, err = end(start("target", *fabric, "--interface", "nosuch"))
         self.assertEqual(code, 1, err)
         self.assertRegex(err, r"devices here: .*\w: (tcp|shm|efa)")
+
+    def test_lost_output_is_no_success(self):
+        words = ["--info", self.info, *FABRIC, "--grain-size", "64K", "--grains", "4"]
+        for json_too in ([], ["--json"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                both = [start(role, *words, *json_too, stdout=full) for role in ("target", "initiator")]
+            for process in both:
+                code, _, err = end(process)
+                self.assertEqual(code, 1, err)
+                self.assertIn("railyard-flow: cannot write to standard output", err)
 
     def test_bad_usage_names_the_option(self):
         for words, name in ((["target", "--ring", "0"], "--ring"), (["initiator", "--rate", "-1"], "--rate"),

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "common/output.h"
 #include "control.h"
 
 namespace {
@@ -97,9 +98,9 @@ int main(int argc, char** argv) {
     });
     try {
         app.parse(argc, argv);
-        return 0;
+        return railyard::with_output_written("simefactl", 0);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error);
+        return railyard::with_output_written("simefactl", app.exit(error));
     } catch (const std::exception& error) {
         std::cerr << "simefactl: " << error.what() << "\n";
         return 1;

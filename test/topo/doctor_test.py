@@ -5,7 +5,7 @@ import pathlib
 import sys
 import tempfile
 
-from info_test import HERE, address, efa_name, efas_of, run
+from info_test import HERE, address, efa_name, efas_of, expect_lost_output, run
 from instances import INSTANCES
 
 P5 = next(instance for instance in INSTANCES if instance.name == "p5.48xl")
@@ -72,6 +72,7 @@ def case_errors(program):
     for root in ("/missing", __file__):
         done = run(program, "doctor", "--root", root, status=3)
         assert f'--root "{root}" is no directory' in done.stderr and not done.stdout, done
+    expect_lost_output(program, "doctor", status=3)
     done = run(program, "doctor", "--provider", "nonsense", "--json", status=2)
     assert any("nonsense" in finding["what"] for finding in json.loads(done.stdout)["findings"]), done.stdout
     (missing,) = examined(program, "--provider", "tcp", status=2, FI_PROVIDER="sockets")["rails"]

@@ -25,6 +25,13 @@ def run(program, *arguments, status=0, **environment):
     return done
 
 
+def expect_lost_output(program, *arguments, status):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == status, (arguments, done)
+    assert "railyard-info: cannot write to standard output" in done.stderr, (arguments, done)
+
+
 def xml_of(instance):
     return str(HERE / f"{instance.name}.xml")
 
@@ -248,6 +255,8 @@ def case_errors(program):
         assert "HWLOC_XMLFILE" not in run(program, "--offline", status=0 if fine["HWLOC_XMLFILE"] else 1, **fine).stderr, fine
     done = run(program, "--devices", "a,,b", status=1)
     assert "devices" in done.stderr, done.stderr
+    for lost in (["--json"], [], ["--help"], ["--version"], ["--offline", "--xml", xml_of(INSTANCES[0])]):
+        expect_lost_output(program, *lost, status=1)
 
 
 OLD_ENGINE = """# HELP railyard_build_info x

@@ -163,6 +163,8 @@ TEST(Program, SaysWhatIsWrong) {
     EXPECT_NE(output.text.find("no setting \"speed\""), std::string::npos);
     EXPECT_NE(simefactl("").status, 0);
     EXPECT_NE(simefactl("settings").text.find("rate_gbps"), std::string::npos);
+    for (const char* lost : {"settings", "show", "--help"})
+        EXPECT_NE(simefactl(lost + std::string(" >/dev/full")).status, 0) << lost;
 }
 
 }  // namespace
