@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::array<char, 4> frame_magic{'R', 'Y', 'X', '1'};
 constexpr std::size_t frame_header_size = frame_magic.size() + sizeof(std::uint64_t);
 constexpr auto connect_pause = std::chrono::milliseconds(20);  ///< between two tries while nobody listens
+/// What one of several addresses may take to answer; twice as long in each round.
+constexpr auto first_patience = std::chrono::milliseconds(500);
 
 [[noreturn]] void fail(const std::string& what, int error) {
     throw Error(Status::backend, what + ": " + std::strerror(error));
@@ -81,6 +83,15 @@ int try_connect(int descriptor, const addrinfo& address, Clock::time_point deadl
     socklen_t size = sizeof error;
     if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
     return error;
+}
+
+/// When to turn to the next address: those from `address` on share what is left of the time.
+Clock::time_point end_of_try(const addrinfo* address, Clock::duration patience, Clock::time_point deadline) {
+    int addresses = 0;
+    for (; address != nullptr; address = address->ai_next)
+        ++addresses;
+    const auto now = Clock::now();
+    return now + std::min(patience, (deadline - now) / addresses);
 }
 
 void send_all(int descriptor, std::string_view bytes, Clock::time_point deadline) {
@@ -145,15 +156,20 @@ Channel::~Channel() {
 Channel Channel::connect(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout) {
     const auto deadline = Clock::now() + timeout;
     const Addresses addresses = resolve(host, port, 0);
+    const bool several = addresses->ai_next != nullptr;
+    Clock::duration patience = several ? first_patience : timeout;
     int error = 0;
     do {
         for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
             const int descriptor = open_socket(*address);
-            if (descriptor < 0) fail("socket", errno);
+            error = errno;
+            if (descriptor < 0 && error == EAFNOSUPPORT) continue;  // no IPv6 here, say
+            if (descriptor < 0) fail("socket", error);
             Channel channel(descriptor);
-            error = try_connect(descriptor, *address, deadline);
+            error = try_connect(descriptor, *address, end_of_try(address, patience, deadline));
             if (error == 0) return channel;
         }
+        patience *= 2;
         std::this_thread::sleep_for(std::min<Clock::duration>(connect_pause, deadline - Clock::now()));
     } while (Clock::now() < deadline);
     throw Error(Status::canceled, "no connection to " + host + " port " + std::to_string(port) + " within " +

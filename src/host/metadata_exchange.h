@@ -19,7 +19,9 @@ inline constexpr std::size_t default_max_message = std::size_t{64} << 20;
 /// a time.
 class Channel {
   public:
-    /// Tries again until the peer listens or `timeout` has passed. `host` is a name or an address.
+    /// Tries again until the peer listens or `timeout` has passed. `host` is a name or an address. Of a name
+    /// with several addresses each has its share of the time, so that one that does not answer keeps nobody
+    /// from the others.
     static Channel connect(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout);
     /// Takes over a connected stream socket (one end of a socketpair, say).
     explicit Channel(int descriptor) noexcept;

@@ -1,5 +1,7 @@
 // Parts of the embedded host that need no plugin: the interface's binary order, ranges, peer blobs, channels.
 #include <backend/backend_engine.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +13,20 @@
 #include "host/sections.h"
 #include "nixl_abi/abi_asserts.h"
 #include "pair.h"
+
+namespace {
+
+constexpr const char* of_both = "two-addresses.test";
+
+}  // namespace
+
+/// A name that has two addresses of this machine, as a name server may give them; all others are libc's.
+extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints, addrinfo** list) {
+    static const auto libc = reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+    if (name == nullptr || std::strcmp(name, of_both) != 0) return libc(name, service, hints, list);
+    const int code = libc("127.0.0.2", service, hints, list);
+    return code != 0 ? code : libc("127.0.0.3", service, hints, &(*list)->ai_next);
+}
 
 namespace railyard::test {
 namespace {
@@ -175,6 +191,54 @@ TEST(Channels, ConnectWaitsForALateListener) {
     Channel channel = Channel::connect("127.0.0.1", port, patience);
     EXPECT_EQ(channel.receive(patience), "welcome");
     late.join();
+}
+
+/// Somebody who listens and takes nobody any more: the kernel swallows what comes, as a filter does.
+class Swallowing {
+  public:
+    Swallowing(const char* address, std::uint16_t port) : listener_(address, port) {
+        EXPECT_EQ(listen(listener_.descriptor(), 0), 0);
+        for (int i = 0; i < 64; ++i) {
+            try {
+                waiting_.push_back(Channel::connect(address, port, 100ms));
+            } catch (const Error&) {
+                return;
+            }
+        }
+        ADD_FAILURE() << "there is always room for one more";
+    }
+
+  private:
+    Listener listener_;
+    std::vector<Channel> waiting_;
+};
+
+TEST(Channels, AnAddressThatSwallowsEverythingKeepsNobodyFromTheOthers) {
+    for (const bool first : {true, false}) {
+        Listener late(first ? "127.0.0.3" : "127.0.0.2", 0);
+        const std::uint16_t port = late.port();
+        const Swallowing mute(first ? "127.0.0.2" : "127.0.0.3", port);
+        for (const auto time : {900ms, 20'000ms}) {
+            const auto began = std::chrono::steady_clock::now();
+            Channel here = Channel::connect(of_both, port, time);
+            Channel there = late.accept(patience);
+            there.send("welcome");
+            EXPECT_EQ(here.receive(patience), "welcome");
+            EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+        }
+        // Who comes late is found, whichever address swallows.
+        { const Listener gone = std::move(late); }
+        std::thread coming([&] {
+            std::this_thread::sleep_for(200ms);
+            Listener again(first ? "127.0.0.3" : "127.0.0.2", port);
+            again.accept(patience).send("late");
+        });
+        EXPECT_EQ(Channel::connect(of_both, port, patience).receive(patience), "late");
+        coming.join();
+        const auto began = std::chrono::steady_clock::now();
+        EXPECT_EQ(status_of([&] { (void)Channel::connect(of_both, port, 700ms); }), Status::canceled);
+        EXPECT_LT(std::chrono::steady_clock::now() - began, 5s) << "no longer than told";
+    }
 }
 
 }  // namespace
