@@ -98,6 +98,61 @@ class Flow(unittest.TestCase):
                 self.assertEqual(code, 1, err)
                 self.assertIn("railyard-flow: cannot write to standard output", err)
 
+    def make_target(self, *words):
+        """One that runs, and the info that it has written."""
+        target = start("target", "--info", self.info, *FABRIC, "--grain-size", "64K", *words)
+        self.addCleanup(lambda: (target.kill(), target.communicate()))
+        deadline = time.monotonic() + LIMIT
+        while not os.path.exists(self.info):
+            self.assertLess(time.monotonic(), deadline, "no info")
+            time.sleep(0.01)
+        return target, pathlib.Path(self.info).read_bytes()
+
+    def initiator(self, info, *words):
+        process = start("initiator", "--info", info, *FABRIC, "--grain-size", "64K", *words)
+        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        return process
+
+    def test_an_info_that_is_being_copied_is_waited_for(self):
+        target, info = self.make_target("--grains", "3")
+        copy = pathlib.Path(self.folder.name, "copy")
+        copy.write_bytes(info[:len(info) // 2])
+        sender = self.initiator(str(copy), "--grains", "3", "--connect-timeout", "60")
+        with self.assertRaises(subprocess.TimeoutExpired):
+            sender.wait(timeout=0.5)
+        with copy.open("ab") as file:
+            file.write(info[len(info) // 2:])
+        for process in (sender, target):
+            code, _, err = end(process)
+            self.assertEqual(code, 0, err)
+
+    def test_an_info_without_an_end_is_taken_in_the_end(self):
+        target, info = self.make_target("--grains", "3")
+        copy = pathlib.Path(self.folder.name, "copy")
+        copy.write_bytes(info[:-1])
+        for process in (self.initiator(str(copy), "--grains", "3", "--connect-timeout", "2"), target):
+            code, _, err = end(process)
+            self.assertEqual(code, 0, err)
+        copy.write_bytes(info[:len(info) // 2])
+        code, _, err = end(self.initiator(str(copy), "--grains", "3", "--connect-timeout", "0.2"))
+        self.assertEqual(code, 2, err)
+        self.assertIn("no target info", err)
+
+    def test_an_info_comes_through_a_fifo(self):
+        target, info = self.make_target("--grains", "3")
+        fifo = pathlib.Path(self.folder.name, "fifo")
+        os.mkfifo(fifo)
+        code, _, err = end(self.initiator(str(fifo), "--connect-timeout", "0.3"))
+        self.assertEqual(code, 1, err)
+        self.assertIn(f"--info {fifo}: not there in time", err)
+        sender = self.initiator(str(fifo), "--grains", "3", "--connect-timeout", "60")
+        for part in (b"", info):  # somebody who says nothing first
+            with fifo.open("wb") as file:  # opens when somebody reads
+                file.write(part)
+        for process in (sender, target):
+            code, _, err = end(process)
+            self.assertEqual(code, 0, err)
+
     def test_bad_usage_names_the_option(self):
         for words, name in ((["target", "--ring", "0"], "--ring"), (["initiator", "--rate", "-1"], "--rate"),
                             (["target", "--provider", "ether"], "--provider"),

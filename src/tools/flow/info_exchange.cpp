@@ -1,6 +1,7 @@
 // Target infos in files and lines.
 #include "tools/flow/info_exchange.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "tools/flow/clocks.h"
@@ -23,45 +23,90 @@ namespace railyard::tools::flow {
 namespace {
 
 constexpr std::uint64_t look_again_ns = 20'000'000;
-constexpr std::size_t longest_line = std::size_t{64} << 20;
+constexpr std::size_t longest_info = std::size_t{64} << 20;
 
-std::string text_of(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+/// -1 while nothing can be opened. Does not wait, not even for the writer of a FIFO.
+struct Opened {
+    explicit Opened(const std::string& path)
+        : descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
+    ~Opened() {
+        if (descriptor >= 0) close(descriptor);
+    }
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+    const int descriptor;
+};
+
+/// What is there, at most one buffer; false at the end. `name`: for messages.
+bool read_some(int descriptor, const std::string& name, std::string& text) {
+    std::array<char, 4096> buffer;
+    const ssize_t got = read(descriptor, buffer.data(), buffer.size());
+    if (got < 0 && errno != EINTR && errno != EAGAIN)
+        throw Failure("cannot read the target info from " + name + ": " + std::strerror(errno));
+    if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
+    return got != 0;
 }
 
-std::string await_file(const std::string& path, std::uint64_t deadline) {
+/// Of a file.
+std::string read_all(int descriptor, const std::string& name) {
+    std::string text;
+    while (text.size() <= longest_info && read_some(descriptor, name, text)) {
+    }
+    return text;
+}
+
+/// What comes out of a FIFO or the like up to an end of line or the end of its writer; at the deadline what
+/// has come by then.
+std::string read_line(int descriptor, const std::string& name, std::uint64_t deadline) {
+    std::string line;
     while (!stopping()) {
-        std::string text = text_of(path);
-        if (!text.empty()) return text;
+        pollfd input{descriptor, POLLIN, 0};
+        const bool open = poll(&input, 1, 20) <= 0 || read_some(descriptor, name, line);
+        if (line.ends_with('\n') || line.size() > longest_info || (!open && !line.empty())) return line;
         const std::uint64_t now = now_ns();
-        if (now >= deadline) {
-            throw Failure("--info " + path +
-                          ": not there in time; start the target with --info and this name, "
-                          "or raise --connect-timeout");
-        }
-        sleep_until(std::min(deadline, now + look_again_ns));
+        if (now >= deadline) return line;
+        if (!open) sleep_until(std::min(deadline, now + look_again_ns));  // until the next one writes
     }
     return {};
 }
 
 /// Somebody else's file is not ours to remove.
 bool holds_an_info(const std::string& path) {
+    const Opened file(path);
+    if (file.descriptor < 0) return false;
+    const std::string text = read_all(file.descriptor, path);
     ryf_target_info* made = nullptr;
-    const bool fine = ryf_target_info_from_string(text_of(path).c_str(), &made) == RYF_OK;
+    const bool fine = ryf_target_info_from_string(text.c_str(), &made) == RYF_OK;
     const TargetInfo info(made);
     return fine;
 }
 
-/// What is there of standard input, at most one buffer; false at its end.
-bool read_some(std::string& line) {
-    std::array<char, 4096> buffer;
-    const ssize_t got = read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (got < 0 && errno != EINTR && errno != EAGAIN)
-        throw Failure(std::string("cannot read the target info from standard input: ") +
-                      std::strerror(errno));
-    if (got > 0) line.append(buffer.data(), static_cast<std::size_t>(got));
-    return got != 0;
+/// Whoever copies a file may not be through: an info ends with an end of line. At the deadline whatever is
+/// there has to do.
+std::string await_file(const std::string& path, std::uint64_t deadline) {
+    const std::string name = "--info " + path;
+    while (!stopping()) {
+        const Opened file(path);
+        const int error = file.descriptor < 0 ? errno : 0;
+        struct stat facts {};
+        std::string text;
+        if (error == 0 && fstat(file.descriptor, &facts) == 0 && !S_ISREG(facts.st_mode)) {
+            text = read_line(file.descriptor, name, deadline);
+            if (!text.empty()) return text;
+        } else if (error == 0) {
+            text = read_all(file.descriptor, name);
+        }
+        const std::uint64_t now = now_ns();
+        if (text.ends_with('\n') || (now >= deadline && !text.empty())) return text;
+        if (now >= deadline) {
+            throw Failure(
+                name + ": not there in time" +
+                (error == 0 || error == ENOENT ? "" : std::string(" (") + std::strerror(error) + ")") +
+                "; start the target with --info and this name, or raise --connect-timeout");
+        }
+        sleep_until(std::min(deadline, now + look_again_ns));
+    }
+    return {};
 }
 
 std::string await_line(std::uint64_t deadline) {
@@ -69,11 +114,11 @@ std::string await_line(std::uint64_t deadline) {
     while (!stopping()) {
         pollfd input{STDIN_FILENO, POLLIN, 0};
         const bool readable = poll(&input, 1, 100) > 0;
-        const bool open = !readable || read_some(line);
+        const bool open = !readable || read_some(STDIN_FILENO, "standard input", line);
         const std::size_t end = line.find('\n');
         if (end != line.npos) return line.substr(0, end);
         if (!open && !line.empty()) return line;
-        if (!open || line.size() > longest_line || now_ns() >= deadline) {
+        if (!open || line.size() > longest_info || now_ns() >= deadline) {
             throw Failure(
                 "no line with a target info on standard input; give --info, or the line that the target "
                 "printed");

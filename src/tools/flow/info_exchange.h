@@ -28,7 +28,8 @@ class InfoFile {
 void print_info(std::string text);
 
 /// Waits until now_ns() is `deadline` for the file, "" for a line on standard input, looking at the stop
-/// flag. Throws Failure; empty after a stop signal.
+/// flag. A file without an end of line at its end is taken at the deadline alone. Throws Failure; empty after
+/// a stop signal.
 [[nodiscard]] std::string await_info(const std::string& path, std::uint64_t deadline);
 
 }  // namespace railyard::tools::flow
