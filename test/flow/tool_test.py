@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -152,6 +153,47 @@ class Flow(unittest.TestCase):
         for process in (sender, target):
             code, _, err = end(process)
             self.assertEqual(code, 0, err)
+
+    def test_a_signal_before_the_last_grain_is_told(self):
+        target, info = self.make_target("--idle-timeout", "0.1")
+        sender = self.initiator(self.info, "--grains", "1000000", "--rate", "100")
+        line = sender.stderr.readline()  # a second has passed
+        self.assertIn("grains", line)
+        sender.terminate()
+        code, _, err = end(sender)
+        self.assertEqual(code, 1, err)
+        self.assertRegex(err, r"railyard-flow: ended after \d+ of 1000000 grains")
+        code, _, err = end(target)
+        self.assertEqual(code, 0, err)
+        target, _ = self.make_target("--grains", "7")
+        target.terminate()
+        code, _, err = end(target)
+        self.assertEqual(code, 1, err)
+        self.assertIn("railyard-flow: ended by a signal after 0 of 7 grains", err)
+
+    def test_a_signal_is_a_good_end_of_what_has_none(self):
+        target, _ = self.make_target()
+        sender = self.initiator(self.info, "--rate", "100")
+        sender.stderr.readline()
+        for process in (sender, target):
+            process.terminate()
+            code, _, err = end(process)
+            self.assertEqual(code, 0, err)
+
+    @unittest.skipIf("efa" in FABRIC, "its NICs write without the target's process")
+    def test_what_has_not_arrived_at_a_signal_is_told(self):
+        target, _ = self.make_target()
+        sender = self.initiator(self.info, "--rate", "200")
+        sender.stderr.readline()
+        target.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(0.2)  # some are sent to it
+            sender.terminate()
+            code, _, err = end(sender)
+        finally:
+            target.send_signal(signal.SIGCONT)
+        self.assertEqual(code, 1, err)
+        self.assertRegex(err, r"railyard-flow: (ended while up to \d+ grains were still on their way|a target is gone)")
 
     def test_bad_usage_names_the_option(self):
         for words, name in ((["target", "--ring", "0"], "--ring"), (["initiator", "--rate", "-1"], "--rate"),

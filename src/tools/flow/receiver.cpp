@@ -269,9 +269,10 @@ bool Receiver::all_well(Ending ending, std::uint64_t lost) const {
         well = false;
         say("the file is not whole: ended", file_grains_,
             file_stream_ ? grains_of_file(file_size_, options_.grain_size) : 0);
-    } else if (ending == Ending::sources_gone && came_ < options_.grains) {
+    } else if (ending != Ending::all_grains && came_ < options_.grains) {
         well = false;
-        say("the initiators have gone", came_, options_.grains);
+        say(ending == Ending::signal ? "ended by a signal" : "the initiators have gone", came_,
+            options_.grains);
     }
     return well;
 }

@@ -300,9 +300,19 @@ int Sender::report() const {
         std::printf("%llu targets lost, %llu grains failed\n", static_cast<unsigned long long>(lost_targets_),
                     static_cast<unsigned long long>(failed_));
     }
-    const bool cut_short = file_ && !all_sent();
-    if (cut_short) std::fprintf(stderr, "railyard-flow: --file: not all of it was sent\n");
-    return lost_targets_ == 0 && failed_ == 0 && !cut_short ? 0 : 1;
+    const bool cut_short = last() != 0 && !all_sent();
+    if (cut_short && file_) {
+        std::fprintf(stderr, "railyard-flow: --file: not all of it was sent\n");
+    } else if (cut_short) {
+        std::fprintf(stderr, "railyard-flow: ended after %llu of %llu grains\n",
+                     static_cast<unsigned long long>(sent_), static_cast<unsigned long long>(last()));
+    }
+    const bool on_its_way = under_way_ != 0 && targets_left();
+    if (on_its_way) {
+        std::fprintf(stderr, "railyard-flow: ended while up to %llu grains were still on their way\n",
+                     static_cast<unsigned long long>(under_way_));
+    }
+    return lost_targets_ == 0 && failed_ == 0 && !cut_short && !on_its_way ? 0 : 1;
 }
 
 int Sender::run() {
