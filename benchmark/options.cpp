@@ -219,6 +219,24 @@ void take_role(Options& options, const Texts& texts) {
     options.peer_port = place->port;
 }
 
+/// What the initiator tells its target, or does alone, and what only a forked target has.
+void refuse_for_role(const CLI::App& app, const Options& options) {
+    if (options.role == Role::both) return;
+    if (app.count("--target-env") != 0) {
+        throw UsageError(
+            "--target-env: for a target that is forked here; set the variable where --role target runs");
+    }
+    if (options.role == Role::initiator) return;
+    for (const char* name :
+         {"--op",         "--sizes",    "--batch",      "--notify", "--window",    "--seconds",
+          "--iters",      "--slices",   "--seed",       "--mem",    "--gpu",       "--stream",
+          "--target-mem", "--pt",       "--target-gpu", "--raw",    "--post-time", "--idle-check",
+          "--json",       "--no-check", "--target-poll"}) {
+        if (app.count(name) != 0)
+            throw UsageError(std::string(name) + ": the initiator's; give it to --role initiator alone");
+    }
+}
+
 /// What only two sides have.
 void refuse_for_groups(const Options& options) {
     const std::pair<bool, const char*> alone[] = {
@@ -248,13 +266,17 @@ void stay_on_this_host(Options& options) {
     if (tcp && choice.devices.empty()) options.params["devices"] = "lo";
 }
 
-void finish(Options& options, const Texts& texts) {
+void finish(const CLI::App& app, Options& options, const Texts& texts) {
     take_params(options, texts);
     take_workload(options, texts);
     take_memory(options, texts);
     take_role(options, texts);
     take_group(options.group, texts.group);
-    if (options.is_group()) refuse_for_groups(options);
+    if (options.is_group()) {
+        refuse_for_groups(options);
+    } else {
+        refuse_for_role(app, options);
+    }
     if (options.raw && options.raw_only) throw UsageError("--raw and --raw-only exclude each other");
     if (options.raw_only && options.idle_seconds > 0)
         throw UsageError("--idle-check needs a plugin, not --raw-only");
@@ -309,7 +331,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     declare_group(app, options.group, texts.group);
     try {
         app.parse(argc, argv);
-        finish(options, texts);
+        finish(app, options, texts);
         result.options = std::move(options);
         if (!texts.rails.empty()) {
             result.text =

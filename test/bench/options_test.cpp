@@ -149,6 +149,31 @@ TEST(BenchOptions, MistakesAreUsageErrors) {
     }
 }
 
+/// An option that its side would pass over.
+TEST(BenchOptions, OptionsOfTheOtherSideAreRefused) {
+    for (std::vector<const char*> arguments : std::vector<std::vector<const char*>>{
+             {"--op", "read"},        {"--sizes", "8"},         {"--batch", "2"},     {"--notify", "on"},
+             {"--window", "2"},       {"--seconds", "1"},       {"--iters", "5"},     {"--slices", "2"},
+             {"--seed", "5"},         {"--mem", "dram"},        {"--gpu", "0"},       {"--target-gpu", "0"},
+             {"--stream", "off"},     {"--target-mem", "dram"}, {"--pt", "on"},       {"--raw"},
+             {"--post-time"},         {"--idle-check", "1"},    {"--json", "x.json"}, {"--no-check"},
+             {"--target-poll", "on"}, {"--target-env", "A=b"}}) {
+        const std::string name = arguments.front();
+        good(arguments);
+        arguments.insert(arguments.end(), {"--peer", "h:1", "--role", "target"});
+        ParsedOptions parsed = parse(arguments);
+        EXPECT_FALSE(parsed.options) << name;
+        EXPECT_EQ(parsed.exit_status, 2) << name;
+        EXPECT_NE(parsed.text.find("railyard-bench: " + name + ": "), std::string::npos) << parsed.text;
+        arguments.back() = "initiator";
+        EXPECT_EQ(parse(arguments).options.has_value(), name != "--target-env") << name;
+    }
+    const Options target =
+        good({"--role", "target", "--peer", ":1", "--plugin-dir", "/x", "--param", "a=b", "--provider", "tcp",
+              "--rails-per-device", "2", "--memory", "1G", "--timeout", "3"});
+    EXPECT_EQ(target.role, Role::target);
+}
+
 TEST(BenchOptions, HelpIsNoError) {
     ParsedOptions parsed = parse({"--help"});
     EXPECT_FALSE(parsed.options);
