@@ -76,7 +76,13 @@ void declare_workload(CLI::App& app, Options& options, Texts& texts) {
         ->check(CLI::Range(1u, 1000u));
     app.add_option("--memory", texts.memory, "Most memory of either side; the window shrinks to fit")
         ->capture_default_str();
-    app.add_option("--seed", options.seed, "Seed of the contents [random]")->check(CLI::NonNegativeNumber);
+    app.add_option("--seed", options.seed, "Seed of the contents [random]")
+        ->check(CLI::Validator(
+            [](std::string& text) {
+                const bool fine = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+                return fine ? std::string() : "'" + text + "' is no number from 0 on";
+            },
+            "NONNEGATIVE"));
 }
 
 void declare_memory(CLI::App& app, Options& options, Texts& texts) {
@@ -345,7 +351,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     } catch (const CLI::ExtrasError&) {
         result = {std::nullopt, "railyard-bench: " + unexpected(app) + "; see --help\n", 2};
     } catch (const std::exception& error) {
-        result = {std::nullopt, std::string("railyard-bench: ") + error.what() + "; see --help\n", 2};
+        result = {std::nullopt, "railyard-bench: " + in_our_words(error.what()) + "; see --help\n", 2};
     }
     return result;
 }

@@ -13,6 +13,7 @@
 #include "common/params.h"
 #include "common/status.h"
 #include "common/unexpected_option.h"
+#include "common/usage_error.h"
 #include "common/variables.h"
 #include "railyard_version.h"
 #include "tools/doctor/diagnosis.h"
@@ -109,9 +110,6 @@ std::vector<LiveFile> all_readable(const std::vector<From>& from, Read read) {
 }
 
 int show_live(const Command& command) {
-    if (command.live.empty())
-        throw Error(Status::invalid_param,
-                    "--interval is for --live: name files or sockets of running engines, too");
     std::vector<LiveFile> files = all_readable(command.live, read_live_file);
     if (command.interval > 0 && !files.empty()) {
         std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
@@ -189,7 +187,7 @@ void take_environment(const CLI::App& app, Command& command) {
 
 int run(const Command& command) {
     if (command.doctor) return examine(command);
-    if (!command.live.empty() || command.interval > 0) return show_live(command);
+    if (!command.live.empty()) return show_live(command);
     const Survey survey = make_survey(command.survey);
     if (!command.svg.empty()) write_file(command.svg, picture(survey));
     const std::string report = command.json ? json_report(survey) : text_report(survey, command.attributes);
@@ -213,8 +211,10 @@ int parse_and_run(CLI::App& app, Command& command, int argc, char** argv) {
     } catch (const CLI::ExtrasError&) {
         return refuse(app, unexpected(app));
     } catch (const CLI::ParseError& error) {
-        return refuse(app, error.what());
+        return refuse(app, in_our_words(error.what()));
     }
+    if (command.interval > 0 && command.live.empty() && !command.doctor)
+        return refuse(app, "--interval is for --live: name files or sockets of running engines, too");
     take_environment(app, command);
     warn_of_unknown_variables();
     return run(command);

@@ -174,6 +174,20 @@ TEST(BenchOptions, OptionsOfTheOtherSideAreRefused) {
     EXPECT_EQ(target.role, Role::target);
 }
 
+TEST(BenchOptions, MistakesAreToldInPlainWords) {
+    using Arguments = std::vector<const char*>;
+    const std::pair<Arguments, const char*> told[] = {
+        {{"--sizes"}, "--sizes needs a value; "},
+        {{"--op", "read", "--op", "write"}, "--op is given 2 times, and counts once; "},
+        {{"--timeout", "0"}, "--timeout: Value 0 not in range 0.1 to 3600; "},
+        {{"--seed", "x"}, "--seed: 'x' is no number from 0 on; "}};
+    for (const auto& [arguments, text] : told) {
+        const ParsedOptions parsed = parse(arguments);
+        EXPECT_NE(parsed.text.find(text), std::string::npos) << parsed.text;
+        EXPECT_EQ(parsed.exit_status, 2);
+    }
+}
+
 TEST(BenchOptions, HelpIsNoError) {
     ParsedOptions parsed = parse({"--help"});
     EXPECT_FALSE(parsed.options);

@@ -181,7 +181,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     } catch (const CLI::RequiredError&) {
         result = {std::nullopt, "railyard-flow: " + subcommand_text(app) + "; see --help\n", 2};
     } catch (const std::exception& error) {
-        result = {std::nullopt, std::string("railyard-flow: ") + error.what() + "; see --help\n", 2};
+        result = {std::nullopt, "railyard-flow: " + in_our_words(error.what()) + "; see --help\n", 2};
     }
     return result;
 }
