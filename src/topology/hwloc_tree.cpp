@@ -89,9 +89,14 @@ bool has_gpu_device(hwloc_obj_t device) {
     return false;
 }
 
+/// All CPUs there, those among them that this process may not use (cpuset.cpus of its cgroup).
+hwloc_const_bitmap_t all_cpus(hwloc_obj_t node) {
+    return node->complete_cpuset ? node->complete_cpuset : node->cpuset;
+}
+
 /// A node beside that of the CPUs next to it: of a GPU, on the package, or behind CXL.
 bool is_further_memory(hwloc_obj_t node) {
-    if (!node->cpuset || hwloc_bitmap_iszero(node->cpuset)) return true;
+    if (!all_cpus(node) || hwloc_bitmap_iszero(all_cpus(node))) return true;
     const std::string_view kind = node->subtype ? node->subtype : "";
     return kind == "GPUMemory" || kind == "HBM" || kind == "MCDRAM" || kind.starts_with("CXL");
 }
@@ -149,7 +154,7 @@ class Reader {
         for (int i = hwloc_bitmap_first(place->nodeset); i >= 0; i = hwloc_bitmap_next(place->nodeset, i)) {
             hwloc_obj_t node = hwloc_get_numanode_obj_by_os_index(topology_, static_cast<unsigned>(i));
             if (!node || is_further_memory(node)) continue;
-            if (own && !hwloc_bitmap_isequal(own->cpuset, node->cpuset)) return unknown_numa;
+            if (own && !hwloc_bitmap_isequal(all_cpus(own), all_cpus(node))) return unknown_numa;
             if (!own) own = node;
         }
         if (own) return static_cast<int>(own->os_index);

@@ -31,13 +31,15 @@ class XmlFile {
                       set_of(1, 1) + "/><object type=\"PU\" gp_index=\"4\" os_index=\"0\"" + set_of(1, 1) +
                       "/>" + inside + "</object>" + after) {}
     /// With these CPUs and NUMA nodes, by bits.
-    XmlFile(unsigned cpus, unsigned nodes, const std::string& inside)
+    XmlFile(unsigned cpus, unsigned nodes, const std::string& inside) : XmlFile(cpus, nodes, inside, cpus) {}
+    /// The same, with some of the CPUs allowed.
+    XmlFile(unsigned cpus, unsigned nodes, const std::string& inside, unsigned allowed_cpus)
         : path_(testing::TempDir() + "railyard_topology_" + std::to_string(getpid()) + ".xml") {
         std::ofstream(path_) << R"(<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
 <object type="Machine" gp_index="1" os_index="0" allowed_cpuset="0x)"
-                             << std::hex << cpus << "\" allowed_nodeset=\"0x" << nodes << '"'
+                             << std::hex << allowed_cpus << "\" allowed_nodeset=\"0x" << nodes << '"'
                              << set_of(cpus, nodes) << '>' << inside << "</object></topology>";
     }
     ~XmlFile() { std::remove(path_.c_str()); }
@@ -169,6 +171,24 @@ TEST(HwlocTree, MemoryWithoutCpusOfItsOwnIsNoOtherNode) {
             EXPECT_EQ(machine.nics[at].numa, package) << subtype << of_package;
             EXPECT_EQ(machine.gpus[at].numa, package) << subtype << of_package;
         }
+    }
+}
+
+/// A container with the CPUs of one package: the devices of the other one are where they were.
+TEST(HwlocTree, DevicesKeepTheirNodeWhereItsCpusMayNotBeUsed) {
+    for (const char* subtype : {"GPUMemory", ""}) {
+        const XmlFile file(
+            3, 0x3f,
+            package_with_more_memory(0, false, subtype) + package_with_more_memory(1, false, subtype), 1);
+        const Machine machine = read_machine(file.path());
+        ASSERT_EQ(machine.nics.size(), 2u);
+        ASSERT_EQ(machine.gpus.size(), 2u);
+        EXPECT_EQ(machine.nics[0].numa, 0);
+        EXPECT_EQ(machine.nics[1].numa, 1) << subtype;
+        EXPECT_EQ(machine.gpus[1].numa, 1) << subtype;
+        ASSERT_GT(machine.numa.size(), 1u);
+        EXPECT_EQ(machine.numa[0].cpus, std::vector<int>{0});
+        EXPECT_EQ(machine.numa[1].cpus, std::vector<int>{});
     }
 }
 
