@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <unordered_map>
@@ -90,10 +91,17 @@ class RecentTable {
         entries_.erase(found->second);
         return index_.erase(found);
     }
-    std::vector<Value> shrink() {
+    /// What there is no memory to hand out stays until the next change.
+    std::vector<Value> shrink() noexcept {
         std::vector<Value> gone;
-        while (entries_.size() > most_ || (weight_ > most_weight_ && entries_.size() > 1))
+        while (entries_.size() > most_ || (weight_ > most_weight_ && entries_.size() > 1)) {
+            try {
+                if (gone.size() == gone.capacity()) gone.reserve(2 * gone.size() + 1);
+            } catch (const std::bad_alloc&) {
+                break;
+            }
             gone.push_back(*remove(entries_.back().number));
+        }
         return gone;
     }
 

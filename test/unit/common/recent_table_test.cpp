@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "failing_new.h"
+
 namespace railyard {
 namespace {
 
@@ -73,6 +75,26 @@ TEST(RecentTable, HandsOutWhatItForgets) {
     EXPECT_FALSE(table.remove(2));
     EXPECT_EQ(table.size(), 0u);
     EXPECT_TRUE(table.add(2, first, 1).empty()) << "there is room";
+}
+
+/// Where whoever asks holds a lock, nothing may be destroyed.
+TEST(RecentTable, WhatThereIsNoMemoryToHandOutStays) {
+    RecentTable<std::shared_ptr<int>> table(3, 10);
+    auto first = std::make_shared<int>(1), second = std::make_shared<int>(2);
+    EXPECT_TRUE(table.add(1, first, 1).empty());
+    EXPECT_TRUE(table.add(2, second, 1).empty());
+    EXPECT_TRUE(table.add(3, nullptr, 1).empty());
+    for (const long left : {0, 1}) {
+        allocations_left = left;
+        const auto gone = table.weigh(3, 10);
+        allocations_left = -1;
+        EXPECT_EQ(gone.size(), static_cast<std::size_t>(left));
+        EXPECT_EQ(first.use_count(), 2);
+        EXPECT_EQ(second.use_count(), 2);
+    }
+    EXPECT_EQ(table.weigh(3, 10), std::vector{second});
+    EXPECT_EQ(table.size(), 1u);
+    EXPECT_EQ(first.use_count(), 1);
 }
 
 }  // namespace
