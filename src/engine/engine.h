@@ -53,6 +53,9 @@ struct EngineConfig {
     /// Pause of the progress thread between two passes while there is nothing to block on; 0: chosen by the
     /// engine.
     std::chrono::microseconds progress_delay{0};
+    /// Of all instances that have introduced themselves and were not loaded: rails, and pairs of rails that
+    /// they have named. Past it the one that was not heard for longest is forgotten.
+    std::size_t most_stranger_pairs = 4'194'304;
 };
 
 /// What a transfer is expected to take, from transfers measured so far by this engine.

@@ -202,6 +202,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void handle_waiting(std::uint64_t nonce) noexcept;
     void handle(const Letter& letter);
     void on_hello(const Letter& letter);
+    /// All that its HELLO says, or up to the first that is refused. Throws Error.
+    void meet(Peer& peer, std::span<const IntroducedPair> pairs);
     void on_acknowledgement(const Letter& letter);
     /// Whoever introduces itself so: known to our application, or a stranger. Throws Error{mismatch}.
     std::shared_ptr<Peer> introduced_peer(const ConnectionInfo& info);
@@ -353,7 +355,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     PeerTable peers_;
     /// Who introduced itself, by instance: holds their addresses on our rails.
     Mutex strangers_mutex_;
-    RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){65'536, 4'194'304};
+    RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){
+        65'536, config_.most_stranger_pairs};
     /// A peer's request on its way.
     struct Served {
         Transfer* transfer = nullptr;  ///< nullptr: it has ended, and there was no memory to say so

@@ -128,18 +128,27 @@ void Engine::Impl::on_hello(const Letter& letter) {
             throw Error(Status::mismatch, "introduction to a rail we lack");
     }
     const std::shared_ptr<Peer> peer = introduced_peer(hello.sender);
-    for (const IntroducedPair& introduced : hello.pairs) {
-        const RailPair ours_first{introduced.pair.remote, introduced.pair.local};
-        if (introduced.sender.empty()) {
-            peer->resolve(ours_first);
-        } else if (rails_->takes_senders()) {
-            peer->admit(ours_first, introduced.generation, introduced.sender);
-        }
+    try {
+        meet(*peer, hello.pairs);
+    } catch (...) {
+        weigh_stranger(*peer);  // with what it had named until then
+        throw;
     }
     weigh_stranger(*peer);
     RAILYARD_LOG(debug, letter.agent.c_str(), "introduced itself on %zu pairs of rails", hello.pairs.size());
     send_own(peer, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
     handle_waiting(letter.nonce);
+}
+
+void Engine::Impl::meet(Peer& peer, std::span<const IntroducedPair> pairs) {
+    for (const IntroducedPair& introduced : pairs) {
+        const RailPair ours_first{introduced.pair.remote, introduced.pair.local};
+        if (introduced.sender.empty()) {
+            peer.resolve(ours_first);
+        } else if (rails_->takes_senders()) {
+            peer.admit(ours_first, introduced.generation, introduced.sender);
+        }
+    }
 }
 
 std::shared_ptr<Peer> Engine::Impl::introduced_peer(const ConnectionInfo& info) {

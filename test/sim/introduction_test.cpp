@@ -270,6 +270,51 @@ TEST_F(HostileTest, ALoadedInstanceKeepsTheRailsThatItWasLoadedWith) {
     expect_unanswered();
 }
 
+/// Else nothing would be forgotten for instances whose HELLOs all end with a pair that is refused.
+TEST(Strangers, AreForgottenForWhatRefusedIntroductionsNamed) {
+    EngineConfig config;
+    config.agent_name = "victim";
+    config.params = parse_params(fabric_params(direct));
+    config.progress_thread = false;
+    config.most_stranger_pairs = 11;
+    Engine victim(std::move(config));
+    Stranger honest(victim, direct), costly(victim, direct);
+    honest.say(MessageKind::hello, "mallory", honest.nonce, honest.hello());  // 1, its 2 rails and a pair
+    const auto heard = [&](MessageKind kind) {
+        Letters letters;
+        honest.inbox.take_letters(letters);
+        return std::any_of(letters.begin(), letters.end(),
+                           [&](const Letter& letter) { return letter.kind == kind; });
+    };
+    ASSERT_TRUE(honest.until([&] { return heard(MessageKind::hello_ack); }));
+    const auto asks = [&] {
+        const std::string no_number(4, '\0');
+        honest.say(MessageKind::number_wanted, "mallory", honest.nonce, no_number);
+        const auto end = std::chrono::steady_clock::now() + milliseconds(300);
+        bool answered = false;
+        honest.until([&] {
+            answered = answered || heard(MessageKind::number);
+            return answered || std::chrono::steady_clock::now() > end;
+        });
+        return answered;
+    };
+    EXPECT_TRUE(asks());
+    ConnectionInfo info = costly.info();
+    info.agent = "costly";
+    info.nonce = 0x8888;
+    info.rails.emplace_back("none");
+    const auto name = [&](const std::vector<RailPair>& pairs) {
+        costly.say(MessageKind::hello, info.agent, info.nonce, encode(Introduction{info, introduced(pairs)}));
+        victim.progress();
+    };
+    name({{2, 0}});
+    EXPECT_TRUE(asks()) << "1 and 3 rails more: 8 of 11";
+    name({{0, 0}, {0, 1}, {2, 0}});
+    EXPECT_TRUE(asks()) << "10";
+    name({{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}});
+    EXPECT_FALSE(asks()) << "12: it is the one that was not heard for longest";
+}
+
 TEST_F(HostileTest, FuzzedMessagesAreNeitherAnsweredNorHarmful) {
     log::set_level(log::Level::off);
     std::mt19937 random(9);
