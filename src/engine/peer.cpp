@@ -303,10 +303,16 @@ bool Peer::choose_control_route() {
             pairs.push_back(sender.pair);
     }
     for (const RailPair pair : pairs) {
-        PeerEndpoint& endpoint = resolve(pair);
-        if (endpoint.path.failed()) continue;
+        PeerEndpoint* endpoint = nullptr;
+        try {
+            endpoint = &resolve(pair);
+        } catch (const Error& error) {
+            RAILYARD_LOG(debug, agent().c_str(), "one path is missing: %s", error.what());
+            continue;
+        }
+        if (endpoint->path.failed()) continue;
         const MutexLock lock(mutex_);
-        control_.store(&endpoint, std::memory_order_release);
+        control_.store(endpoint, std::memory_order_release);
         return true;
     }
     return false;

@@ -112,8 +112,8 @@ class Peer {
     [[nodiscard]] bool has_control_route() const noexcept {
         return control_.load(std::memory_order_acquire) != nullptr;
     }
-    /// Chooses anew, among pairs that have not failed. False: all have, and the route stays. Resolves pairs,
-    /// so not with a rail's role held; throws Error.
+    /// Chooses anew, among pairs that have not failed. False: all have, or cannot be resolved, and the route
+    /// stays. Resolves pairs, so not with a rail's role held; throws std::bad_alloc.
     bool choose_control_route();
 
     /// The peer has to know our senders before anything is posted to it.

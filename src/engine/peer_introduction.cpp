@@ -91,13 +91,19 @@ void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::strin
     if (!rails || sender.empty()) return;
     const MutexLock lock(mutex_);
     auto place = sender_at(ours_first);
-    if (place == admitted_.end() || place->pair != ours_first) place = admitted_.insert(place, {ours_first});
-    Admitted& admitted = *place;
-    if (generation <= admitted.generation) return;
+    const bool is_first = place == admitted_.end() || place->pair != ours_first;
+    if (!is_first && generation <= place->generation) return;
+    if (is_first) place = admitted_.insert(place, {ours_first});  // it may throw
     Rail& rail = rails->rail(ours_first.local);
-    const PeerAddress address = rail.admit_sender(sender);
-    if (admitted.address != no_address) rail.dismiss_sender(admitted.address);
-    admitted = {ours_first, generation, address};
+    PeerAddress address = no_address;
+    try {
+        address = rail.admit_sender(sender);
+    } catch (...) {
+        if (is_first) admitted_.erase(place);
+        throw;
+    }
+    if (!is_first) rail.dismiss_sender(place->address);
+    *place = {ours_first, generation, address};
 }
 
 Peer::Asker Peer::asks_from() {

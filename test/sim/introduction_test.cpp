@@ -429,6 +429,33 @@ TEST_F(PeerTest, ANewPairIsAnnouncedAtOnceAndAKnownOneNeverAgain) {
     EXPECT_TRUE(unannounced(start + 9 * second).empty());
 }
 
+/// Else it would be given back when the peer goes, where there is no such address.
+TEST_F(PeerTest, ASenderThatIsRefusedIsNone) {
+    const std::size_t before = peer_.weight();
+    EXPECT_THROW(peer_.admit({0, 0}, 1, "none"), Error);
+    EXPECT_EQ(peer_.weight(), before);
+    const std::string sender = there_.rails->addresses().front();
+    peer_.admit({0, 0}, 1, sender);
+    EXPECT_EQ(peer_.weight(), before + 1);
+    peer_.resolve({0, 0});
+    const PeerAddress address = peer_.asks_from().address;
+    EXPECT_NE(address, no_address);
+    EXPECT_THROW(peer_.admit({0, 0}, 2, "none"), Error);
+    EXPECT_EQ(peer_.asks_from().address, address) << "the one before stays";
+}
+
+TEST_F(PeerTest, MessagesGoPastAPairThatCannotBeResolved) {
+    Peer peer({"there", 5, "efa-direct", {there_.rails->addresses().front(), "none"}}, here_.rails,
+              MessageCounters().of(5));
+    const PeerEndpoint& first = peer.resolve({0, 0});
+    peer.resolve({0, 0}).path.fail();
+    EXPECT_FALSE(peer.choose_control_route());
+    EXPECT_EQ(peer.control_route().path, &first.path);
+    peer.admit({1, 0}, 1, there_.rails->addresses().front());
+    EXPECT_TRUE(peer.choose_control_route());
+    EXPECT_EQ(peer.control_route().rail, &here_.rails->rail(1));
+}
+
 TEST_F(PeerTest, FabricEfaNeedsNoIntroduction) {
     const Fabric efa{"efa", 1, false};
     BareRails here(efa), there(efa);
