@@ -58,13 +58,12 @@ class KeyInquiry {
 /// An engine's, by their ids. Any thread.
 class KeyInquiries : public OpenInquiries<KeyInquiry> {
   public:
-    /// One more, which whoever asks keeps. Throws std::bad_alloc.
-    std::shared_ptr<KeyInquiry> ask(const std::shared_ptr<Peer>& peer, const RemoteRegion& region,
-                                    const Work::Refusal& refusal) {
+    /// One more, which whoever asks keeps, in the place of `latest`. With a rail's role held. Throws
+    /// std::bad_alloc, and `latest` stays.
+    void ask(std::shared_ptr<KeyInquiry>& latest, const std::shared_ptr<Peer>& peer,
+             const RemoteRegion& region, const Work::Refusal& refusal) {
         const std::uint64_t id = last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
-        auto inquiry = std::make_shared<KeyInquiry>(peer, id, region, refusal);
-        add(peer->nonce(), id, inquiry);
-        return inquiry;
+        add_instead(latest, peer->nonce(), id, std::make_shared<KeyInquiry>(peer, id, region, refusal));
     }
 
   private:

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -26,16 +27,31 @@ class OpenInquiries {
         open_.push_back({nonce, number, inquiry});
         count();
     }
-    /// Somebody waits for an answer.
+    /// The same in the place of `latest`, which may be the last to know its peer, while a rail's role is
+    /// held: that one is kept until the next take_due(). `latest` stays where nothing is added.
+    void add_instead(std::shared_ptr<Inquiry>& latest, std::uint64_t nonce, std::uint64_t number,
+                     std::shared_ptr<Inquiry> inquiry) {
+        std::list<std::shared_ptr<Inquiry>> former(1);
+        const MutexLock lock(mutex_);
+        open_.push_back({nonce, number, inquiry});
+        latest.swap(inquiry);
+        former.front().swap(inquiry);
+        former_.splice(former_.end(), former);
+        count();
+    }
+    /// Somebody waits for an answer, or take_due() has something to free.
     [[nodiscard]] bool has_open() const noexcept { return open_count_.load(std::memory_order_acquire) != 0; }
     struct Due {
         std::shared_ptr<Inquiry> inquiry;  ///< nullptr: none
         bool again = false;
     };
-    /// One that is to be sent now, for the first time or, in growing pauses, again.
+    /// One that is to be sent now, for the first time or, in growing pauses, again. Not with a rail's role
+    /// held.
     Due take_due(std::uint64_t now_ns) noexcept {
         Due due;
+        std::list<std::shared_ptr<Inquiry>> former;  // freed without the lock
         const MutexLock lock(mutex_);
+        former.swap(former_);
         std::erase_if(open_, [](const Open& open) { return open.inquiry.expired(); });
         for (auto open = open_.begin(); !due.inquiry && open != open_.end(); ++open) {
             if (open->due > now_ns) continue;
@@ -70,11 +86,12 @@ class OpenInquiries {
     };
     static constexpr std::uint64_t first_pause_ns = 50'000'000, longest_pause_ns = 1'000'000'000;
     void count() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        open_count_.store(open_.size(), std::memory_order_release);
+        open_count_.store(open_.size() + former_.size(), std::memory_order_release);
     }
 
     Mutex mutex_;
     std::vector<Open> open_ ABSL_GUARDED_BY(mutex_);
+    std::list<std::shared_ptr<Inquiry>> former_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> open_count_{0};
 };
 

@@ -125,7 +125,7 @@ Work::Verdict Transfer::renew_keys(Work& work, const Refusal& refusal) noexcept 
         const MutexLock lock(region.renewed.mutex);
         std::shared_ptr<KeyInquiry>& inquiry = region.renewed.inquiry;
         if (!inquiry || inquiry->asked_at < refusal.at)
-            inquiry = transfer.key_inquiries->ask(transfer.peer, region, refusal);
+            transfer.key_inquiries->ask(inquiry, transfer.peer, region, refusal);
         const Verdict verdict = inquiry->verdict();
         if (verdict != Verdict::repeat) return verdict;
         region.renew(inquiry->keys());

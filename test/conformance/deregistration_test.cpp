@@ -181,15 +181,18 @@ struct WriterThatAsks {
           source(*pair.a, 4096, 7),
           target(*pair.b, 4096),
           remote(pair.publish(target)) {
+        prepare();
+    }
+    ~WriterThatAsks() { pair.a->release(transfer); }
+    void prepare() {
         const LocalDescriptor from = source.local(0, 4096);
         const RemoteDescriptor to{target.address(), 4096, &remote};
         transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
     }
-    ~WriterThatAsks() { pair.a->release(transfer); }
     EnginePair pair;
     Buffer source, target;
     std::shared_ptr<RemoteRegion> remote;
-    Transfer* transfer;
+    Transfer* transfer = nullptr;
 };
 
 /// As long as the owner does not answer, but no longer than anybody is waited for.
@@ -242,6 +245,26 @@ TEST_P(DeregistrationTest, KeysThatNeverStayAreNotAskedForForEver) {
     EXPECT_EQ(status, Status::backend) << "after " << registrations << " registrations";
     EXPECT_GT(registrations, 8) << "it gave up too soon";
     EXPECT_EQ(pair.run(*transfer), Status::ok) << "they stay";
+}
+
+/// The last question about a region may be the last to know the peer that it was put to, which gives its
+/// addresses back to the rails when it goes: not while a rail has the next question put.
+TEST_P(DeregistrationTest, APeerThatWasForgottenMayBeAskedForKeysOnceItIsKnownAgain) {
+    if (!asks_for_keys(GetParam())) GTEST_SKIP() << "nobody is asked";
+    WriterThatAsks writer(GetParam(), "60000");
+    EnginePair& pair = writer.pair;
+    const auto register_once_more = [&] {
+        auto next = pair.b->register_memory(writer.target.address(), 4096, 0);
+        pair.b->deregister_memory(std::exchange(writer.target.region, std::move(next)));
+    };
+    for (int life = 0; life < 3; ++life) {
+        register_once_more();
+        ASSERT_EQ(pair.run(*writer.transfer), Status::ok);
+        pair.a->release(std::exchange(writer.transfer, nullptr));
+        pair.a->disconnect("beta");
+        pair.a->load_connection_info("beta", pair.b->connection_info());
+        writer.prepare();
+    }
 }
 
 /// Those of the older one may be for pages that are not there any more.
