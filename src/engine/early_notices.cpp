@@ -22,7 +22,10 @@ constexpr std::size_t writers_a_step = 16;
 }  // namespace
 
 EarlyNotices::Number EarlyNotices::number(std::uint64_t instance) {
-    if (instance == 0) return {};
+    const auto cut_off = [&](const Writer& writer) {
+        return writer.instance == instance && writer.window == 0;
+    };
+    if (instance == 0 || std::any_of(writers_.begin(), writers_.end(), cut_off)) return {};
     const auto find = [&](std::uint64_t wanted) {
         return std::find_if(writers_.begin(), writers_.end(), [&](const Writer& writer) {
             return writer.instance == wanted && !writer.closed;
@@ -66,7 +69,7 @@ std::vector<EarlyNotices::Notice> EarlyNotices::retire(std::span<const std::uint
 void EarlyNotices::close(std::uint64_t instance, std::uint32_t number) {
     if (instance == 0 || instance_of(EarlyMark::of(number, 0)) != instance) return;
     Writer& writer = writers_[number - 1];
-    if (!writer.closed) writer.closed = ++closed_;
+    if (!writer.closed && writer.window != 0) writer.closed = ++closed_;
 }
 
 std::vector<EarlyNotices::Notice> EarlyNotices::free_closed() {
@@ -78,10 +81,28 @@ std::vector<EarlyNotices::Notice> EarlyNotices::free_closed() {
     return forget([&](std::uint32_t number) { return number == first; });
 }
 
-/// What there is of such numbers, which are free then.
+bool EarlyNotices::is_one_too_many(std::uint32_t mark) noexcept {
+    const Writer* const writer = writer_of(mark);
+    return writer && writer->marks == most_unmatched && !marks_.contains(mark) && !replaced_.contains(mark) &&
+           awaiting(original(mark)) == notices_.end();
+}
+
+std::vector<EarlyNotices::Notice> EarlyNotices::cut_off(std::uint32_t mark) {
+    const std::uint32_t cut = EarlyMark::writer_of(mark);
+    const std::uint64_t instance = instance_of(mark);
+    std::vector<Notice> left = forget([&](std::uint32_t number) { return number == cut; });
+    writers_[cut - 1].instance = instance;  // so that the number is no other's
+    return left;
+}
+
+/// What there is of such numbers, which are free then. Throws std::bad_alloc, with nothing done.
 template <class IsGone>
 std::vector<EarlyNotices::Notice> EarlyNotices::forget(const IsGone& is_gone) {
+    std::size_t waiting = 0;
+    for (std::uint32_t number = 1; number <= writers_.size(); ++number)
+        waiting += is_gone(number) ? writers_[number - 1].notices : 0u;
     std::vector<Notice> left;
+    left.reserve(waiting);
     const auto of_gone = [&](std::uint32_t mark) { return is_gone(EarlyMark::writer_of(mark)); };
     for (auto entry = notices_.begin(); entry != notices_.end();) {
         if (of_gone(entry->first)) {
@@ -109,7 +130,9 @@ std::uint64_t EarlyNotices::instance_of(std::uint32_t mark) const noexcept {
 }
 
 EarlyNotices::Writer* EarlyNotices::writer_of(std::uint32_t mark) noexcept {
-    return instance_of(mark) != 0 ? &writers_[EarlyMark::writer_of(mark) - 1] : nullptr;
+    if (instance_of(mark) == 0) return nullptr;
+    Writer& writer = writers_[EarlyMark::writer_of(mark) - 1];
+    return writer.window != 0 ? &writer : nullptr;
 }
 
 std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {

@@ -21,8 +21,8 @@ namespace railyard {
 /// at once.
 class EarlyNotices {
   public:
-    /// Of one writer, of each sort. Those who keep to their windows have fewer; the rest is for what failed
-    /// transfers leave behind.
+    /// Of one writer, of each sort. Those who keep to their windows have fewer, with what failed transfers
+    /// leave behind.
     static constexpr std::uint16_t most_unmatched = 1024;
 
     struct Notice {
@@ -44,7 +44,7 @@ class EarlyNotices {
         std::uint32_t number = 0;  ///< 0: all are given out
         std::uint8_t window = 0;   ///< marks that it may be ahead
     };
-    /// That of the instance, which it keeps until it is closed.
+    /// That of the instance, which it keeps until it is closed; none for one that has been cut off.
     Number number(std::uint64_t instance);
     /// The instance sends nothing more with that number, if it is its own, and what has been sent may still
     /// be on its way: notices and marks of it find each other as before.
@@ -57,6 +57,12 @@ class EarlyNotices {
     std::vector<Notice> retire(std::span<const std::uint64_t> gone);
     /// Whose mark it is; 0: nobody's.
     [[nodiscard]] std::uint64_t instance_of(std::uint32_t mark) const noexcept;
+
+    /// That mark would be one more of its writer's than is kept: it pays no heed to its window.
+    [[nodiscard]] bool is_one_too_many(std::uint32_t mark) noexcept;
+    /// Nothing counts any more that comes with a number like that mark's, and its instance gets no other one.
+    /// Returns what has waited in vain. Throws std::bad_alloc, with nothing done.
+    std::vector<Notice> cut_off(std::uint32_t mark);
 
     /// The bytes of an operation are in place: the notice that has waited for that alone, if there is one.
     std::optional<Notice> placed(std::uint32_t mark);
@@ -89,8 +95,8 @@ class EarlyNotices {
         std::uint32_t closed = 0;              ///< the how many'th of those that were
         std::uint16_t marks = 0, notices = 0;  ///< that are alone
         std::uint16_t replaced = 0;            ///< marks
-        std::uint8_t window = 0;
-        bool owed = false;  ///< it is to be told, and nobody has taken that
+        std::uint8_t window = 0;               ///< 0, of an instance: it has been cut off
+        bool owed = false;                     ///< it is to be told, and nobody has taken that
     };
     static_assert(sizeof(Writer) == 24);
     /// A notice, by the first of its operations' marks.
@@ -103,7 +109,7 @@ class EarlyNotices {
     using MarkPairs = std::unordered_map<std::uint32_t, std::uint32_t>;
     static std::uint32_t follow(const MarkPairs& pairs, std::uint32_t mark) noexcept;
     using WaitingNotices = std::map<std::uint32_t, Waiting>;
-    /// nullptr: it is nobody's.
+    /// nullptr: it is nobody's that counts.
     Writer* writer_of(std::uint32_t mark) noexcept;
     /// The mark that says of an operation, first known by this one, that its bytes are in place.
     [[nodiscard]] std::uint32_t latest(std::uint32_t mark) const noexcept { return follow(replaced_, mark); }

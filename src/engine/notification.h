@@ -255,6 +255,9 @@ class NotificationInbox final : public ControlSink {
     void drop_unfinished(EarlyMarks marks, const Key& key, std::string_view agent)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool place(std::uint32_t mark) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void cut_off(std::uint32_t mark) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void no_more_of(const std::vector<EarlyNotices::Notice>& notices) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void place_late() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         if (late_marks_ != 0) [[unlikely]]
             place_those_late();

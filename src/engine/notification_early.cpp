@@ -66,6 +66,8 @@ void NotificationInbox::on_immediate(std::uint32_t data) noexcept {
 /// False: there is no memory for it, and nothing has changed.
 bool NotificationInbox::place(std::uint32_t mark) noexcept {
     try {
+        if (early_.is_one_too_many(mark)) [[unlikely]]
+            cut_off(mark);
         room_for_one(ready_);
         std::optional<EarlyNotices::Notice> notice = early_.placed(mark);
         owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
@@ -77,6 +79,23 @@ bool NotificationInbox::place(std::uint32_t mark) noexcept {
     } catch (const std::bad_alloc&) {
         return false;
     }
+}
+
+/// A writer that pays no heed to what it was told. Throws std::bad_alloc, with nothing done.
+void NotificationInbox::cut_off(std::uint32_t mark) {
+    const std::uint64_t instance = early_.instance_of(mark);
+    no_more_of(early_.cut_off(mark));
+    RAILYARD_LOG(warn, "control",
+                 "instance %016llx has %u marks without their notifications, and was told that it may be %u "
+                 "ahead at most: none of its notifications together with their data is taken any more",
+                 static_cast<unsigned long long>(instance), unsigned{EarlyNotices::most_unmatched} + 1,
+                 unsigned{EarlyMark::favoured_window});
+}
+
+/// They have waited in vain.
+void NotificationInbox::no_more_of(const std::vector<EarlyNotices::Notice>& notices) noexcept {
+    for (const EarlyNotices::Notice& notice : notices)
+        held_.unfinished -= cost(notice.agent, notice.message);
 }
 
 void NotificationInbox::place_those_late() noexcept {
@@ -94,8 +113,7 @@ EarlyNotices::Number NotificationInbox::number(std::uint64_t instance, std::uint
     early_.close(instance, old);
     const EarlyNotices::Number given = early_.number(instance);
     if (given.number) return given;
-    for (const EarlyNotices::Notice& notice : early_.free_closed())
-        held_.unfinished -= cost(notice.agent, notice.message);
+    no_more_of(early_.free_closed());
     return early_.number(instance);
 }
 
@@ -127,8 +145,7 @@ std::vector<std::uint64_t> NotificationInbox::numbered() const {
 
 void NotificationInbox::retire(std::span<const std::uint64_t> instances) {
     const MutexLock lock(mutex_);
-    for (const EarlyNotices::Notice& notice : early_.retire(instances))
-        held_.unfinished -= cost(notice.agent, notice.message);
+    no_more_of(early_.retire(instances));
 }
 
 }  // namespace railyard

@@ -278,6 +278,64 @@ TEST_F(EarlyNotificationTest, WhatWaitsIsKeptWithinTheLimits) {
     EXPECT_EQ(tight.held().unfinished, 0u);
 }
 
+/// What it may be ahead is far less: it leaves nothing behind, and says no more by its marks.
+TEST_F(EarlyNotificationTest, AWriterThatPaysNoHeedToItsWindowIsCutOff) {
+    const test::LogLines log(log::Level::warn);
+    const std::uint32_t others = inbox_.number(10).number;
+    inbox_.on_immediate(EarlyMark::of(others, 0));
+    bring(cut("waits", mark(5'000), 1));
+    bring(cut("waits for two", mark(6'000), 2, nonce, 2));
+    const auto send_marks = [&](std::uint32_t first, std::uint32_t count) {
+        for (std::uint32_t i = 0; i < count; ++i)
+            inbox_.on_immediate(mark(first + i));
+    };
+    send_marks(0, EarlyNotices::most_unmatched);
+    send_marks(0, 1);
+    EXPECT_FALSE(log.contain("instance")) << "one that is there already";
+    send_marks(6'000, 1);
+    EXPECT_FALSE(log.contain("instance")) << "one that is waited for";
+    bring(cut("in place", mark(1'000), 3));
+    EXPECT_EQ(taken(), Texts{"in place"});
+    send_marks(1'000, 1);
+    EXPECT_FALSE(log.contain("instance")) << "there is room for it";
+    EXPECT_GT(inbox_.held().unfinished, 0u);
+
+    send_marks(9'000, 3);
+    EXPECT_EQ(log.count("instance 0000000000000009 has 1025 marks without their notifications"), 1);
+    EXPECT_EQ(inbox_.held().unfinished, 0u) << "what has waited goes";
+    send_marks(5'000, 1);
+    bring(cut("the mark of which has come", mark(2), 4));
+    send_marks(7'000, 1);
+    bring(cut("one more", mark(7'000), 5));
+    EXPECT_TRUE(taken().empty());
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
+    EXPECT_THROW(static_cast<void>(inbox_.is_in_place(nonce, mark(2), mark(3), 4)), Error);
+
+    // It may send notifications after their data, as who has no number.
+    EXPECT_EQ(inbox_.number(nonce).number, 0u);
+    EXPECT_EQ(inbox_.number(nonce, number_).number, 0u) << "not another one either";
+    OutNotification later;
+    later.message = "after its data";
+    later.start(agent_, nonce, 6, 0);
+    Bytes fragment(200);
+    fragment.resize(later.fill(later, fragment));
+    bring({fragment});
+    EXPECT_EQ(taken(), Texts{"after its data"});
+    // Others are not touched, and get its number when it has gone.
+    bring(cut("another's", EarlyMark::of(others, 0), 1, 10));
+    EXPECT_EQ(taken(), Texts{"another's"});
+    for (std::uint32_t i = 3; i <= EarlyMark::most_writers; ++i)
+        ASSERT_EQ(inbox_.number(1'000 + i).number, i);
+    EXPECT_EQ(inbox_.number(11).number, 0u);
+    const std::uint64_t gone[] = {nonce};
+    inbox_.retire(gone);
+    EXPECT_EQ(inbox_.number(11).number, number_);
+    bring(cut("the next one's", mark(2), 1, 11));
+    EXPECT_TRUE(taken().empty()) << "a mark of the one that was cut off";
+    inbox_.on_immediate(mark(2));
+    EXPECT_EQ(taken(), Texts{"the next one's"});
+}
+
 /// Its marks come all the same, and are none of those that have the same numbers four million marks later.
 TEST_F(EarlyNotificationTest, TheMarksOfOneThatIsRefusedAreNoOthers) {
     NotificationInbox full({4'000, 1'000, 1'000});
