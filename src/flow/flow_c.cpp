@@ -1,13 +1,15 @@
 // The C API: arguments are looked at, and handed on.
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/fork_watch.h"
 #include "flow/config.h"
 #include "flow/edge.h"
 #include "flow/initiator.h"
@@ -26,9 +28,17 @@ struct ryf_regions {
 /// What is set up once, while other threads may ask whether it is.
 template <class Flow>
 struct ryf_handle {
-    ~ryf_handle() { delete flow.load(std::memory_order_acquire); }
-    std::mutex setup;
-    std::atomic<Flow*> flow{nullptr};  ///< owned; released by set_up_now(), for set_up()
+    /// A child leaves it as it is: a thread of the parent may have been in the middle of a call.
+    ~ryf_handle() {
+        Flow* const owned = flow.load(std::memory_order_acquire);
+        if (owned && !owned->own_process()) {
+            railyard::leave_to_parent(owned);
+        } else {
+            delete owned;
+        }
+    }
+    std::atomic<std::uint32_t> setup{0};  ///< SetupTurn's
+    std::atomic<Flow*> flow{nullptr};     ///< owned; released by set_up_now(), for set_up()
 };
 struct ryf_target : ryf_handle<flow::Target> {};
 struct ryf_initiator : ryf_handle<flow::Initiator> {};
@@ -66,11 +76,38 @@ Flow& set_up(ryf_handle<Flow>* handle, const char* name) {
     return *flow;
 }
 
+/// For one thread at a time to set a handle up. A child does not wait for a thread of its parent, which is
+/// not there to go on. After watch_forks().
+class SetupTurn {
+  public:
+    /// Throws Refusal.
+    SetupTurn(std::atomic<std::uint32_t>& turn, const char* name) : turn_(turn) {
+        const std::uint32_t own = railyard::fork_generation() + 1;
+        std::uint32_t holder = 0;
+        while (!turn_.compare_exchange_strong(holder, own, std::memory_order_acquire)) {
+            if (holder != own)
+                refuse(RYF_ERR_INVALID_STATE,
+                       std::string(name) + " was being set up by the parent of this process at the fork");
+            turn_.wait(std::exchange(holder, 0), std::memory_order_relaxed);
+        }
+    }
+    ~SetupTurn() {
+        turn_.store(0, std::memory_order_release);
+        turn_.notify_all();
+    }
+    SetupTurn(const SetupTurn&) = delete;
+    SetupTurn& operator=(const SetupTurn&) = delete;
+
+  private:
+    std::atomic<std::uint32_t>& turn_;  ///< 0: nobody's; else the fork_generation() of its process, plus one
+};
+
 /// `look` sees it before anybody else, and may throw: then it goes, and the handle is not set up.
 template <class Flow, class Look>
 void set_up_now(ryf_handle<Flow>& handle, const ryf_config& config, const char* name, Look&& look) {
     const ryf_regions& regions = require(config.regions, "config->regions");
-    const std::lock_guard lock(handle.setup);
+    railyard::watch_forks();
+    const SetupTurn turn(handle.setup, name);
     if (handle.flow.load(std::memory_order_relaxed))
         refuse(RYF_ERR_INVALID_STATE, std::string(name) + " has been set up already");
     auto made = std::make_unique<Flow>(flow::to_side_config(config, regions.list));

@@ -19,7 +19,6 @@ constexpr std::uint64_t answer_patience_ns = 220'000'000;
 Initiator::Initiator(const SideConfig& config) : side_("initiator", config) {}
 
 Initiator::~Initiator() {
-    if (!side_.engine().own_process()) return;  // a thread of the parent may have the turn there
     const LeaseGuard turn(turn_);
     side_.engine().progress();
     try {

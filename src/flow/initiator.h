@@ -22,7 +22,9 @@ class Initiator {
     /// Takes leave of the targets; waits (bounded) for what is under way.
     ~Initiator();
 
-    /// Throws Error{not_allowed} in a child of the process that made it.
+    /// False in a child of the process that made it: it is not even destroyed there.
+    [[nodiscard]] bool own_process() const noexcept { return side_.own_process(); }
+    /// Throws Error{not_allowed} there.
     void require_own_process() const { side_.require_own_process(); }
     /// Throws Error: invalid_param (regions), mismatch (provider), not_allowed (it is one already).
     void add_target(const TargetInfo& info);

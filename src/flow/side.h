@@ -53,6 +53,7 @@ class Side {
     Side& operator=(const Side&) = delete;
 
     [[nodiscard]] Engine& engine() noexcept { return *engine_; }
+    [[nodiscard]] bool own_process() const noexcept { return engine_->own_process(); }
     void require_own_process() const { engine_->require_own_process(); }
     [[nodiscard]] const std::vector<std::shared_ptr<Registration>>& regions() const noexcept {
         return regions_;

@@ -41,7 +41,6 @@ Target::Target(const SideConfig& config) : side_("target", config) {
 }
 
 Target::~Target() {
-    if (!side_.engine().own_process()) return;
     side_.engine().set_chore(nullptr);
     board_.wake(nullptr);
     const MutexLock lock(mutex_);

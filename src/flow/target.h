@@ -34,7 +34,9 @@ class Target final : private EngineChore {
     ~Target();
 
     [[nodiscard]] const TargetInfo& info() const noexcept { return info_; }
-    /// Throws Error{not_allowed} in a child of the process that made it.
+    /// False in a child of the process that made it: it is not even destroyed there.
+    [[nodiscard]] bool own_process() const noexcept { return side_.own_process(); }
+    /// Throws Error{not_allowed} there.
     void require_own_process() const { side_.require_own_process(); }
     /// ok or not_ready.
     Outcome try_new_grain(GrainBoard::Arrived& grain);
