@@ -107,23 +107,19 @@ Rail::Progress Rail::progress(Looker looker) noexcept {
     return worked ? Progress::worked : Progress::idle;
 }
 
-void Rail::deregister_memory(RegisteredMemory& memory) noexcept {
-    {
-        RoleGuard guard(role_);
-        memory = {};
-    }
-    serve_pushed();
-}
-
-/// Also when `get` throws, what others pushed meanwhile must not stay behind.
-template <typename Get>
-PeerAddress Rail::in_turn(const Get& get) {
+/// Also when `act` throws, what others pushed meanwhile must not stay behind.
+template <typename Act>
+auto Rail::in_turn(const Act& act) {
     struct Serve {
         Rail& rail;
         ~Serve() { rail.serve_pushed(); }
     } serve{*this};
     RoleGuard guard(role_);
-    return get();
+    return act();
+}
+
+void Rail::deregister_memory(RegisteredMemory& memory) noexcept {
+    in_turn([&] { memory = {}; });
 }
 
 PeerAddress Rail::insert_peer(std::string_view address) {
@@ -131,11 +127,7 @@ PeerAddress Rail::insert_peer(std::string_view address) {
 }
 
 void Rail::remove_peer(PeerAddress peer) noexcept {
-    {
-        RoleGuard guard(role_);
-        do_remove_peer(peer);
-    }
-    serve_pushed();
+    in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { do_remove_peer(peer); });
 }
 
 PeerAddress Rail::admit_sender(std::string_view address) {
@@ -143,38 +135,21 @@ PeerAddress Rail::admit_sender(std::string_view address) {
 }
 
 void Rail::dismiss_sender(PeerAddress sender) noexcept {
-    {
-        RoleGuard guard(role_);
-        do_dismiss_sender(sender);
-    }
-    serve_pushed();
+    in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { do_dismiss_sender(sender); });
 }
 
 void Rail::abandon_peer(PeerAddress peer) noexcept {
-    {
-        RoleGuard guard(role_);
-        do_abandon_peer(peer);
-    }
-    serve_pushed();
+    in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { do_abandon_peer(peer); });
 }
 
 void Rail::look_for_unanswered(std::uint8_t often) noexcept {
-    {
-        RoleGuard guard(role_);
-        do_look_for_unanswered(often);
-    }
-    serve_pushed();
+    in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { do_look_for_unanswered(often); });
 }
 
 RailCounters Rail::counters() noexcept {
-    RailCounters counters;
-    {
-        RoleGuard guard(role_);
-        counters = do_count();
-    }
+    RailCounters counters = in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return do_count(); });
     counters.contended = contended_.load(std::memory_order_relaxed);
     counters.leases_ended = role_.leases_ended();
-    serve_pushed();
     return counters;
 }
 

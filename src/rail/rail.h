@@ -218,8 +218,9 @@ class alignas(cache_line) Rail {
     std::atomic<std::uint32_t> sender_generation_{1};
 
   private:
-    template <typename Get>
-    PeerAddress in_turn(const Get& get);
+    /// Does it with the role held, and then what others have handed over meanwhile.
+    template <typename Act>
+    auto in_turn(const Act& act);
     bool hand_over(bool drain_first) noexcept;
     void serve_pushed() noexcept;
     [[gnu::cold, gnu::noinline]] void count_contention() noexcept;
