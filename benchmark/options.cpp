@@ -251,9 +251,14 @@ void refuse_for_groups(const Options& options) {
         {options.idle_seconds > 0, "--idle-check"},
         {options.slices != 0, "--slices"},
         {options.post_time, "--post-time"},
+        {options.target_poll != TargetPoll::automatic, "--target-poll"},
         {options.stream == StreamMode::attached, "--stream attached"}};
     for (const auto& [given, name] : alone) {
         if (given) throw UsageError(std::string(name) + ": not for a group of processes (--world)");
+    }
+    if (options.group.rendezvous && !options.target_environment.empty()) {
+        throw UsageError(
+            "--target-env: for processes that are forked here; set the variable of those of --rendezvous");
     }
 }
 

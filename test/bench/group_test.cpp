@@ -138,6 +138,8 @@ TEST(GroupOptions, BadOnesAreRefusedByName) {
         {{"--world", "4", "--slices", "3"}, "--slices"},
         {{"--world", "4", "--post-time"}, "--post-time"},
         {{"--world", "4", "--idle-check", "1"}, "--idle-check"},
+        {{"--world", "4", "--target-poll", "on"}, "--target-poll"},
+        {{"--world", "4", "--rendezvous", "tcp://h:1", "--target-env", "A=b"}, "--target-env"},
         {{"--world", "4", "--stream", "attached"}, "--stream"},
         {{"--world", "4", "--role", "target", "--peer", ":1"}, "--role"}};
     for (const auto& [arguments, what] : bad) {
