@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 
+#include "common/shortage.h"
 #include "failure.h"
 #include "group/rendezvous.h"
 
@@ -93,7 +94,13 @@ bool Coordinator::gather() {
             drop_early(*member);
         if (!members_.front()->open) return false;
         std::erase_if(members_, [](const auto& member) { return !member->open; });
-        if (arrival_) turn_away();
+        if (arrival_) look_at_arrival(deadline);
+        if (full_) {
+            break_group("no room for more than " + std::to_string(members_.size()) + " of " +
+                        std::to_string(world_) + " processes at rank 0, which has a connection to each" +
+                        shortage(", or have fewer processes"));
+            return false;
+        }
     }
     return true;
 }
@@ -103,16 +110,20 @@ void Coordinator::drop_early(Member& member) {
     member.open = false;
 }
 
-void Coordinator::turn_away() {
+/// Takes it in or turns it away.
+void Coordinator::look_at_arrival(Clock::time_point until) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     try {
-        admit(Control(listener_.accept(0ms)));
+        admit(Control(listener_.accept(0ms)), std::clamp<std::chrono::milliseconds>(left, 1ms, hello_limit));
     } catch (const std::exception& error) {
+        full_ = !shortage().empty();  // it is still there, and would be at each next look
+        if (full_ && members_.size() < world_) return;
         std::fprintf(stderr, "railyard-bench: turned a connection away: %s\n", error.what());
     }
 }
 
-void Coordinator::admit(Control control) {
-    const Message hello = control.receive(hello_limit);
+void Coordinator::admit(Control control, std::chrono::milliseconds limit) {
+    const Message hello = control.receive(limit);
     const std::string why = refusal(hello);
     if (!why.empty()) {
         control.send({{"error", why}});
@@ -163,7 +174,7 @@ void Coordinator::start() {
 void Coordinator::serve() {
     const auto open = [](const auto& member) { return member->open; };
     while (!broken_ && std::any_of(members_.begin(), members_.end(), open)) {
-        if (!wait(true, deadline_)) {
+        if (!wait(!full_, deadline_)) {
             std::vector<bool> there(world_);
             for (const auto& [rank, value] : values_)
                 there[rank] = true;
@@ -173,7 +184,7 @@ void Coordinator::serve() {
         for (Member* member : ready_) {
             if (!broken_) take(*member);
         }
-        if (arrival_) turn_away();
+        if (arrival_) look_at_arrival(deadline_);
     }
 }
 
@@ -265,7 +276,7 @@ bool Coordinator::wait(bool listen, Clock::time_point until) {
         for (std::size_t i = 0; i < waited.size(); ++i)
             if (entries[i].revents != 0) ready_.push_back(waited[i]);
         arrival_ = listen && entries.back().revents != 0;
-        if (ready_.empty() && !arrival_ && Clock::now() >= until) return false;
+        if (ready_.empty() && Clock::now() >= until) return false;
     }
     return true;
 }

@@ -18,7 +18,8 @@ namespace railyard::bench {
 [[nodiscard]] Message hello_message(unsigned world, std::optional<unsigned> rank);
 
 /// A thread in the process of rank 0, which talks to it as all others do. Whoever connects and is no process
-/// of this group is turned away, with a reason; the group does not notice. A connection that closes before
+/// of this group is turned away, with a reason; the group does not notice. Where there is no file descriptor
+/// left for a process of the group it breaks. A connection that closes before
 /// its process has left breaks the group, and all are told whose it was.
 class Coordinator {
   public:
@@ -45,12 +46,12 @@ class Coordinator {
 
     void run();
     [[nodiscard]] bool gather();
-    void admit(Control control);
+    void admit(Control control, std::chrono::milliseconds limit);
     [[nodiscard]] std::string refusal(const Message& hello) const;
     void drop_early(Member& member);
     void start();
     void serve();
-    void turn_away();
+    void look_at_arrival(Clock::time_point until);
     void take(Member& member);
     void take_value(Member& member, const Message& message);
     void break_group(const std::string& reason);
@@ -66,6 +67,7 @@ class Coordinator {
     std::vector<std::unique_ptr<Member>> members_;  ///< by rank once the group has started
     std::vector<Member*> ready_;                    ///< of the last wait
     bool arrival_ = false;                          ///< likewise
+    bool full_ = false;                             ///< nobody more can be looked at
     bool broken_ = false;
 
     std::string phase_;

@@ -1,5 +1,7 @@
 #include "group/launcher.h"
 
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -23,6 +25,14 @@ std::string with_rank(std::string text, unsigned rank) {
     for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos;)
         text.replace(at, mark.size(), std::to_string(rank));
     return text;
+}
+
+/// Each process has connections to many others, rank 0 to all of them.
+void raise_limit_of_descriptors() noexcept {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int run_child(const Options& options, const std::vector<Point>& points, unsigned rank, std::uint16_t port) {
@@ -61,6 +71,7 @@ int fork_group(const Options& options, const std::vector<Point>& points) {
 
 int run_group(const Options& options) {
     const std::vector<Point> points = make_group_points(options);
+    raise_limit_of_descriptors();
     if (!options.group.rendezvous) return fork_group(options, points);
     const std::unique_ptr<Rendezvous> rendezvous = meet(options.group, options.timeout);
     return run_member(options, points, *rendezvous);

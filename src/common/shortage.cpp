@@ -8,7 +8,7 @@
 
 namespace railyard {
 
-std::string shortage() {
+std::string shortage(const char* or_else) {
     const int probe = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (probe >= 0) {
         close(probe);
@@ -19,7 +19,7 @@ std::string shortage() {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     return "; no file descriptor is left (limit " + std::to_string(limit.rlim_cur) +
-           "): raise it (`ulimit -n`), or open fewer rails";
+           "): raise it (`ulimit -n`)" + or_else;
 }
 
 }  // namespace railyard

@@ -6,7 +6,7 @@
 namespace railyard {
 
 /// "; no file descriptor is left (limit N): raise it (`ulimit -n`)" or the like, empty when nothing is short.
-/// Some microseconds.
-[[nodiscard]] std::string shortage();
+/// `or_else`: what may help as well. Some microseconds.
+[[nodiscard]] std::string shortage(const char* or_else = ", or open fewer rails");
 
 }  // namespace railyard

@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 import threading
@@ -55,6 +56,22 @@ def group_death():
             expect(f"rank {who} was killed by signal 9" in done.stderr, "does not say how", done)
             for rank in told:
                 expect(re.search(rf"railyard-bench: rank {rank}: .*rank {who}", done.stderr), f"rank {rank} is silent", done)
+
+
+def group_descriptors():
+    """The soft limit of open files is raised. Where the hard one leaves no room for all, that is said, and nothing goes on."""
+    def limited(soft, hard, *arguments):
+        return subprocess.run([PROGRAM, *PLUGIN, *FAST, "--sizes", "4K", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=LIMIT, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+    done = limited(16, 1024, "--world", "6")
+    expect(done.returncode == 0, f"status {done.returncode} with a soft limit of 16", done)
+    begin = time.monotonic()
+    done = limited(24, 24, "--world", "40", "--timeout", "30")
+    expect(time.monotonic() - begin < 25, f"that took {time.monotonic() - begin:.1f} s", done)
+    expect(done.returncode == 1, f"status {done.returncode} without room", done)
+    expect(re.search(r"no room for more than \d+ of 40 processes at rank 0, .*limit 24.*ulimit -n", done.stderr), "does not say what is short", done)
+    expect(len(done.stderr.splitlines()) < 200, "says it over and over", done)
 
 
 def start(world, *arguments, address):
@@ -259,7 +276,7 @@ def group_etcd_unreachable():
 CASES = {"tcp": lambda: group_patterns("--provider", "tcp", "--rails-per-device", "2"),
          "shm": lambda: group_patterns("--provider", "shm"), "progress-thread": lambda: group_patterns("--pt", "on"),
          "efa-direct": lambda: simulated(
-             lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "socket": group_socket, "etcd": group_etcd,
+             lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "descriptors": group_descriptors, "socket": group_socket, "etcd": group_etcd,
          "etcd-death": group_etcd_death, "etcd-stale": group_etcd_stale, "etcd-secure": group_etcd_secure,
          "etcd-common-name": group_etcd_common_name, "etcd-unreachable": group_etcd_unreachable}
 

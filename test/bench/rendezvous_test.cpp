@@ -180,6 +180,18 @@ TEST_F(SocketRendezvousTest, OthersAreTurnedAwayAndTheGroupDoesNotNotice) {
     leave(all);
 }
 
+/// Those who say nothing take some time each, and come first.
+TEST_F(SocketRendezvousTest, ThoseWhoSayNothingDoNotPutOffTheEnd) {
+    const auto began = std::chrono::steady_clock::now();
+    auto first = coordinate(2, 1s);
+    std::vector<host::Channel> silent;
+    for (int i = 0; i < 5; ++i)
+        silent.push_back(host::Channel::connect("127.0.0.1", port_, plenty));
+    const std::string text = failure_of([&] { first.get(); });
+    EXPECT_NE(text.find("rank 1 of 2 has not arrived within 1 s"), std::string::npos) << text;
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+}
+
 TEST_F(SocketRendezvousTest, OneThatGoesBeforeTheStartIsReplaced) {
     auto first = coordinate(4);
     {
