@@ -86,6 +86,15 @@ class Diagnosis {
             return DeviceTrouble{device.name, device.name + ": " + device.node + " is not here",
                                  "have files in /dev/infiniband that are not here", missing_node()};
         }
+        if (!device.refusal.empty()) {
+            const std::string refused = "cannot be opened: " + device.refusal;
+            return DeviceTrouble{device.name, device.name + ": " + device.node + " " + refused,
+                                 "have files that this user has rights to and that " + refused,
+                                 facts_.container.empty()
+                                     ? "see which devices the control group allows (DeviceAllow= of "
+                                       "systemd, --device of a container), and `dmesg`"
+                                     : missing_node()};
+        }
         if (!device.usable) {
             return DeviceTrouble{device.name,
                                  device.name + ": this user may not read and write " + device.node,
@@ -194,8 +203,13 @@ class Diagnosis {
     }
 
     void check_memlock() {
-        if (facts_.may_lock_memory || !facts_.memlock)
+        if (facts_.may_lock_memory || facts_.memlock == no_limit)
             return add(Severity::ok, "memlock", "any amount of memory may be locked");
+        if (!facts_.memlock) {
+            return add(Severity::note, "memlock",
+                       "how much memory may be locked cannot be read in /proc/self/limits",
+                       "see that `ulimit -l` says unlimited");
+        }
         add(Severity::warning, "memlock",
             "only " + std::to_string(*facts_.memlock >> 10) +
                 " KiB may be locked: registering more memory fails",
@@ -253,7 +267,7 @@ class Diagnosis {
             add(Severity::warning, "ptrace",
                 "a filter (seccomp) forbids process_vm_readv: shm copies everything twice",
                 "a container runtime with a current profile, or --cap-add SYS_PTRACE");
-        } else if (facts_.ptrace_scope > 1 && !facts_.may_trace) {
+        } else if (facts_.ptrace_scope > 2 || (facts_.ptrace_scope == 2 && !facts_.may_trace)) {
             add(Severity::note, "ptrace",
                 "kernel.yama.ptrace_scope is " + std::to_string(facts_.ptrace_scope) +
                     ": processes of one host move their bytes over the fabric, and shm copies them twice",
@@ -266,6 +280,10 @@ class Diagnosis {
                 "(PR_SET_PTRACER), unless local_rail=off");
         } else {
             add(Severity::ok, "ptrace", "processes of one user may reach each other's memory");
+        }
+        if (facts_.free_shm && !facts_.writes_shm) {
+            return add(Severity::warning, "shm", "this user may not make files in /dev/shm, which shm does",
+                       "`chmod 1777 /dev/shm`, or mount it for all to write");
         }
         if (facts_.free_shm && *facts_.free_shm >= least_shm)
             return add(Severity::ok, "shm",

@@ -1,11 +1,14 @@
 #include "tools/doctor/host_facts.h"
 
+#include <fcntl.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -51,12 +54,21 @@ std::string variable(const std::string& root, std::string_view name) {
     return {};
 }
 
+/// Outside of all user namespaces: a capability in one (a rootless container's) counts for nothing where the
+/// machine's is asked for, as it is to pin memory for devices.
+bool of_the_machine(const std::string& root) {
+    std::istringstream map(text_of(root + "/proc/self/uid_map"));
+    std::uint64_t here = 0, there = 0, count = 0;
+    if (!(map >> here >> there >> count)) return true;  // a kernel without them
+    return here == 0 && there == 0 && count == 0xffffffff;
+}
+
 void read_process(const std::string& root, HostFacts& facts) {
     const std::string limit = value_of(text_of(root + "/proc/self/limits"), "Max locked memory");
-    if (!limit.empty() && !limit.starts_with("unlimited")) facts.memlock = number_in(limit);
+    if (!limit.empty()) facts.memlock = limit.starts_with("unlimited") ? no_limit : number_in(limit);
     const std::uint64_t capabilities =
         number_in(value_of(text_of(root + "/proc/self/status"), "CapEff:"), 16);
-    facts.may_lock_memory = (capabilities >> cap_ipc_lock & 1) != 0;
+    facts.may_lock_memory = (capabilities >> cap_ipc_lock & 1) != 0 && of_the_machine(root);
     facts.may_trace = (capabilities >> cap_sys_ptrace & 1) != 0;
 }
 
@@ -116,7 +128,13 @@ VerbsDevice look_at(const std::string& root, const topology::NicDesc& nic) {
         device.node = "/dev/infiniband/" + entry.path().filename().string();
     if (device.node.empty()) return device;
     device.present = access((root + device.node).c_str(), F_OK) == 0;
-    device.usable = access((root + device.node).c_str(), R_OK | W_OK) == 0;
+    const int opened = open((root + device.node).c_str(), O_RDWR | O_CLOEXEC);
+    const int reason = opened < 0 ? errno : 0;
+    device.usable = opened >= 0;
+    if (opened >= 0) close(opened);
+    // A container's rules for devices refuse what the rights of the file allow.
+    const bool allowed = access((root + device.node).c_str(), R_OK | W_OK) == 0;
+    if (!device.usable && allowed) device.refusal = std::strerror(reason);
     return device;
 }
 
@@ -134,6 +152,7 @@ HostFacts gather_facts(const std::string& root, const topology::Machine& machine
     facts.rdma_core = rdma_core_version(root);
     facts.container = container_under(root);
     facts.free_shm = free_shared_memory(root);
+    facts.writes_shm = access((root + "/dev/shm").c_str(), W_OK | X_OK) == 0;
     facts.reads_memory = may_read_memory();
     for (const topology::NicDesc& nic : machine.nics) {
         VerbsDevice device = look_at(root, nic);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,12 +15,13 @@ namespace railyard::tools {
 
 /// An RDMA device, EFA or another, on the PCI bus.
 struct VerbsDevice {
-    std::string name;      ///< as the topology calls it, else its PCI address
-    bool efa = false;      ///< else one for which the kernel has a verbs device
-    std::string driver;    ///< of the kernel; empty: none is bound
-    std::string node;      ///< "/dev/infiniband/uverbs0"; empty: the kernel has made none
-    bool present = false;  ///< `node` is there
-    bool usable = false;   ///< and this user may read and write it
+    std::string name;          ///< as the topology calls it, else its PCI address
+    bool efa = false;          ///< else one for which the kernel has a verbs device
+    std::string driver;        ///< of the kernel; empty: none is bound
+    std::string node;          ///< "/dev/infiniband/uverbs0"; empty: the kernel has made none
+    bool present = false;      ///< `node` is there
+    bool usable = false;       ///< and can be opened to read and write
+    std::string refusal = {};  ///< why not, where that is not for this user's want of rights
 };
 
 struct KernelVersion {
@@ -27,17 +29,20 @@ struct KernelVersion {
     auto operator<=>(const KernelVersion&) const = default;
 };
 
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
 struct HostFacts {
     KernelVersion kernel;
     unsigned rdma_core = 0;                 ///< major version; 0: not installed, or unknown
-    std::optional<std::uint64_t> memlock;   ///< bytes that may be locked; nothing: any number
-    bool may_lock_memory = false;           ///< CAP_IPC_LOCK, whatever the limit says
+    std::optional<std::uint64_t> memlock;   ///< bytes that may be locked, or no_limit; nothing: unknown
+    bool may_lock_memory = false;           ///< CAP_IPC_LOCK of the machine, whatever the limit says
     std::uint64_t free_huge_pages = 0;      ///< of the default size
     int ptrace_scope = 0;                   ///< of Yama; 0 where there is none
     bool may_trace = false;                 ///< CAP_SYS_PTRACE
     bool reads_memory = true;               ///< process_vm_readv is allowed (seccomp)
     std::string container;                  ///< "Docker", "Podman", "Kubernetes"; empty: none is known
     std::optional<std::uint64_t> free_shm;  ///< bytes free in /dev/shm; nothing: there is no such directory
+    bool writes_shm = true;                 ///< this user may make files there
     std::string fi_provider, fi_provider_path;  ///< of this process's environment; empty: not set
     std::string unread_topology;       ///< what HWLOC_XMLFILE names and hwloc has not read; empty: nothing
     std::vector<VerbsDevice> devices;  ///< of the topology's NICs

@@ -17,6 +17,7 @@ struct Case {
     Case() {
         facts.kernel = {6, 8};
         facts.rdma_core = 52;
+        facts.memlock = no_limit;
         facts.free_huge_pages = 512;
         facts.free_shm = std::uint64_t{1} << 30;
         facts.devices = {good_efa};
@@ -80,6 +81,12 @@ TEST(Diagnosis, Devices) {
     device.usable = false;
     expect_one(machine, "device", Severity::error, "may not read and write /dev/infiniband/uverbs0",
                "rights");
+    device.refusal = "Operation not permitted";
+    expect_one(machine, "device", Severity::error,
+               "/dev/infiniband/uverbs0 cannot be opened: Operation not permitted", "DeviceAllow=");
+    machine.facts.container = "Docker";
+    expect_one(machine, "device", Severity::error, "Operation not permitted", "--device /dev/infiniband");
+    machine.facts.container.clear();
     device.present = false;
     expect_one(machine, "device", Severity::error, "/dev/infiniband/uverbs0 is not here", "udev");
     machine.facts.container = "Docker";
@@ -173,6 +180,11 @@ TEST(Diagnosis, Memory) {
     expect_one(machine, "memlock", Severity::warning, "only 8192 KiB", "ulimit -l unlimited");
     machine.facts.may_lock_memory = true;
     EXPECT_TRUE(machine.troubles("memlock").empty());
+    machine.facts.memlock.reset();
+    EXPECT_TRUE(machine.troubles("memlock").empty());
+    machine.facts.may_lock_memory = false;
+    expect_one(machine, "memlock", Severity::note, "cannot be read", "ulimit -l");
+    machine.facts.memlock = no_limit;
     machine.facts.free_huge_pages = 0;
     expect_one(machine, "huge-pages", Severity::note, "none is free", "vm.nr_hugepages");
 }
@@ -212,6 +224,8 @@ TEST(Diagnosis, ProcessesOfOneHost) {
     machine.facts.ptrace_scope = 3;
     expect_one(machine, "ptrace", Severity::note, "ptrace_scope is 3", "restart");
     machine.facts.may_trace = true;
+    expect_one(machine, "ptrace", Severity::note, "ptrace_scope is 3", "restart");
+    machine.facts.ptrace_scope = 2;
     EXPECT_TRUE(machine.troubles("ptrace").empty());
     machine.facts.reads_memory = false;
     expect_one(machine, "ptrace", Severity::warning, "seccomp", "SYS_PTRACE");
@@ -220,6 +234,8 @@ TEST(Diagnosis, ProcessesOfOneHost) {
     EXPECT_TRUE(machine.troubles("shm").empty());
     machine.facts.free_shm = 63 << 20;
     expect_one(machine, "shm", Severity::warning, "only 63 MiB", "mount");
+    machine.facts.writes_shm = false;
+    expect_one(machine, "shm", Severity::warning, "may not make files in /dev/shm", "chmod 1777");
     machine.facts.free_shm.reset();
     machine.facts.container = "Podman";
     expect_one(machine, "shm", Severity::warning, "no /dev/shm", "--shm-size");

@@ -2,11 +2,15 @@
 #include "tools/doctor/host_facts.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -73,9 +77,22 @@ TEST_F(HostFactsTest, Process) {
     put("/proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n");
     put("/proc/self/status", "CapEff:\t0000000000080000\n");
     facts = gather();
-    EXPECT_FALSE(facts.memlock);
+    EXPECT_EQ(facts.memlock, no_limit);
     EXPECT_FALSE(facts.may_lock_memory);
     EXPECT_TRUE(facts.may_trace);
+}
+
+/// What a rootless container's root may do is not what the machine's may.
+TEST_F(HostFactsTest, CapabilitiesOfAUserNamespaceLockNoMemory) {
+    put("/proc/self/status", "CapEff:\t000001ffffffffff\n");
+    for (const char* map : {"         0       1000          1\n", "0 0 1\n", "0 100000 4294967295\n",
+                            "0 1000 1\n1 100000 65536\n"}) {
+        put("/proc/self/uid_map", map);
+        EXPECT_FALSE(gather().may_lock_memory) << map;
+        EXPECT_TRUE(gather().may_trace) << "others of the same namespace";
+    }
+    put("/proc/self/uid_map", "         0          0 4294967295\n");
+    EXPECT_TRUE(gather().may_lock_memory);
 }
 
 /// Of names that begin or end alike none is taken for another, and a value may have anything in it but a NUL.
@@ -168,6 +185,34 @@ TEST_F(HostFactsTest, AnotherUsersDeviceIsThereAndNotToBeUsed) {
     EXPECT_FALSE(in_child(become_nobody, [&] { return device().usable; }));
     fs::permissions(root_ + "/dev/infiniband/uverbs0", fs::perms(0666));
     EXPECT_TRUE(in_child(become_nobody, [&] { return device().usable; }));
+}
+
+/// As where a control group forbids a device: a socket has rights and cannot be opened either.
+TEST_F(HostFactsTest, ADeviceWithRightsThatCannotBeOpenedIsNotToBeUsed) {
+    machine_.nics = {{"", {0, 0x4f, 0, 0}, 100, 0, true}};
+    put("/sys/bus/pci/devices/0000:4f:00.0/infiniband_verbs/uverbs0/dev");
+    fs::create_directories(root_ + "/dev/infiniband");
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, (root_ + "/dev/infiniband/uverbs0").c_str(), sizeof(address.sun_path) - 1);
+    const int bound = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(bind(bound, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    const VerbsDevice device = gather().devices.at(0);
+    EXPECT_TRUE(device.present);
+    EXPECT_FALSE(device.usable);
+    EXPECT_EQ(device.refusal, std::strerror(ENXIO));
+    close(bound);
+}
+
+TEST_F(HostFactsTest, SharedMemoryThatNobodyMayWriteTo) {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
+    fs::create_directories(root_ + "/dev/shm");
+    fs::permissions(root_, fs::perms(0755));
+    fs::permissions(root_ + "/dev/shm", fs::perms(0755));
+    const auto become_nobody = [] { return setuid(65534) == 0; };
+    EXPECT_FALSE(in_child(become_nobody, [&] { return gather().writes_shm; }));
+    fs::permissions(root_ + "/dev/shm", fs::perms(01777));
+    EXPECT_TRUE(in_child(become_nobody, [&] { return gather().writes_shm; }));
 }
 
 /// Of this machine, for what holds on every one.
