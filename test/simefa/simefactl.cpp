@@ -95,12 +95,16 @@ int main(int argc, char** argv) {
     app.add_subcommand("settings", "What can be set")->callback([] { print_settings(); });
     app.parse_complete_callback([&] {
         if (arguments.cluster.empty()) arguments.cluster = simefa::cluster_name();
+        simefa::check_cluster_name("--namespace", arguments.cluster);
     });
     try {
         app.parse(argc, argv);
         return railyard::with_output_written("simefactl", 0);
+    } catch (const CLI::Success& asked) {  // --help
+        return railyard::with_output_written("simefactl", app.exit(asked));
     } catch (const CLI::ParseError& error) {
-        return railyard::with_output_written("simefactl", app.exit(error));
+        std::cerr << "simefactl: " << error.what() << "; see --help\n";
+        return 2;
     } catch (const std::exception& error) {
         std::cerr << "simefactl: " << error.what() << "\n";
         return 1;

@@ -141,11 +141,15 @@ std::string cluster_name() {
     const char* wanted = std::getenv("SIMEFA_NAMESPACE");
     if (!wanted || !*wanted) return "user" + std::to_string(getuid());
     const std::string name = wanted;
+    check_cluster_name("SIMEFA_NAMESPACE", name);
+    return name;
+}
+
+void check_cluster_name(const char* where, const std::string& name) {
     const bool good = name.size() <= 64 && name.find_first_not_of(
                                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                                "0123456789_.-") == std::string::npos;
-    if (!good) throw std::invalid_argument("SIMEFA_NAMESPACE: up to 64 letters, digits and . _ -");
-    return name;
+    if (!good) throw std::invalid_argument(std::string(where) + ": up to 64 letters, digits and . _ -");
 }
 
 std::shared_ptr<Cluster> Cluster::attach(const std::string& name) {

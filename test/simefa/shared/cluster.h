@@ -15,6 +15,8 @@ namespace simefa {
 /// Name of the cluster that the environment asks for: SIMEFA_NAMESPACE, else one per user. Throws
 /// std::invalid_argument for a name that cannot be part of a file name.
 [[nodiscard]] std::string cluster_name();
+/// Throws std::invalid_argument, which begins with `where`, for a name that makes no directory.
+void check_cluster_name(const char* where, const std::string& name);
 
 /// Shell patterns, as fnmatch has them.
 struct NicPattern {

@@ -161,7 +161,14 @@ TEST(Program, SaysWhatIsWrong) {
     const Output output = simefactl("set speed=9");
     EXPECT_NE(output.status, 0);
     EXPECT_NE(output.text.find("no setting \"speed\""), std::string::npos);
-    EXPECT_NE(simefactl("").status, 0);
+    EXPECT_NE(output.text.find("simefactl: "), std::string::npos);
+    for (const char* usage : {"", "foo", "set", "list --nic"}) {
+        const Output refused = simefactl(usage);
+        EXPECT_EQ(WEXITSTATUS(refused.status), 2) << usage;
+        EXPECT_EQ(refused.text.find("simefactl: "), 0u) << refused.text;
+    }
+    EXPECT_NE(simefactl("--namespace ../x list").text.find("--namespace: up to 64 letters"),
+              std::string::npos);
     EXPECT_NE(simefactl("settings").text.find("rate_gbps"), std::string::npos);
     for (const char* lost : {"settings", "show", "--help"})
         EXPECT_NE(simefactl(lost + std::string(" >/dev/full")).status, 0) << lost;
