@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/spoken.h"
 #include "fabric/direct_access.h"
 #include "rail/deferred_close.h"
 
@@ -79,7 +80,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     if (unnamed_) throw std::bad_alloc();
     if (device->caps.shares_endpoints) DeferredClose::opened(fabric_->endpoint.name());
     RAILYARD_LOG(info, this->name().c_str(), "opened %s device %s: %zu operations deep, %s%s",
-                 device->provider.c_str(), device->name.c_str(), depth_,
+                 spoken_provider(device->provider).c_str(), device->name.c_str(), depth_,
                  wait_fd() >= 0 ? "waitable" : "polled", reaches_gpu_memory() ? ", reaches GPU memory" : "");
 }
 

@@ -79,8 +79,9 @@ void find_others(const SurveyOptions& options, const fabric::DeviceFilter& filte
         if (family == survey.family) continue;
         try {
             const std::vector<fabric::Device> devices = fabric::discover(family, filter);
-            survey.others.push_back(std::string(family) + " (" + devices.front().provider +
-                                    "): " + device_names(devices));
+            const std::string& provider = devices.front().provider;
+            const std::string text = std::string(family) + (provider == family ? "" : " (" + provider + ")");
+            survey.others.push_back(text + ": " + device_names(devices));
         } catch (const Error&) {
             continue;  // the machine has none of that family
         }

@@ -64,6 +64,14 @@ class Flow(unittest.TestCase):
         self.pair(size + ["--output", str(copy)], size + ["--file", str(path), "--rate", "100"])
         self.assertEqual(copy.read_bytes(), path.read_bytes())
 
+    def test_one_target_is_no_targets(self):
+        size = ["--grain-size", "4K", "--ring", "8", "--grains", "1"]
+        receiver = start("target", "--info", self.info, *FABRIC, *size)
+        code, out, err = end(start("initiator", "--info", self.info, *FABRIC, *size))
+        end(receiver)
+        self.assertEqual(code, 0, err)
+        self.assertIn("1 grain to 1 target, 0 late", out)
+
     def test_a_file_that_is_no_info_is_left_alone(self):
         path = pathlib.Path(self.info)
         path.write_text("somebody's thesis\n", encoding="utf-8")

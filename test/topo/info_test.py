@@ -7,6 +7,7 @@ mistake has to be made twice to pass.
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -236,6 +237,9 @@ def case_errors(program):
         assert done.stderr == f"railyard-info: '{wrong}' is no option here{guess}; see --help\n", done.stderr
     assert "'--rot' is no option here (did you mean --root?)" in run(program, "doctor", "--rot", "/", status=3).stderr
     assert "Usage: railyard-info [" in run(program, "--help").stdout
+    shown = run(program, "--provider", "tcp", "--devices", "lo").stdout
+    assert re.search(r"0  lo +tcp( \(net\)|;ofi_rxm)?  ", shown), shown
+    assert "shm (shm)" not in run(program, "--devices", "lo,shm").stdout
     refused = {"RAILYARD_RAILS": "x"}
     assert run(program, "--help", **refused).stdout == run(program, "--help", RAILYARD_PROVIDER="shm").stdout == run(program, "--help").stdout
     assert run(program, "--version", **refused).stdout == run(program, "--version").stdout

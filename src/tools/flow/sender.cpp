@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "common/random.h"
+#include "common/spoken.h"
 #include "tools/flow/clocks.h"
 #include "tools/flow/files.h"
 #include "tools/flow/flow_objects.h"
@@ -293,12 +294,11 @@ int Sender::report() const {
                                              {"late", late_}};
         std::printf("%s\n", json.dump().c_str());
     } else {
-        std::printf("%llu grains to %llu targets, %llu late; %.1f MB in %.3f s, %.1f MB/s\n",
-                    static_cast<unsigned long long>(sent_), static_cast<unsigned long long>(targets_),
-                    static_cast<unsigned long long>(late_), static_cast<double>(sent_) * size / 1e6, seconds,
-                    mb_per_s);
-        std::printf("%llu targets lost, %llu grains failed\n", static_cast<unsigned long long>(lost_targets_),
-                    static_cast<unsigned long long>(failed_));
+        std::printf("%s to %s, %llu late; %.1f MB in %.3f s, %.1f MB/s\n", counted(sent_, "grain").c_str(),
+                    counted(targets_, "target").c_str(), static_cast<unsigned long long>(late_),
+                    static_cast<double>(sent_) * size / 1e6, seconds, mb_per_s);
+        std::printf("%s lost, %s failed\n", counted(lost_targets_, "target").c_str(),
+                    counted(failed_, "grain").c_str());
     }
     const bool cut_short = last() != 0 && !all_sent();
     if (cut_short && file_) {
