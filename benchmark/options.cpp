@@ -289,6 +289,8 @@ void finish(const CLI::App& app, Options& options, const Texts& texts) {
         refuse_for_role(app, options);
     }
     if (options.raw && options.raw_only) throw UsageError("--raw and --raw-only exclude each other");
+    if (options.uses_raw() && fabric_choice(options.params).provider.ends_with("-msg"))
+        throw UsageError("--raw and --raw-only: the plain libfabric loop makes no connections (FI_EP_MSG)");
     if (options.raw_only && options.idle_seconds > 0)
         throw UsageError("--idle-check needs a plugin, not --raw-only");
     if (options.raw && options.plugin != "RAILYARD" && options.params.count("provider") == 0) {

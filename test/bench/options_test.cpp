@@ -138,6 +138,7 @@ TEST(BenchOptions, MistakesAreUsageErrors) {
                                                {"--raw", "--mem", "vram"},
                                                {"--raw-only", "--target-mem", "vram"},
                                                {"--raw", "--stream", "attached"},
+                                               {"--raw-only", "--provider", "tcp-msg"},
                                                {"--unknown"},
                                                {"positional"},
                                                {"--raw", "--plugin", "UCX"},
