@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/number_range.h"
 #include "common/params.h"
 #include "common/random.h"
 #include "common/status.h"
@@ -67,7 +68,7 @@ void declare_workload(CLI::App& app, Options& options, Texts& texts) {
         ->check(CLI::Range(1u, 65536u));
     auto* seconds = app.add_option("--seconds", options.seconds, "Time a point is measured for")
                         ->capture_default_str()
-                        ->check(CLI::Range(0.001, 1800.0));
+                        ->check(number_range(0.001, 1800.0));
     app.add_option("--iters", options.iterations, "Transfers a point is measured for, instead of --seconds")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
         ->excludes(seconds);
@@ -107,14 +108,14 @@ void declare_run(CLI::App& app, Options& options, Texts& texts) {
     app.add_flag("--post-time", options.post_time, "Also measure the caller's time in each post");
     app.add_option("--idle-check", options.idle_seconds,
                    "Only connect, do nothing for so many seconds, print CPU use")
-        ->check(CLI::Range(0.1, 3600.0));
+        ->check(number_range(0.1, 3600.0));
     app.add_flag("!--no-check", options.check, "Skip the verification of each point");
     app.add_option("--json", options.json,
                    "Write the results to FILE; - for nothing but JSON on standard output")
         ->type_name("FILE");
     app.add_option("--timeout", texts.timeout, "Seconds without progress after which the run fails")
         ->capture_default_str()
-        ->check(CLI::Range(0.1, 3600.0));
+        ->check(number_range(0.1, 3600.0));
     app.add_option(
         "--target-poll", texts.target_poll,
         "Target asks for notifications all the time (on) or each millisecond (off) [on without --pt on]");

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/number_range.h"
 #include "common/output.h"
 #include "common/params.h"
 #include "common/status.h"
@@ -73,7 +74,7 @@ void declare(CLI::App& app, Command& command) {
     app.add_option("--interval", command.interval,
                    "with --live, look twice, so many seconds apart, and show what was counted a second, and "
                    "the latencies of that time")
-        ->check(CLI::Range(0.1, 3600.0));
+        ->check(number_range(0.1, 3600.0));
     CLI::App* const doctor = app.add_subcommand(
         "doctor",
         "Say what is wrong with this machine, or could be better, and what to do. Exit status: 0 well, 1 "

@@ -205,6 +205,8 @@ class Flow(unittest.TestCase):
 
     def test_bad_usage_names_the_option(self):
         for words, name in ((["target", "--ring", "0"], "--ring"), (["initiator", "--rate", "-1"], "--rate"),
+                            (["initiator", "--connect-timeout", "nan"], "--connect-timeout: 'nan' is no number"),
+                            (["initiator", "--rate", "nan"], "--rate"), (["target", "--idle-timeout", "nan"], "--idle-timeout"),
                             (["target", "--provider", "ether"], "--provider"),
                             (["initiator", "--slices", "x"], "--slices"), (["target", "--grain-size", "1X"], "--grain-size"), (["sender"], "'sender'"), (["target", "--ringg", "4"], "'--ringg' is no option here (did you mean --ring?)"), ([], "target or initiator")):
             code, _, err = end(start(*words))

@@ -244,7 +244,7 @@ def case_errors(program):
     assert run(program, "--help", **refused).stdout == run(program, "--help", RAILYARD_PROVIDER="shm").stdout == run(program, "--help").stdout
     assert run(program, "--version", **refused).stdout == run(program, "--version").stdout
     assert 'RAILYARD_RAILS: bad value "x"' in run(program, status=1, **refused).stderr
-    for usage in (["foo"], ["--live"], ["--interval", "x"], ["--interval", "2"]):
+    for usage in (["foo"], ["--live"], ["--interval", "x"], ["--interval", "nan"], ["--interval", "2"]):
         done = run(program, *usage, status=2)
         assert done.stderr.startswith("railyard-info: ") and usage[0] in done.stderr and not done.stdout, done.stderr
     with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "common/number_range.h"
 #include "common/unexpected_option.h"
 #include "railyard_version.h"
 #include "tools/flow/failure.h"
@@ -64,7 +65,7 @@ void declare_target(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--idle-timeout", options.idle_timeout,
                    "Seconds without a grain, once every initiator has gone, after which the target ends")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 86400.0));
+        ->check(number_range(0.0, 86400.0));
 }
 
 void declare_initiator(CLI::App& app, Options& options, Texts& texts) {
@@ -77,13 +78,13 @@ void declare_initiator(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--connect-timeout", options.connect_timeout,
                    "Seconds that the info may take to come, and then the targets to answer")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 86400.0));
+        ->check(number_range(0.0, 86400.0));
     app.add_option("--slices", options.slices, "As the targets have it; for --send-slices")
         ->capture_default_str()
         ->check(CLI::Range(0u, 4096u));
     app.add_flag("--send-slices", options.send_slices, "Send each grain slice by slice");
     app.add_option("--rate", texts.rate, "Grains a second; 0: as fast as possible [the preset's, else 0]")
-        ->check(CLI::Range(0.0, 1e9));
+        ->check(number_range(0.0, 1e9));
     auto* const file =
         app.add_option("--file", options.file, "File to send, once, instead of invented content")
             ->type_name("FILE");
