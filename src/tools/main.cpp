@@ -128,6 +128,7 @@ int show_live(const Command& command) {
 /// The doctor would pass over them.
 void refuse_for_doctor(const Command& command) {
     const std::pair<bool, const char*> others[] = {{command.attributes, "--attributes"},
+                                                   {command.survey.offline, "--offline"},
                                                    {!command.svg.empty(), "--svg"},
                                                    {!command.live.empty(), "--live"},
                                                    {command.interval > 0, "--interval"}};

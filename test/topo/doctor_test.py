@@ -66,7 +66,7 @@ def case_errors(program):
     done = run(program, "doctor", "--xml", "/missing.xml", status=3)
     assert "/missing.xml" in done.stderr and not done.stdout, done
     assert "--nonsense" in run(program, "doctor", "--nonsense", status=3).stderr
-    for other in (["--svg", "x"], ["--live", "x"], ["--interval", "1"], ["--attributes"]):
+    for other in (["--svg", "x"], ["--live", "x"], ["--interval", "1"], ["--attributes"], ["--offline"]):
         done = run(program, "doctor", *other, status=3)
         assert f"{other[0]}: not for doctor" in done.stderr and not done.stdout, done
     for root in ("/missing", __file__):
