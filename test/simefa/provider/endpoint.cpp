@@ -50,6 +50,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, void* context_of_user)
       inject_size_(direct_ ? inject_direct : inject_rdm),
       max_message_(direct_ ? mtu : SIZE_MAX),
       transmit_flags_(info.tx_attr ? info.tx_attr->op_flags : 0),
+      ordered_(info.rx_attr && (info.rx_attr->msg_order & FI_ORDER_SAS)),
       use_device_rdma_(device_rdma_allowed(domain.api_version())),
       unsolicited_(!(info.mode & FI_RX_CQ_DATA)),
       not_ready_limit_(direct_ ? not_ready_forever : not_ready_default_rdm) {

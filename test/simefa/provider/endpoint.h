@@ -51,6 +51,8 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     }
     ssize_t post_direct(const Request& request, Peer& peer) noexcept;
     [[nodiscard]] std::uint64_t transmit_flags() const noexcept { return transmit_flags_; }
+    /// Messages of one sender come in the order they were sent, which was asked for.
+    [[nodiscard]] bool ordered() const noexcept { return ordered_; }
     /// Completion of a transmit operation or a receive, by the binding's rules.
     void complete_transmit(const Completion& completion, bool silent) noexcept;
     void complete_receive(const Completion& completion) noexcept;
@@ -82,6 +84,7 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     const bool direct_;
     const std::size_t transmit_depth_, receive_depth_, inject_size_;
     const std::uint64_t max_message_, transmit_flags_;
+    const bool ordered_;
     std::uint32_t features_ = 0;
     bool use_device_rdma_, unsolicited_;
     unsigned not_ready_limit_;

@@ -164,14 +164,15 @@ void narrow(fi_info& info, FabricKind kind, const fi_info* hints) {
         if (wanted->size) info.tx_attr->size = wanted->size;
         if (wanted->inject_size) info.tx_attr->inject_size = wanted->inject_size;
         if (wanted->iov_limit) info.tx_attr->iov_limit = wanted->iov_limit;
-        if (wanted->op_flags) info.tx_attr->op_flags = wanted->op_flags;
-        if (wanted->msg_order) info.tx_attr->msg_order = wanted->msg_order;
+        // What is not asked for is off, not what the provider could do.
+        info.tx_attr->op_flags = wanted->op_flags;
+        info.tx_attr->msg_order &= wanted->msg_order;
     }
     if (const fi_rx_attr* wanted = hints->rx_attr) {
         if (wanted->size) info.rx_attr->size = wanted->size;
         if (wanted->iov_limit) info.rx_attr->iov_limit = wanted->iov_limit;
-        if (wanted->op_flags) info.rx_attr->op_flags = wanted->op_flags;
-        if (wanted->msg_order) info.rx_attr->msg_order = wanted->msg_order;
+        info.rx_attr->op_flags = wanted->op_flags;
+        info.rx_attr->msg_order &= wanted->msg_order;
     }
     if (hints->dest_addr && hints->dest_addrlen == address_size) {
         info.dest_addr = std::malloc(address_size);

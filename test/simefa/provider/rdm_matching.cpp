@@ -51,6 +51,10 @@ void RdmMatching::packet(const PacketHeader& header, std::uint64_t source, const
         message.waiting.resize(header.total);
         messages_.push_back(std::move(message));
         open = sender.open.emplace(header.sequence, std::prev(messages_.end())).first;
+        if (!ordered_) {
+            messages_.back().in_turn = true;
+            offer(messages_.back());
+        }
     }
     const Messages::iterator at = open->second;
     InboundMessage& message = *at;

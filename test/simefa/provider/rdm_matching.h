@@ -27,14 +27,15 @@ struct InboundMessage {
     PacketHeader header{};
     std::uint64_t source = 0;
     std::uint64_t received = 0;
-    bool in_turn = false;  ///< all earlier messages of its sender have been offered to the buffers
+    bool in_turn = false;  ///< all messages before it have been offered to the buffers
     bool matched = false;
     PostedReceive target;
     std::vector<std::byte> waiting;  ///< what came before it was matched
 };
 
 /// Guarded by the domain's lock. Messages of one sender are matched in the order they were sent, however the
-/// packets arrived; receives in the order they were posted.
+/// packets arrived, where that was asked for: there one that never comes holds up all behind it. Else as
+/// their first packets arrive. Receives in the order they were posted.
 class RdmMatching {
   public:
     class Sink {
@@ -44,7 +45,7 @@ class RdmMatching {
       protected:
         ~Sink() = default;
     };
-    explicit RdmMatching(Sink& sink) noexcept : sink_(sink) {}
+    RdmMatching(Sink& sink, bool ordered) noexcept : sink_(sink), ordered_(ordered) {}
 
     void post(const PostedReceive& receive);
     void packet(const PacketHeader& header, std::uint64_t source, const std::byte* payload,
@@ -64,6 +65,7 @@ class RdmMatching {
     void advance(Sender& sender);
 
     Sink& sink_;
+    const bool ordered_;
     std::list<PostedReceive> receives_;
     Messages messages_;  ///< arrival order
     std::unordered_map<std::uint64_t, Sender> senders_;

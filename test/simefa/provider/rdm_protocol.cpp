@@ -22,7 +22,7 @@ RdmProtocol::RdmProtocol(Endpoint& endpoint)
     : endpoint_(endpoint),
       operations_(endpoint.transmit().room() + 1024),
       receive_buffers_(new std::byte[receive_buffers * mtu]),
-      matching_(*this) {
+      matching_(*this, endpoint.ordered()) {
     free_.reserve(operations_.size());
     for (std::size_t i = 0; i < std::min(receive_buffers, endpoint.receive().depth()); ++i) {
         const Segment buffer{reinterpret_cast<std::uint64_t>(receive_buffers_.get() + i * mtu), mtu};

@@ -56,12 +56,19 @@ TEST(Info, AttributesOfTheDevice) {
 }
 
 TEST(Info, AttributesOfTheProtocol) {
-    const InfoPtr list = get_info(make_hints("efa").get());
+    const InfoPtr hints = make_hints("efa");
+    const InfoPtr list = get_info(hints.get());
     EXPECT_EQ(list->mode, 0U);
     EXPECT_EQ(list->domain_attr->data_progress, FI_PROGRESS_MANUAL);
     EXPECT_EQ(list->ep_attr->max_msg_size, SIZE_MAX);
-    EXPECT_EQ(list->tx_attr->msg_order, FI_ORDER_SAS);
     EXPECT_GE(list->tx_attr->inject_size, 4096U);
+    EXPECT_EQ(list->tx_attr->msg_order, 0U) << "not asked for";
+    EXPECT_EQ(list->tx_attr->op_flags, 0U) << "sends complete when they are delivered if that is asked for";
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    const InfoPtr asked = get_info(hints.get());
+    EXPECT_EQ(asked->tx_attr->msg_order, FI_ORDER_SAS);
+    EXPECT_EQ(asked->tx_attr->op_flags, FI_DELIVERY_COMPLETE);
 }
 
 TEST(Info, NicOfEachInfoSaysWhereItSits) {

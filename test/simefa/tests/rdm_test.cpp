@@ -226,10 +226,12 @@ TEST_F(Rdm, MessagesBeforeTheirBufferAreKept) {
     EXPECT_EQ(std::memcmp(pair.target.data(), pair.source.data(), 30'000), 0);
 }
 
-TEST_F(Rdm, MessagesStayInOrderOnAnUnorderedDevice) {
+TEST_F(Rdm, MessagesStayInOrderOnAnUnorderedDeviceWhereThatIsAskedFor) {
     control.set("out_of_order=1");
     control.set("jitter_us=300");
-    Pair pair(rdm());
+    SideOptions options = rdm();
+    options.order = FI_ORDER_SAS;
+    Pair pair(options);
     constexpr int count = 200;
     for (int i = 0; i < count; ++i)
         ASSERT_EQ(
@@ -245,6 +247,21 @@ TEST_F(Rdm, MessagesStayInOrderOnAnUnorderedDevice) {
     }
     EXPECT_EQ(received, count);
     EXPECT_EQ(std::memcmp(pair.target.data(), pair.source.data(), count * 4), 0);
+}
+
+/// In order, all that follows it would wait for it.
+TEST_F(Rdm, AMessageThatFailsHoldsNoOtherUp) {
+    Pair pair(rdm());
+    for (int i = 0; i < 2; ++i)
+        ASSERT_EQ(
+            fi_recv(pair.right.endpoint, pair.target.data() + i * 8, 8, nullptr, FI_ADDR_UNSPEC, nullptr), 0);
+    control.set("error_next=1");
+    ASSERT_EQ(fi_send(pair.left.endpoint, pair.source.data(), 8, nullptr, pair.to_right, nullptr), 0);
+    EXPECT_NE(pair.left.wait().error, 0);
+    ASSERT_EQ(fi_send(pair.left.endpoint, pair.source.data() + 8, 8, nullptr, pair.to_right, nullptr), 0);
+    const Both both = wait_both(pair, true);
+    EXPECT_EQ(both.right->error, 0);
+    EXPECT_EQ(std::memcmp(pair.target.data(), pair.source.data() + 8, 8), 0);
 }
 
 TEST_F(Rdm, TagsChooseTheBuffer) {

@@ -20,6 +20,7 @@ InfoPtr choose(const SideOptions& options) {
     hints->caps |= options.more_caps;
     hints->mode |= options.more_mode;
     if (options.more_caps & FI_HMEM) hints->domain_attr->mr_mode |= FI_MR_HMEM;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = options.order;
     hints->tx_attr->size = options.transmit_size;
     hints->rx_attr->size = options.receive_size;
     hints->domain_attr->name = strdup((nic_name(options.nic) + "-rdm").c_str());
