@@ -51,6 +51,7 @@ Endpoint::Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addres
     } else {
         open_datagrams(domain, queue, addresses);
     }
+    if (!domain.caps().rings_for_more) more_flag_ = 0;
     // Completion must mean "placed at the target", also where the provider emulates writes with messages.
     if (!domain.caps().direct_rma && !domain.caps().completes_placed) confirm_delivery();
 }

@@ -91,6 +91,7 @@ class Endpoint {
     std::unique_ptr<Connections> connections_;
     int missing_ = 0;
     std::uint64_t write_flags_ = FI_COMPLETION;
+    std::uint64_t more_flag_ = FI_MORE;  ///< 0 where it is not to be asked for
     bool reaches_gpu_memory_ = false;
     std::string name_;
     int last_error_ = 0;
@@ -111,7 +112,8 @@ class RmaRow {
     RmaRow(Endpoint& endpoint, fi_addr_t destination, Endpoint::Direction direction) noexcept
         : endpoint_(endpoint),
           way_(endpoint.way_to(destination)),
-          flags_(direction == Endpoint::Direction::read ? FI_COMPLETION : endpoint.write_flags_) {
+          flags_(direction == Endpoint::Direction::read ? FI_COMPLETION : endpoint.write_flags_),
+          more_(endpoint.more_flag_) {
         // As fi_readmsg and fi_writemsg do, once for all.
         if (way_) post_ = direction == Endpoint::Direction::read ? way_->rma->readmsg : way_->rma->writemsg;
         message_.msg_iov = &local_;
@@ -145,7 +147,7 @@ class RmaRow {
         remote_ = {piece.remote, piece.length, piece.key};
         message_.context = &op;
         const PostResult result =
-            endpoint_.finish(op, post_(way_, &message_, more ? flags_ | FI_MORE : flags_));
+            endpoint_.finish(op, post_(way_, &message_, more ? flags_ | more_ : flags_));
         ++message_.data;
         return result;
     }
@@ -168,7 +170,7 @@ class RmaRow {
         message.rma_iov = remotes.data();
         message.iov_count = message.rma_iov_count = pieces.size();
         message.context = &op;
-        return endpoint_.finish(op, post_(way_, &message, more ? flags_ | FI_MORE : flags_));
+        return endpoint_.finish(op, post_(way_, &message, more ? flags_ | more_ : flags_));
     }
 
   private:
@@ -176,6 +178,7 @@ class RmaRow {
     fid_ep* const way_;
     decltype(fi_ops_rma::writemsg) post_ = nullptr;
     std::uint64_t flags_;
+    const std::uint64_t more_;
     iovec local_{};
     void* descriptor_ = nullptr;
     fi_rma_iov remote_{};

@@ -34,6 +34,13 @@ struct ProviderCaps {
     /// No endpoint may be closed where fi_cq_read stands in front of an error: efa of libfabric 2.4 and 2.5
     /// touches what has gone with it.
     bool reads_before_close = false;
+    /// Closing an endpoint waits, for ever if need be, until all that it has sent has ended (fabric efa).
+    bool close_waits = false;
+    /// Reaches peers on its host through memory shared with them unless told not to (fabric efa).
+    bool shares_memory = false;
+    /// A post with FI_MORE leaves at the latest with one that follows without it. Fabric efa posts again by
+    /// itself what it had put off, FI_MORE and all, and rings for none of it.
+    bool rings_for_more = true;
     bool sends_into_sockets =
         false;  ///< a message's completion tells nothing of the peer unless asked to (tcp)
     bool answers_at_sender = false;  ///< messages to a peer's sender take the connection that it made (tcp)

@@ -60,9 +60,10 @@ bool has_all_descriptors(const Request& request) noexcept {
 
 }  // namespace
 
-/// A refused post rings for what was posted before it with FI_MORE.
+/// The device rings at a refused post for what was posted before it with FI_MORE; fabric efa refuses before
+/// the device hears of it.
 ssize_t Endpoint::refuse(int error) noexcept {
-    transmit_->ring();
+    if (direct_) transmit_->ring();
     return -error;
 }
 
@@ -96,7 +97,7 @@ ssize_t Endpoint::post(const Request& request) noexcept {
     const ssize_t rc = protocol_ ? protocol_->post(request, *peer) : post_direct(request, *peer);
     if (rc == -FI_EAGAIN) {
         device.slot().count(Counter::refused_posts);
-        transmit_->ring();
+        return refuse(FI_EAGAIN);
     }
     if (rc == 0) transmit_queue_->update_timer();
     return rc;
@@ -122,7 +123,9 @@ ssize_t Endpoint::post_direct(const Request& request, Peer& peer) noexcept {
     }
     operation->peer = &peer;
     peer.retain();
-    transmit_->post(*operation, (request.flags & FI_MORE) != 0);
+    // READs of fabric efa ring always.
+    const bool may_wait = direct_ || request.kind != Operation::Kind::read;
+    transmit_->post(*operation, may_wait && (request.flags & FI_MORE) != 0);
     return 0;
 }
 

@@ -22,6 +22,7 @@ struct RdmOperation {
     Path path = Path::undecided;
     bool live = false, silent = false, tagged = false, has_data = false;
     bool wants_receipt = false, has_receipt = false;
+    bool more = false;    ///< posted with FI_MORE, which is kept while it waits
     bool listed = false;  ///< in the list of those with something to send
     std::uint8_t segment_count = 0;
     std::uint16_t generation = 0;

@@ -30,6 +30,7 @@ bool RdmProtocol::fill(RdmOperation& operation, const Request& request, Peer& pe
     operation.silent = request.inject_call || endpoint_.is_silent(request.flags);
     operation.tagged = request.tagged;
     operation.has_data = (request.flags & FI_REMOTE_CQ_DATA) != 0;
+    operation.more = (request.flags & FI_MORE) != 0;
     operation.wants_receipt = (request.flags & FI_DELIVERY_COMPLETE) != 0;
     operation.completion_flags = completion_flags_of(request);
     operation.context = request.context;

@@ -118,7 +118,9 @@ void RdmProtocol::start_native(RdmOperation& operation) noexcept {
     device->peer = operation.peer;
     operation.peer->retain();
     operation.packets_out = 1;
-    endpoint_.transmit().post(*device, false);
+    // What waited for the handshake goes out as it was posted, though the post that was to ring may have rung
+    // before, or been refused: nobody rings for it then.
+    endpoint_.transmit().post(*device, operation.more && operation.kind == Operation::Kind::write);
 }
 
 void RdmProtocol::list(RdmOperation& operation) noexcept {
