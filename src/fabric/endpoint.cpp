@@ -81,6 +81,9 @@ void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, Addr
     fid_ep* endpoint = nullptr;
     check(fi_endpoint(domain.get(), info, &endpoint, nullptr), "fi_endpoint", rail);
     endpoint_ = Fid<fid_ep>(endpoint);
+    // A process that is killed there leaves locks behind, and a closed endpoint what others still look at.
+    if (domain.caps().shares_memory)
+        set_option(endpoint, opt_shared_memory_permitted, "FI_OPT_SHARED_MEMORY_PERMITTED", false, rail);
     if (domain.caps().gpu_memory) reaches_gpu_memory_ = require_peer_to_peer(endpoint, rail);
     const int rc = fi_ep_bind(endpoint, &domain.event_queue()->fid, 0);
     if (rc != 0) RAILYARD_LOG(debug, rail.c_str(), "no event queue on this endpoint: %s", fi_strerror(-rc));
