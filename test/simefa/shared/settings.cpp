@@ -48,6 +48,8 @@ constexpr SettingInfo table[] = {
     {"rdma_write", Setting::rdma_write, 1, "auto/off/on", "device WRITE; auto: by device generation"},
     {"accept_unknown", Setting::accept_unknown, 1, "0/1",
      "let in READ and WRITE of endpoints that the target does not know"},
+    {"wait_objects", Setting::wait_objects, 1, "auto/off/on",
+     "completion queues can be waited for; auto: on"},
     {"unsolicited_write_recv", Setting::unsolicited, 1, "auto/off/on",
      "immediate data needs no receive buffer; auto: on"},
     {"gpu_memory", Setting::gpu_memory, 1, "auto/off/on", "FI_HMEM is offered; auto: on"},

@@ -39,6 +39,7 @@ enum class Setting : unsigned {
     rdma_write,
     accept_unknown,  ///< 1: READ and WRITE of endpoints that the target does not know are let in; devices do
                      ///< not
+    wait_objects,    ///< completion queues can be waited for: 0 and 2: on, 1: off, as up to libfabric 2.2
     unsolicited,     ///< writes with immediate data without a receive buffer: 0 and 2: on, 1: off
     gpu_memory,      ///< FI_HMEM; 0 and 2: on, 1: off, as the next three
     gpu_peer_to_peer,

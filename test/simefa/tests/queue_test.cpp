@@ -209,5 +209,20 @@ TEST(Queue, ErrorsAreReadInTheirTurn) {
     EXPECT_EQ(fi_cq_readerr(pair.left.queue, &error, 0), -FI_EAGAIN);
 }
 
+TEST(Queue, MayHaveNothingToWaitFor) {
+    Control control;
+    control.set("wait_objects=off");
+    SideOptions options;
+    options.wait = FI_WAIT_NONE;
+    Side side(options);
+    for (const fi_wait_obj wanted : {FI_WAIT_FD, FI_WAIT_UNSPEC}) {
+        fi_cq_attr attr{};
+        attr.wait_obj = wanted;
+        fid_cq* queue = nullptr;
+        EXPECT_EQ(fi_cq_open(side.domain, &attr, &queue, nullptr), -FI_ENOSYS);
+    }
+    control.reset();
+}
+
 }  // namespace
 }  // namespace simefa::test
