@@ -111,6 +111,7 @@ fi_addr_t AddressVector::name(fi_addr_t number) {
 }
 
 bool AddressVector::remove(fi_addr_t handle) noexcept {
+    if (handle == FI_ADDR_NOTAVAIL) return false;
     AddressRoom room;
     const std::uint32_t hash = hash_of(address_of(handle, room));
     auto found = first_of(hash);
@@ -148,9 +149,11 @@ AddressVector::Entries::iterator AddressVector::first_of(std::uint32_t hash) noe
 std::string_view AddressVector::address_of(fi_addr_t handle, AddressRoom& room) const noexcept {
     const auto translated = translated_.find(handle);
     if (translated != translated_.end()) return translated->second;
-    std::size_t length = room.size();
     if (!vector_) return {};
-    if (fi_av_lookup(vector_.get(), at_provider(handle), room.data(), &length) != 0) return {};
+    const fi_addr_t number = at_provider(handle);
+    if (number == FI_ADDR_NOTAVAIL) return {};  // tcp's follows it
+    std::size_t length = room.size();
+    if (fi_av_lookup(vector_.get(), number, room.data(), &length) != 0) return {};
     return {room.data(), std::min(length, room.size())};
 }
 

@@ -25,7 +25,7 @@ class AddressVector {
     [[nodiscard]] fi_addr_t insert(std::string_view address);
     /// Gives one insertion up; the last one of an address removes it. Where the provider cannot reuse
     /// handles, the same address gets its own again later.
-    /// True when it is not in it any more.
+    /// True when it is not in it any more; false, too, of FI_ADDR_NOTAVAIL, and of what was removed before.
     bool remove(fi_addr_t handle) noexcept;
 
     /// For another endpoint, where each needs one of its own (ProviderCaps::own_vectors): all that are in it
