@@ -105,6 +105,10 @@ Status Engine::post(Transfer& transfer, const std::string* notification) noexcep
     if (!own_process()) return Status::not_allowed;
     return impl_->post(transfer, notification);
 }
+Status Engine::post_without_notification(Transfer& transfer) noexcept {
+    if (!own_process()) return Status::not_allowed;
+    return impl_->post(transfer, nullptr, false);
+}
 Status Engine::poll(Transfer& transfer) noexcept {
     if (!own_process()) return Status::not_allowed;
     return impl_->poll(transfer);

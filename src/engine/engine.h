@@ -158,6 +158,8 @@ class Engine {
     /// Starts the transfer: in_progress, or ok / an error when it ended at once. `notification` replaces the
     /// message of the handle for this and later posts. Does not wait; allocates nothing in steady state.
     Status post(Transfer& transfer, const std::string* notification = nullptr) noexcept;
+    /// The same of a handle that has no message any more, in this and later posts.
+    Status post_without_notification(Transfer& transfer) noexcept;
     /// in_progress, ok (every byte is placed at the target, for READ here) or the first error. Never blocks.
     Status poll(Transfer& transfer) noexcept;
     /// The same, for who has just made a pass: makes none.

@@ -101,7 +101,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     Transfer* prepare(Operation operation, std::span<const LocalDescriptor> local,
                       std::span<const RemoteDescriptor> remote, const std::string& agent,
                       std::optional<std::string_view> notification);
-    Status post(Transfer& transfer, const std::string* notification) noexcept;
+    /// Without a `notification`, the one before is kept or not.
+    Status post(Transfer& transfer, const std::string* notification, bool keeps_last = true) noexcept;
     std::uint64_t epoch_of_post() noexcept;
     bool has_lost_memory(const Transfer& transfer) noexcept;
     void arm_round(Transfer& transfer) noexcept;

@@ -118,7 +118,7 @@ void Engine::Impl::arm_round(Transfer& transfer) noexcept {
     }
 }
 
-Status Engine::Impl::post(Transfer& transfer, const std::string* notification) noexcept {
+Status Engine::Impl::post(Transfer& transfer, const std::string* notification, bool keeps_last) noexcept {
     const Status refused = check_postable(transfer);
     if (refused != Status::ok) {
         if (refused != Status::repost_active && transfer.peer) transfer.peer->traffic.count_error(refused);
@@ -132,6 +132,9 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification) n
             return Status::backend;
         }
         transfer.has_notification = true;
+    } else if (!keeps_last) {
+        transfer.has_notification = false;
+        transfer.notification.message.clear();
     }
     if (transfer.uncounted) [[unlikely]]
         transfer.count_end(transfer.status());  // nobody has asked how it ended

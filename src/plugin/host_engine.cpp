@@ -240,9 +240,11 @@ nixl_status_t HostEngine::postXfer(const nixl_xfer_op_t&, const nixl_meta_dlist_
                                    const std::string&, nixlBackendReqH*& handle,
                                    const nixl_opt_b_args_t* options) const {
     if (handle == nullptr) return NIXL_ERR_INVALID_PARAM;
-    const std::string* const notification =
-        options != nullptr && options->hasNotif ? &options->notifMsg : nullptr;
-    return to_nixl(engine_->post(transfer_of(handle), notification));
+    Transfer& transfer = transfer_of(handle);
+    if (options == nullptr) return to_nixl(engine_->post(transfer));
+    // The host names a message that is to be sent again at each post: where it names none, there is none.
+    if (!options->hasNotif) return to_nixl(engine_->post_without_notification(transfer));
+    return to_nixl(engine_->post(transfer, &options->notifMsg));
 }
 
 nixl_status_t HostEngine::checkXfer(nixlBackendReqH* handle) const {

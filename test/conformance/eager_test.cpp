@@ -54,6 +54,30 @@ TEST_P(EagerTest, DataAndNotificationAreOneMessage) {
     }
 }
 
+TEST_P(EagerTest, APostWithoutANotificationBringsNone) {
+    start();
+    const auto run_without = [&](Transfer& transfer) {
+        const Status status = pair_->a->post_without_notification(transfer);
+        return status == Status::in_progress ? pair_->wait(transfer) : status;
+    };
+    for (const std::size_t pieces : {std::size_t{1}, std::size_t{16}}) {
+        Transfer* const transfer = acquainted(pieces);
+        fill_pattern(from().bytes, 7);
+        ASSERT_EQ(run_without(*transfer), Status::ok);
+        EXPECT_TRUE(std::equal(to().bytes.begin(), to().bytes.begin() + 8, from().bytes.begin()));
+        ASSERT_EQ(pair_->run(*transfer), Status::ok) << "as the one before";
+        const std::string text = "named";
+        Status status = pair_->a->post(*transfer, &text);
+        if (status == Status::in_progress) status = pair_->wait(*transfer);
+        ASSERT_EQ(status, Status::ok);
+        ASSERT_EQ(run_without(*transfer), Status::ok);
+        const auto got = pair_->notifications(1);
+        ASSERT_EQ(got.size(), 1u);
+        EXPECT_EQ(got[0].message, text);
+        pair_->a->release(transfer);
+    }
+}
+
 TEST_P(EagerTest, OthersGoTheOrdinaryWay) {
     start();
     pair_->a->release(acquainted());

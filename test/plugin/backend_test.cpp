@@ -227,6 +227,26 @@ TEST_F(SelfBackend, NotificationOfThePostReplacesThatOfThePreparation) {
     EXPECT_EQ(backend.engine->releaseReqH(handle), NIXL_SUCCESS);
 }
 
+/// A host that has a notification for each post names it each time.
+TEST_F(SelfBackend, APostWhoseOptionsNameNoNotificationBringsNone) {
+    nixl_opt_b_args_t named, none;
+    named.hasNotif = true;
+    named.notifMsg = "prepared";
+    none.hasNotif = false;
+    nixlBackendReqH* handle = nullptr;
+    ASSERT_EQ(prepare(handle, &named), NIXL_SUCCESS);
+    ASSERT_EQ(finish(handle, &none), NIXL_SUCCESS);
+    ASSERT_EQ(finish(handle), NIXL_SUCCESS) << "as the one before";
+    named.notifMsg = "named";
+    ASSERT_EQ(finish(handle, &named), NIXL_SUCCESS);
+    ASSERT_EQ(finish(handle, &none), NIXL_SUCCESS);
+    notif_list_t arrived;
+    ASSERT_EQ(backend.engine->getNotifs(arrived), NIXL_SUCCESS);
+    ASSERT_EQ(arrived.size(), 1u);
+    EXPECT_EQ(arrived[0].second, "named");
+    EXPECT_EQ(backend.engine->releaseReqH(handle), NIXL_SUCCESS);
+}
+
 TEST_F(SelfBackend, QueryTellsRegisteredFromUnregistered) {
     nixl_reg_dlist_t query(DRAM_SEG);
     query.addDesc(Backend::blob(memory.data() + 10, 100));

@@ -117,6 +117,26 @@ TEST_P(NotEarly, TheyFollowTheirData) {
     EXPECT_EQ(notices.value(), 0u);
 }
 
+TEST_P(EarlyNotifications, APostWithoutOneBringsNone) {
+    meet();
+    Transfer* transfer = prepare_pages(2, "there");
+    const auto run_without = [&] {
+        const Status status = a_->post_without_notification(*transfer);
+        return status == Status::in_progress ? wait(*transfer) : status;
+    };
+    fill_pattern(source_->bytes, ++contents_);
+    ASSERT_EQ(run_without(), Status::ok);
+    EXPECT_TRUE(has_all(2));
+    const std::string text = "named";
+    ASSERT_EQ(a_->post(*transfer, &text), Status::in_progress);
+    ASSERT_EQ(wait(*transfer), Status::ok);
+    ASSERT_EQ(run_without(), Status::ok);
+    const auto got = arrived(1, milliseconds(100));
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(got[0].message, text);
+    a_->release(transfer);
+}
+
 TEST_P(EarlyNotifications, AreThereAfterTheirDataHoweverBothTravel) {
     meet();
     const Growth notices("notices");
