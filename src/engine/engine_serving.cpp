@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "common/clock.h"
@@ -53,10 +54,11 @@ std::shared_ptr<Peer> Engine::Impl::require_instance(const Letter& letter, const
 
 void Engine::Impl::on_request(const Letter& letter) {
     const std::shared_ptr<Peer> peer = require_instance(letter, "request");
-    Request request = decode_request(letter.text);
-    const std::uint64_t id = request.id;
-    if (request.kind == RequestKind::withdraw) return withdraw(*peer, request.tokens);
+    const std::optional<std::uint64_t> asked = request_id(letter.text);
+    if (!asked) return withdraw(*peer, decode_request(letter.text).tokens);
+    const std::uint64_t id = *asked;
     try {
+        Request request = decode_request(letter.text);
         if (was_withdrawn(*peer, id)) throw Error(Status::canceled, "it was withdrawn before it came");
         if (request.kind == RequestKind::flush) {
             answer(peer, id, flush_for(request));
@@ -123,10 +125,18 @@ std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token)
     return *found;
 }
 
+/// Each GPU once, whatever of its memory is named.
 Status Engine::Impl::flush_for(const Request& request) {
-    Status status = Status::ok;
+    std::vector<std::shared_ptr<Registration>> regions;
     for (const std::uint64_t token : request.tokens) {
-        const Status flushed = memory_of_token(token)->gpu->gpu().flush();
+        std::shared_ptr<Registration> region = memory_of_token(token);
+        const Gpu* const gpu = &region->gpu->gpu();
+        const auto same = [&](const auto& other) { return &other->gpu->gpu() == gpu; };
+        if (std::none_of(regions.begin(), regions.end(), same)) regions.push_back(std::move(region));
+    }
+    Status status = Status::ok;
+    for (const auto& region : regions) {
+        const Status flushed = region->gpu->gpu().flush();
         if (status == Status::ok) status = flushed;
     }
     return status;

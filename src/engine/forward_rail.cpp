@@ -270,8 +270,8 @@ Request ForwardRail::make_request(const Submission& submission, Run run) {
                    : work.kind == Work::Kind::read ? RequestKind::read
                                                    : RequestKind::write;
     if (forwarding.flush) {
-        for (const auto& remote : forwarding.remotes)
-            request.tokens.push_back(remote->token);
+        for (std::uint32_t i = run.begin; i < run.end; ++i)
+            request.tokens.push_back(forwarding.remotes[work.chunks[i].remote_region]->token);
         return request;
     }
     std::map<std::uint32_t, std::uint16_t> tokens, memories;

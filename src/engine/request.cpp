@@ -112,6 +112,14 @@ Request decode_request(std::string_view bytes) {
     return request;
 }
 
+std::optional<std::uint64_t> request_id(std::string_view bytes) noexcept {
+    WireReader reader(bytes);
+    const auto id = reader.number<std::uint64_t>();
+    const auto kind = reader.number<std::uint8_t>();
+    if (!reader.ok() || kind == static_cast<std::uint8_t>(RequestKind::withdraw)) return std::nullopt;
+    return id;
+}
+
 Answer decode_answer(std::string_view bytes) {
     WireReader reader(bytes);
     Answer answer;

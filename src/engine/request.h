@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,9 @@ inline constexpr std::uint32_t max_request_pieces = 512;
 /// Throw Error{mismatch} for anything that is not whole and consistent with itself: indices are in range,
 /// numbers of pieces, memories and rails are limited.
 [[nodiscard]] Request decode_request(std::string_view bytes);
+/// By which to answer a request that may not be whole. nullopt: it withdraws others, or is too short for one;
+/// there is no answer.
+[[nodiscard]] std::optional<std::uint64_t> request_id(std::string_view bytes) noexcept;
 [[nodiscard]] Answer decode_answer(std::string_view bytes);
 [[nodiscard]] KeyQuestion decode_key_question(std::string_view bytes);
 [[nodiscard]] KeyAnswer decode_key_answer(std::string_view bytes);

@@ -13,8 +13,11 @@ constexpr std::uint64_t renewals_a_chunk = 4, renewals_a_round = 16;
 }  // namespace
 
 RemoteFlush::RemoteFlush(Transfer& owner, Route over) : transfer(owner), route(std::move(over)) {
-    chunks.resize(1);
-    lanes.emplace_back(*this, 0, 1);
+    const auto regions = static_cast<std::uint32_t>(route.forwarding->remotes.size());
+    chunks.resize(regions);
+    for (std::uint32_t i = 0; i < regions; ++i)
+        chunks[i].remote_region = i;
+    lanes.emplace_back(*this, 0, regions);
     submission.lane = lanes.data();
     submission.route = &route;
 }

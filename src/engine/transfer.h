@@ -20,7 +20,8 @@
 
 namespace railyard {
 
-/// What follows the data of a WRITE where the peer has to act before its GPU sees it.
+/// What follows the data of a WRITE where the peer has to act before its GPU sees it. A chunk stands for each
+/// of the route's remote regions, so that requests of the usual size name them all.
 struct RemoteFlush : Work {
     RemoteFlush(Transfer& owner, Route over);
     void start() noexcept;

@@ -82,6 +82,40 @@ TEST_P(GpuMemory, OneListMixesEveryKindOfMemoryAndManyPieces) {
     }
 }
 
+/// More of a peer's GPU memory than one request for it may name.
+TEST_P(GpuMemory, AWriteToVeryManyRegionsIsSeenOnTheGpu) {
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    constexpr std::size_t count = 513, size = 256;
+    Place source(*pair.a, host, count * size);
+    source.fill(9);
+    const HostOrGpuMemory target(0, count * size);
+    std::vector<std::shared_ptr<Registration>> owned;
+    std::vector<std::shared_ptr<RemoteRegion>> regions(count);
+    std::vector<LocalDescriptor> here;
+    std::vector<RemoteDescriptor> there;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t address = target.address + i * size;
+        owned.push_back(pair.b->register_memory(address, size, 0, MemoryType::device));
+        regions[i] =
+            pair.a->load_remote_memory("beta", pair.b->memory_metadata(*owned.back()), address, size);
+        here.push_back({source.address + i * size, size, &source.region});
+        there.push_back({address, size, &regions[i]});
+    }
+    Transfer* write = pair.a->prepare(Operation::write, here, there, "beta", "look");
+    for (std::uint32_t round = 1; round < 3; ++round) {
+        source.fill(round);
+        ASSERT_EQ(pair.run(*write), Status::ok);
+        std::vector<std::uint8_t> seen(count * size);
+        EXPECT_EQ(fake().gpu_read(target.address, seen.data(), seen.size()), 0u);
+        EXPECT_TRUE(seen == source.content()) << "round " << round;
+        EXPECT_EQ(pair.notifications(1).size(), 1u);
+    }
+    pair.a->release(write);
+    for (const auto& region : owned)
+        pair.b->deregister_memory(region);
+    source.drop(*pair.a);
+}
+
 /// With FAKECUDA_LATE the GPU sees what NICs write after a flush only.
 TEST_P(GpuMemory, WhoeverHearsOfTheEndSeesTheDataOnTheGpu) {
     EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);

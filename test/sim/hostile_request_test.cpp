@@ -24,8 +24,8 @@ TEST_F(HostileRequestTest, PiecesThatLeaveTheRegistrationMoveNothing) {
             // The first piece is good; the whole request is refused.
             Request mixed = request(kind, {start, ours(), 64, 0, 0});
             mixed.pieces.push_back(piece);
-            if (piece.length > UINT64_MAX - piece.ours) continue;  // not even whole: no answer
-            EXPECT_EQ(ask(mixed), Status::invalid_param)
+            const bool whole = piece.length <= UINT64_MAX - piece.ours;
+            EXPECT_EQ(ask(mixed), whole ? Status::invalid_param : Status::mismatch)
                 << "piece at start" << std::showpos << static_cast<std::int64_t>(piece.theirs - start);
         }
     }
@@ -48,6 +48,18 @@ TEST_F(HostileRequestTest, MemoryThatIsNotThereOrGoneIsRefused) {
     secret_.drop(*victim_);
     EXPECT_EQ(ask(request(RequestKind::read, {secret_.address, ours(), 64, 0, 0})), Status::invalid_param)
         << "the token of deregistered memory still opens it";
+    EXPECT_EQ(bytes_, std::vector<std::uint8_t>(bytes_.size()));
+}
+
+/// Its sender waits for an answer, whatever is wrong with it.
+TEST_F(HostileRequestTest, OneThatIsNotWholeIsAnswered) {
+    Request many = request(RequestKind::flush, {});
+    many.memories.clear();
+    many.pieces.clear();
+    many.tokens.assign(513, token_);
+    EXPECT_EQ(ask(many), Status::mismatch);
+    EXPECT_EQ(ask(request(RequestKind::write, {secret_.address, ours(), UINT64_MAX, 0, 0})),
+              Status::mismatch);
     EXPECT_EQ(bytes_, std::vector<std::uint8_t>(bytes_.size()));
 }
 

@@ -67,6 +67,7 @@ class ForwardRailTest : public testing::Test, protected RequestSender, protected
 
     void send_request(const std::shared_ptr<Peer>&, const Request& request) override {
         last_id_ = request.id;
+        sent_.push_back(request);
     }
     void introduce_soon() noexcept override {}
 
@@ -78,6 +79,7 @@ class ForwardRailTest : public testing::Test, protected RequestSender, protected
                                std::make_shared<MessageIds>(std::make_shared<MessageIds::Bases>(1)));
     ForwardRail rail_{*this, *this, std::chrono::nanoseconds(patience).count()};
     std::uint64_t last_id_ = 0;
+    std::vector<Request> sent_;
     std::deque<Asked> all_;
 };
 
@@ -141,6 +143,37 @@ TEST_F(ForwardRailTest, AnAnswerThatComesTooLateSaysThatThePeerGoesOn) {
     EXPECT_FALSE(second.done());
     answer(second);
     EXPECT_EQ(second.status(), Status::ok);
+}
+
+TEST_F(ForwardRailTest, AFlushNamesNoMoreRegionsThanARequestMay) {
+    constexpr std::uint32_t regions = 2 * max_request_pieces + 1;
+    Asked& asked = all_.emplace_back(rail_, peer_);
+    asked.forwarding.flush = true;
+    asked.forwarding.remotes.clear();
+    asked.chunks.assign(regions, {});
+    for (std::uint32_t i = 0; i < regions; ++i) {
+        asked.forwarding.remotes.push_back(std::make_shared<RemoteRegion>());
+        asked.forwarding.remotes.back()->token = i;
+        asked.chunks[i].remote_region = i;
+    }
+    asked.lanes.clear();
+    asked.lanes.emplace_back(asked, 0, regions);
+    asked.submission.lane = &asked.lanes.front();
+    asked.arm(1, nullptr);
+    rail_.submit(asked.submission);
+    rail_.progress();
+    std::vector<std::uint64_t> named;
+    ASSERT_EQ(sent_.size(), 3u);
+    for (const Request& request : sent_) {
+        EXPECT_EQ(decode_request(encode(request)).tokens, request.tokens);
+        named.insert(named.end(), request.tokens.begin(), request.tokens.end());
+        rail_.answered(nonce, {request.id, Status::ok});
+    }
+    rail_.progress();
+    EXPECT_TRUE(asked.done());
+    ASSERT_EQ(named.size(), regions);
+    for (std::uint32_t i = 0; i < regions; ++i)
+        EXPECT_EQ(named[i], i);
 }
 
 }  // namespace forward_rail_test
