@@ -128,6 +128,7 @@ class Peer {
     std::vector<IntroducedPair> take_unannounced(std::uint64_t now_ns);
     /// What was to be announced has not been sent.
     void announce_again() noexcept;
+    /// The peer knows our senders on these. Nothing, where it did not have to.
     void introduced(std::span<const IntroducedPair> pairs);
     /// It answers nothing, and may have forgotten who we are: at the next look it is to be told once more,
     /// and what it has acknowledged stays so meanwhile.
@@ -251,6 +252,7 @@ class Peer {
   private:
     /// Where there was anything.
     void log_totals() const noexcept;
+    void count_unacquainted() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     /// Nobody would tell, and what is sent to it stays there.
     [[nodiscard]] bool has_ended_unseen() const noexcept;
     /// The endpoint, which a probe is sent to now.

@@ -16,7 +16,16 @@ void Peer::require_introduction() {
     const MutexLock lock(mutex_);
     if (needs_introduction_) return;
     needs_introduction_ = true;
-    unacquainted_.fetch_add(static_cast<std::uint32_t>(resolved_.size()), std::memory_order_relaxed);
+    count_unacquainted();
+}
+
+/// Anew each time: a sender may have been replaced since the last one, and nobody has counted its pairs.
+void Peer::count_unacquainted() noexcept {
+    const auto unacquainted = [](const auto& endpoint) {
+        return !endpoint->path.admits(endpoint->rail->sender_generation());
+    };
+    const auto count = std::count_if(resolved_.begin(), resolved_.end(), unacquainted);
+    unacquainted_.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
 }
 
 std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
@@ -49,6 +58,7 @@ void Peer::introduced(std::span<const IntroducedPair> pairs) {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return;
     const MutexLock lock(mutex_);
+    if (!needs_introduction_) return;
     for (const IntroducedPair& introduced : pairs) {
         const auto known = place_of(introduced.pair);
         if (known == resolved_.end() || (*known)->pair != introduced.pair) continue;
@@ -57,8 +67,8 @@ void Peer::introduced(std::span<const IntroducedPair> pairs) {
         if (introduced.generation != current || endpoint.path.admits(current)) continue;
         endpoint.introduced_before = true;
         endpoint.path.admit(current);
-        unacquainted_.fetch_sub(1, std::memory_order_relaxed);
     }
+    count_unacquainted();
 }
 
 bool Peer::look_at_senders() {

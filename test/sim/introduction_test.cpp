@@ -466,5 +466,22 @@ TEST_F(PeerTest, FabricEfaNeedsNoIntroduction) {
     EXPECT_TRUE(peer.take_unannounced(start).empty());
 }
 
+/// Nobody has counted its pairs among those that wait.
+TEST_F(PeerTest, AnAcknowledgementThatNobodyWaitsForChangesNothing) {
+    const Fabric efa{"efa", 1, false};
+    BareRails here(efa), there(efa);
+    Peer peer({"there", 5, "efa", there.rails->addresses()}, here.rails, MessageCounters().of(5));
+    peer.resolve({0, 0});
+    peer.introduced(introduced({{0, 0}}));
+    EXPECT_FALSE(peer.unacquainted());
+    peer.require_introduction();
+    EXPECT_TRUE(peer.unacquainted());
+    EXPECT_EQ(peer.take_unannounced(second).size(), 1u);
+    peer.introduced(introduced({{0, 0}}));
+    EXPECT_FALSE(peer.unacquainted());
+    peer.introduced(introduced({{0, 0}}));
+    EXPECT_FALSE(peer.unacquainted()) << "acknowledged twice";
+}
+
 }  // namespace
 }  // namespace railyard::test
