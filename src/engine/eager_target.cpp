@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "common/log.h"
 #include "common/status.h"
@@ -11,6 +12,11 @@ namespace {
 
 /// What a list and a map take for one answer that is kept.
 constexpr std::size_t kept_overhead = 160;
+
+void require_kept(const NotificationRoom& room) {
+    if (!room.is_kept())
+        throw Error(Status::not_allowed, "too many notifications wait for the application to take them");
+}
 
 // These two do as a NIC does: what orders this against the application's own accesses passes through a
 // socket, where ThreadSanitizer cannot follow (test/sanitizer/tsan.supp has their names).
@@ -93,8 +99,10 @@ bool EagerTarget::was_taken(const Key& key) {
 void EagerTarget::put(const std::string& agent, const Key& key, const EagerMessage& message) {
     require_registered(message.layout);
     taken_.prepare(key.first);  // so that nothing fails behind the notification
+    std::optional<NotificationRoom> room;
+    if (message.notifies) require_kept(room.emplace(inbox_, agent, message.text));
     put_in_place(message);
-    if (message.notifies) notify(agent, key, message.text);
+    if (room) room->put(key.first);
     taken_.add(key.first, key.second);
 }
 
@@ -114,18 +122,15 @@ void EagerTarget::read(const std::string& agent, const Key& key, const EagerRead
     if (message.notifies) {
         keep(key, data);
         try {
-            notify(agent, key, message.text);
+            NotificationRoom room(inbox_, agent, message.text);
+            require_kept(room);
+            room.put(key.first);
         } catch (...) {
             kept_.remove(key);
             throw;
         }
     }
     if (!taken) taken_.add(key.first, key.second);  // of either kind: a gap among numbers costs memory
-}
-
-void EagerTarget::notify(const std::string& agent, const Key& key, std::string_view text) {
-    if (!inbox_.put_from(key.first, agent, text))
-        throw Error(Status::not_allowed, "too many notifications wait for the application to take them");
 }
 
 std::size_t EagerTarget::kept_bytes() const {

@@ -14,6 +14,7 @@
 #include "common/recent_table.h"
 #include "engine/eager_message.h"
 #include "engine/notification.h"
+#include "engine/notification_room.h"
 #include "engine/recent_messages.h"
 #include "engine/request.h"
 #include "engine/token_table.h"
@@ -66,8 +67,6 @@ class EagerTarget {
     void read(const std::string& agent, const Key& key, const EagerRead& message, std::string& data)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void require_registered(const EagerLayout& layout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    void notify(const std::string& agent, const Key& key, std::string_view text)
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void keep(const Key& key, const std::string& data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     NotificationInbox& inbox_;

@@ -376,15 +376,6 @@ void NotificationInbox::put(const std::string& agent, const std::string& message
     push(agent, message);
 }
 
-bool NotificationInbox::put_from(std::uint64_t nonce, const std::string& agent, std::string_view text) {
-    std::string message(text);
-    const MutexLock lock(mutex_);
-    if (held_.notifications + cost(agent, message) > limits_.notifications) return false;
-    push(agent, std::move(message));
-    delivered_.count_notification(nonce);
-    return true;
-}
-
 void NotificationInbox::take(std::vector<Notification>& out) {
     const MutexLock lock(mutex_);
     place_late();
@@ -392,7 +383,7 @@ void NotificationInbox::take(std::vector<Notification>& out) {
     for (Notification& notification : ready_)
         out.push_back(std::move(notification));
     ready_.clear();
-    held_.notifications = 0;
+    held_.notifications = promised_;
     tell_of_ready();
 }
 

@@ -183,8 +183,6 @@ class NotificationInbox final : public ControlSink {
     void give_back(EarlyNotices::Credits credits) noexcept;
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
-    /// What came with a letter of that instance. False: no more is kept.
-    bool put_from(std::uint64_t nonce, const std::string& agent, std::string_view message);
     void take(std::vector<Notification>& out);
     /// Messages for the engine itself; a bounded number is kept, the rest refused.
     void take_letters(Letters& out) noexcept;
@@ -200,6 +198,7 @@ class NotificationInbox final : public ControlSink {
     [[nodiscard]] InboxLimits held() const;
 
   private:
+    friend class NotificationRoom;
     using Key = std::pair<std::uint64_t, std::uint64_t>;  // sender's instance, message id
     /// What a message costs besides its bytes, unfinished or waiting to be taken.
     static constexpr std::size_t message_overhead = 256;
@@ -272,6 +271,7 @@ class NotificationInbox final : public ControlSink {
     std::array<Complaint, static_cast<std::size_t>(Refusal::count)> complaints_;
     mutable Mutex mutex_;
     InboxLimits held_ ABSL_GUARDED_BY(mutex_){0, 0, 0};
+    std::size_t promised_ ABSL_GUARDED_BY(mutex_) = 0;  ///< of held_.notifications, to NotificationRooms
     Partials partial_ ABSL_GUARDED_BY(mutex_);
     RecentMessages delivered_ ABSL_GUARDED_BY(mutex_);
     EarlyNotices early_ ABSL_GUARDED_BY(mutex_);          ///< what waits there counts as unfinished

@@ -207,6 +207,18 @@ TEST_F(EagerTargetTest, ANotificationThatFindsNoRoomIsAnError) {
     EXPECT_EQ(take(id + 1, {{address(0), 1, 0}}, "y"), Status::ok) << "there is room again";
 }
 
+/// Who is told that it was refused may take the places for what they were.
+TEST_F(EagerTargetTest, WhatIsRefusedForWantOfRoomIsNotPutInItsPlace) {
+    const test::LogLines lines;
+    const auto data = [](std::uint64_t id) { return std::string(1, static_cast<char>('a' + id % 26)); };
+    std::uint64_t id = 0;
+    do {
+        ++id;
+        ASSERT_LT(id, 100u) << "the inbox takes whatever comes";
+    } while (take(id, {{address(0), 1, 0}}, data(id)) == Status::ok);
+    EXPECT_EQ(text(0, 1), data(id - 1));
+}
+
 TEST_F(EagerTargetTest, ReadsAreAnsweredWithWhatIsThere) {
     put(0, "abcd");
     put(60, "last");
