@@ -36,7 +36,30 @@ bool is_dead(const Route& route) noexcept {
 
 void ForwardRail::answered(std::uint64_t nonce, const Answer& answer) {
     const MutexLock lock(answers_mutex_);
-    if (answers_.size() < most_requests * 2) answers_.emplace_back(nonce, answer);
+    if (const auto found = std::find(expected_.begin(), expected_.end(), Name{nonce, answer.id});
+        found != expected_.end()) {
+        answers_.emplace_back(nonce, answer);
+        expected_.erase(found);
+        return;
+    }
+    const auto of_it = [&](const auto& other) { return other.first == nonce; };
+    if (std::none_of(expected_.begin(), expected_.end(), of_it)) return;
+    const auto known = std::find_if(late_.begin(), late_.end(), of_it);
+    if (known == late_.end()) {
+        late_.emplace_back(nonce, answer);
+    } else if (answer.id < known->second.id) {
+        known->second = answer;
+    }
+}
+
+void ForwardRail::expect(const Name& request) {
+    const MutexLock lock(answers_mutex_);
+    expected_.push_back(request);
+}
+
+void ForwardRail::expect_no_more(const Name& request) noexcept {
+    const MutexLock lock(answers_mutex_);
+    std::erase(expected_, request);
 }
 
 bool ForwardRail::serve(bool) noexcept {
@@ -50,14 +73,17 @@ bool ForwardRail::serve(bool) noexcept {
 }
 
 bool ForwardRail::take_answers() noexcept {
-    std::vector<std::pair<std::uint64_t, Answer>> answers;
+    std::vector<std::pair<std::uint64_t, Answer>> answers, late;
     {
         const MutexLock lock(answers_mutex_);
         answers.swap(answers_);
+        late.swap(late_);
     }
     for (const auto& [nonce, answer] : answers)
         end(nonce, answer);
-    return !answers.empty();
+    for (const auto& [nonce, answer] : late)
+        end(nonce, answer);
+    return !answers.empty() || !late.empty();
 }
 
 void ForwardRail::end(std::uint64_t nonce, const Answer& answer) noexcept {
@@ -165,14 +191,17 @@ void ForwardRail::withdraw(std::uint64_t now) noexcept {
 void ForwardRail::give_up(const Outstanding& request, Status status) noexcept {
     for (const auto& local : request.submission->route->forwarding->locals)
         local->known_no_more.store(true, std::memory_order_relaxed);
+    bool listens = false;
     if (std::atomic<std::uint32_t>* const late = request.submission->late) {
         late->fetch_add(1, std::memory_order_relaxed);
         try {
             unheard_.push_back({request.id, request.nonce, late});
+            listens = true;
         } catch (const std::bad_alloc&) {
             // It counts as unheard for ever.
         }
     }
+    if (!listens) expect_no_more({request.nonce, request.id});
     finish(request, status);
 }
 
@@ -238,10 +267,14 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
         request.id = next_id_++;
         outstanding_.push_back({request.id, route.forwarding->peer->nonce(), now_ns(), &submission, now});
         listed = true;
+        expect({route.forwarding->peer->nonce(), request.id});
         sender_.send_request(route.forwarding->peer, request);
     } catch (const std::exception& error) {
         RAILYARD_LOG(error, name().c_str(), "a request could not be sent: %s", error.what());
-        if (listed) outstanding_.pop_back();
+        if (listed) {
+            expect_no_more({outstanding_.back().nonce, outstanding_.back().id});
+            outstanding_.pop_back();
+        }
         finish({0, 0, 0, &submission, now}, Status::backend);
     }
     return Asked::again;

@@ -60,8 +60,8 @@ class ForwardRail final : public Rail {
     ForwardRail(RequestSender& sender, Introducer& introducer, std::uint64_t patience_ns)
         : Rail("forward"), sender_(sender), introducer_(introducer), patience_ns_(patience_ns) {}
 
-    /// The answer of the instance `nonce`; ignored unless it was asked. Any thread; progress() ends the
-    /// chunks.
+    /// The answer of the instance `nonce`; ignored unless it was asked, so that nobody's answers take the
+    /// place of another's. Any thread; progress() ends the chunks.
     void answered(std::uint64_t nonce, const Answer& answer);
 
     RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
@@ -81,6 +81,7 @@ class ForwardRail final : public Rail {
         std::uint64_t doubted_after = first_doubt_ns;
         std::uint64_t heard_at = 0;  ///< ns; of the last answer that says that the peer gets to it; 0: none
     };
+    using Name = std::pair<std::uint64_t, std::uint64_t>;  // instance, id
     /// A request that has ended without its answer, and whose memory somebody keeps.
     struct Unheard {
         std::uint64_t id = 0;
@@ -106,6 +107,9 @@ class ForwardRail final : public Rail {
     Asked ask(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Asked fail_rest(Submission& submission, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool may_ask(const Peer& peer) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void expect(const Name& request);
+    /// Nobody waits for its answer any more.
+    void expect_no_more(const Name& request) noexcept;
     static Request make_request(const Submission& submission, Run run);
     static void finish(const Outstanding& request, Status status) noexcept;
 
@@ -118,7 +122,10 @@ class ForwardRail final : public Rail {
     std::deque<Outstanding> outstanding_ ABSL_GUARDED_BY(role_);  ///< oldest first
     std::vector<Unheard> unheard_ ABSL_GUARDED_BY(role_);
     Mutex answers_mutex_;
+    std::vector<Name> expected_ ABSL_GUARDED_BY(answers_mutex_);  ///< outstanding and unheard ones
     std::vector<std::pair<std::uint64_t, Answer>> answers_ ABSL_GUARDED_BY(answers_mutex_);
+    /// Of instances with expected ones: the lowest id that they have answered too late, or have made up.
+    std::vector<std::pair<std::uint64_t, Answer>> late_ ABSL_GUARDED_BY(answers_mutex_);
 };
 
 }  // namespace railyard

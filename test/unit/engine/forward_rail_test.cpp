@@ -145,6 +145,30 @@ TEST_F(ForwardRailTest, AnAnswerThatComesTooLateSaysThatThePeerGoesOn) {
     EXPECT_EQ(second.status(), Status::ok);
 }
 
+/// Whoever sends them, and however many.
+TEST_F(ForwardRailTest, AnswersThatNobodyAskedForTakeNobodysPlace) {
+    const Asked& asked = ask();
+    for (std::uint64_t id = 0; id < 3 * ForwardRail::most_requests; ++id) {
+        rail_.answered(nonce + 1, {id, Status::ok});
+        if (id != asked.id) rail_.answered(nonce, {id, Status::ok});
+    }
+    answer(asked);
+    ASSERT_TRUE(asked.done());
+    EXPECT_EQ(asked.status(), Status::ok);
+}
+
+TEST_F(ForwardRailTest, AnAnswerThatComesTwiceEndsOneRequest) {
+    const Asked& first = ask();
+    const Asked& second = ask();
+    rail_.answered(nonce, {first.id, Status::ok});
+    rail_.answered(nonce, {first.id, Status::backend});
+    rail_.progress();
+    EXPECT_EQ(first.status(), Status::ok);
+    EXPECT_FALSE(second.done());
+    answer(second);
+    EXPECT_TRUE(second.done());
+}
+
 TEST_F(ForwardRailTest, AFlushNamesNoMoreRegionsThanARequestMay) {
     constexpr std::uint32_t regions = 2 * max_request_pieces + 1;
     Asked& asked = all_.emplace_back(rail_, peer_);
