@@ -74,7 +74,7 @@ class NumberRuns {
     Runs runs_;  // growing, and never one right behind another
 };
 
-/// Remembers every message of every sender, as runs of its numbers: one run, and about 140 bytes, for a
+/// Remembers every message of every sender, as runs of its numbers: one run, and about 160 bytes, for a
 /// sender whose messages all arrive. One thread at a time.
 class RecentMessages {
   public:

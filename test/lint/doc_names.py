@@ -28,6 +28,8 @@ FOREIGN = {
 # A script's options, where others read them for it.
 PARSERS = {"benchmark/run": ["share/completion/railyard-bench"], "benchmark/compare.py": ["benchmark/side_by_side/measure.py"],
            "test/fault/campaign": ["test/fault/main.cpp"]}
+FUZZ_TARGET = re.compile(r'^ *\{"(\w+)", fuzz_\w+\},$', re.MULTILINE)
+FUZZ_ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \|", re.MULTILINE)
 MESON = {"buildtype", "b_lto", "cpp_args", "prefix", "unity", "werror"}
 
 
@@ -61,8 +63,21 @@ def code_of(line):
     return [line] if line.startswith("    ") else CODE.findall(line)
 
 
+def wrong_targets(root, source, page):
+    """Fuzz targets that have no row in the page's table, and what stands there and is none."""
+    targets = set(FUZZ_TARGET.findall(common.read(root, source)))
+    table = common.read(root, page).partition("\n## Fuzzing\n")[2].partition("\n## ")[0]
+    named = set(CODE.findall(" ".join(FUZZ_ROW.findall(table))))
+    for name in sorted(targets - named):
+        yield f"{page}: no row for the fuzz target {name}"
+    for name in sorted(named - targets):
+        yield f"{page}: {source} has no {name}"
+
+
 def findings(root):
     files = common.tracked_files(root)
+    if "test/fuzz/targets.cpp" in files:
+        yield from wrong_targets(root, "test/fuzz/targets.cpp", "docs/reliability.md")
     # Options and environment variables are looked for in the text of what reads them.
     readers = [path for path in files if not path.endswith(".md") and not path.startswith("test/lint/")]
     text = "\n".join(common.read(root, path) for path in readers)

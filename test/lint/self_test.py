@@ -178,6 +178,15 @@ class DocNames(InTree):
         self.assertEqual(list(doc_names.findings(self.root)), [], "decisions tell of their time")
 
 
+    def test_fuzz_targets(self):
+        self.write("test/fuzz/targets.cpp", '        {"answer", fuzz_answer},\n        {"keys", fuzz_keys},\n')
+        for rows, wanted in [("| `answer`, `keys` | letters | |\n", []), ("| `answer` | letters | |\n", ["no row for the fuzz target keys"]),
+                             ("| `answer` | a | |\n| `keys`, `kays` | b | |\n", ["test/fuzz/targets.cpp has no kays"])]:
+            self.write("docs/reliability.md", "# Reliability\n\n## Fuzzing\n\n| target | what | |\n|---|---|---|\n" + rows + "\n## More\n\n| `word` | |\n")
+            found = list(doc_names.findings(self.root))
+            self.assertEqual([finding.partition(": ")[2] for finding in found], wanted)
+
+
 class Scripts(InTree):
     def test_python(self):
         self.write("a.py", "def f(:\n")
