@@ -23,6 +23,14 @@ def end(process):
     return process.returncode, out, err
 
 
+def kill(process):
+    """Over shm, what it had shared stays: it could not take that away."""
+    process.kill()
+    process.communicate()
+    for left in pathlib.Path("/dev/shm").glob(f"{process.pid}:*"):
+        left.unlink()
+
+
 class Flow(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -86,8 +94,7 @@ class Flow(unittest.TestCase):
             deadline = time.monotonic() + LIMIT
             while time.monotonic() < deadline and not (path.exists() and path.read_text(encoding="utf-8") not in texts):
                 time.sleep(0.01)
-            receiver.kill()
-            end(receiver)
+            kill(receiver)
             texts.append(path.read_text(encoding="utf-8"))
         self.assertNotEqual(*texts)
 
@@ -110,7 +117,7 @@ class Flow(unittest.TestCase):
     def make_target(self, *words):
         """One that runs, and the info that it has written."""
         target = start("target", "--info", self.info, *FABRIC, "--grain-size", "64K", *words)
-        self.addCleanup(lambda: (target.kill(), target.communicate()))
+        self.addCleanup(kill, target)
         deadline = time.monotonic() + LIMIT
         while not os.path.exists(self.info):
             self.assertLess(time.monotonic(), deadline, "no info")
@@ -119,7 +126,7 @@ class Flow(unittest.TestCase):
 
     def initiator(self, info, *words):
         process = start("initiator", "--info", info, *FABRIC, "--grain-size", "64K", *words)
-        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        self.addCleanup(kill, process)
         return process
 
     def test_an_info_that_is_being_copied_is_waited_for(self):
