@@ -81,8 +81,8 @@ void Engine::Impl::finish_ping(OwnMessage& message) noexcept {
         message.peer->probe_again(*message.probed, now);  // it had left before
         return watch_soon();
     }
-    // Transfers that are given up keep taking its sender away: a peer that is there may lose one such probe,
-    // one that is not answers none.
+    // Transfers that are given up keep taking its sender away, and refused ones its connection: a peer that
+    // is there may lose one such probe, one that is not answers none.
     if (message.lost &&
         message.peer->excuse(*message.probed, now, config_.params.peer_timeout_ms * 1'000'000))
         return watch_soon();

@@ -190,8 +190,12 @@ void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& co
     if (completion.receiver_not_ready && channel.keep_refused(slot)) return;
     slot.refused.reset();
     channel.counters_.count_sent(completion.status == Status::ok, slot.length);
-    if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && channel.sender_)
+    if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && channel.sender_) {
         channel.sender_->broke(message.destination);
+        // What was posted had a connection: whoever broke it took this along. Where nobody is there, no other
+        // is made.
+        message.lost = message.lost || channel.connects_;
+    }
     message.fragment_done(completion.receiver_not_ready ? Status::remote_disconnect : completion.status);
 }
 

@@ -379,7 +379,9 @@ struct OutMessage {
     Status status = Status::ok;
     StallClock stalled;
     std::uint64_t interrupted_at = 0;  ///< ns; when its sender was first replaced under it
-    bool lost = false;  ///< given up because one sender after the other was: says nothing of its receiver
+    /// Given up because one sender after the other was, or gone with its connection: says nothing of its
+    /// receiver.
+    bool lost = false;
 
     /// Not ok once its owner has been stopped: it is not sent any further.
     [[nodiscard]] Status wanted() const noexcept { return owner ? owner->status() : Status::ok; }

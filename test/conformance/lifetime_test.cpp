@@ -294,6 +294,25 @@ TEST_P(NetworkTest, TheOldKeyOfARangeThatIsRegisteredAnewIsDead) {
     }
 }
 
+/// Whoever breaks a connection takes along what else is under way on it, such as the question whether the
+/// peer is there: that says nothing of the peer.
+TEST_P(NetworkTest, RefusedWritesInARowDoNotMakeAPeerGone) {
+    constexpr std::size_t size = 4096;
+    EnginePair pair(GetParam(), GetParam(), {{"keep_keys", "off"}});
+    Buffer source(*pair.a, size), target(*pair.b, size);
+    const auto old = pair.publish(target);
+    const LocalDescriptor from = source.local(0, size);
+    const RemoteDescriptor to{target.address(), size, &old};
+    Transfer* transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    pair.b->deregister_memory(target.region);
+    for (int i = 0; i < 200; ++i) {
+        EXPECT_NE(pair.run(*transfer), Status::ok);
+        ASSERT_NE(report_of(*pair.a, "beta").state, PeerState::gone) << "after " << i + 1 << " writes";
+    }
+    pair.a->release(transfer);
+}
+
 TEST_P(NetworkTest, AKilledPeerEndsItsTransfersAndNobodyElses) {
     const Fabric fabric = GetParam();
     RemoteBeta beta(fabric);
