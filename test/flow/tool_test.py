@@ -1,4 +1,5 @@
 """railyard-flow between two processes: what it counts, what it carries, how it refuses."""
+import contextlib
 import json
 import os
 import pathlib
@@ -88,15 +89,18 @@ class Flow(unittest.TestCase):
         self.assertIn(f"--info {self.info}: is there and no target info", err)
         self.assertEqual(path.read_text(encoding="utf-8"), "somebody's thesis\n")
         path.unlink()
-        texts = []
-        for _ in range(2):  # the second one finds what the first, which is killed, has left
+        texts = [""]
+        for _ in range(2):  # the second one finds what the first, which is killed, has left, and takes it away
             receiver = start("target", "--info", self.info, "--grains", "1", *FABRIC)
             deadline = time.monotonic() + LIMIT
-            while time.monotonic() < deadline and not (path.exists() and path.read_text(encoding="utf-8") not in texts):
+            text = ""
+            while time.monotonic() < deadline and text in texts:
                 time.sleep(0.01)
+                with contextlib.suppress(FileNotFoundError):
+                    text = path.read_text(encoding="utf-8")
             kill(receiver)
-            texts.append(path.read_text(encoding="utf-8"))
-        self.assertNotEqual(*texts)
+            self.assertNotIn(text, texts)
+            texts.append(text)
 
     def test_no_device_names_those_that_there_are(self):
         fabric = " ".join(FABRIC).replace("--interface lo", "").split()
