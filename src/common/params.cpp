@@ -12,6 +12,7 @@
 #include "common/joined.h"
 #include "common/log.h"
 #include "common/nearest.h"
+#include "common/spoken.h"
 #include "common/status.h"
 
 namespace railyard {
@@ -117,8 +118,7 @@ std::string allowed_text(const Spec& spec) {
 std::string bad_value(const Spec& spec, std::string_view value) {
     const std::string allowed = "; allowed: " + allowed_text(spec);
     if (spec.kind != Kind::secret) return "bad value \"" + std::string(value) + '"' + allowed;
-    return "a secret of " + std::to_string(value.size()) +
-           (value.size() == 1 ? " character" : " characters") + " is soon guessed" + allowed +
+    return "a secret of " + counted(value.size(), "character") + " is soon guessed" + allowed +
            ". `openssl rand -hex 32` makes a good one, the same for all of the cluster";
 }
 

@@ -44,7 +44,7 @@ Peer::~Peer() {
     for (const auto& endpoint : resolved_)
         endpoint->rail->remove_peer(endpoint->address);
     for (const Admitted& sender : admitted_)
-        if (sender.address != no_address) rails->rail(sender.pair.local).dismiss_sender(sender.address);
+        rails->rail(sender.pair.local).dismiss_sender(sender.address);
     if (on_host_) on_host_->rail->remove_peer(on_host_->address);
 }
 

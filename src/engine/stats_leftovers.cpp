@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "common/boot_id.h"
+#include "common/descriptor.h"
 #include "common/status.h"
 #include "engine/live_report.h"
 #include "engine/stats_file.h"
@@ -24,21 +25,6 @@ constexpr off_t longest_report = 64 << 20;  // bytes of a report
 
 struct CloseDirectory {
     void operator()(DIR* directory) const noexcept { closedir(directory); }
-};
-
-/// Closed, and with it unlocked, at the end of the scope.
-class LookedAt {
-  public:
-    explicit LookedAt(int fd) noexcept : fd_(fd) {}
-    ~LookedAt() {
-        if (fd_ >= 0) close(fd_);
-    }
-    LookedAt(const LookedAt&) = delete;
-    LookedAt& operator=(const LookedAt&) = delete;
-    [[nodiscard]] int get() const noexcept { return fd_; }
-
-  private:
-    int fd_;
 };
 
 /// What every name that `pattern` makes begins and ends with.
@@ -84,7 +70,7 @@ bool is_made_by(const std::string& text, const std::string& pattern, const std::
 bool remove_leftover(const std::string& pattern, const std::string& path, const std::string& first_line) {
     struct stat file {};
     if (lstat(path.c_str(), &file) != 0 || !is_our_users(file)) return false;
-    const LookedAt fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const Descriptor fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (fd.get() < 0 || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return false;
     if (fstat(fd.get(), &file) != 0 || !is_our_users(file)) return false;
     const std::string text = whole_text(fd.get(), file.st_size);

@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
-#include <utility>
 
+#include "common/descriptor.h"
 #include "common/log.h"
 #include "common/status.h"
 #include "common/unix_address.h"
@@ -26,22 +26,6 @@ constexpr int backlog = 16;
 [[noreturn]] void refuse(const std::string& name, Status status, const std::string& reason) {
     throw Error(status, "stats_socket \"" + name + "\": " + reason);
 }
-
-/// Closed at the end of the scope.
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) noexcept : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) close(fd_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    [[nodiscard]] int get() const noexcept { return fd_; }
-    int release() noexcept { return std::exchange(fd_, -1); }
-
-  private:
-    int fd_;
-};
 
 UnixAddress address_of(const std::string& name) {
     try {

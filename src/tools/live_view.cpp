@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "common/descriptor.h"
 #include "common/spoken.h"
 #include "common/status.h"
 #include "common/unix_address.h"
@@ -65,7 +66,6 @@ std::string us_text(double ns) {
     return text;
 }
 
-/// "1 rail", "2 rails".
 /// Of both directions together, half of the transfers and 99 of a hundred.
 std::string latency_text(const PeerTrafficReport& traffic) {
     LatencyCounts all = traffic.write_latency;
@@ -197,11 +197,8 @@ LiveFile parsed(const std::string& path, const std::string& text, const char* se
 std::string read_socket(const std::string& path) {
     constexpr std::chrono::seconds answer_limit{5};
     const UnixAddress address(path);
-    struct Socket {
-        ~Socket() { close(fd); }
-        const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    } const opened;
-    const int fd = opened.fd;
+    const Descriptor opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int fd = opened.get();
     const timeval limit{answer_limit.count(), 0};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));

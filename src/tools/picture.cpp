@@ -33,11 +33,6 @@ double head_height(const PictureGroup& group) {
     return group.subtitle.empty() ? 40 : 46;
 }
 
-/// "1 GPU", "2 GPUs".
-std::string counted(std::size_t count, const char* thing) {
-    return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
-}
-
 /// Lines that fit, broken at blanks.
 std::vector<std::string> wrapped(const std::string& text, double size, double width) {
     std::vector<std::string> lines(1);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/output.h"
+#include "common/spoken.h"
 #include "control.h"
 
 namespace {
@@ -51,8 +52,8 @@ void set(const Arguments& arguments) {
 void sweep(const Arguments& arguments) {
     const std::size_t files = simefa::sweep_dead_processes(arguments.cluster, arguments.all),
                       clusters = simefa::sweep_dead_clusters(arguments.all);
-    std::cout << files << (files == 1 ? " file" : " files") << " of dead processes removed\n"
-              << clusters << (clusters == 1 ? " cluster" : " clusters") << " without processes removed\n";
+    std::cout << railyard::counted(files, "file") << " of dead processes removed\n"
+              << railyard::counted(clusters, "cluster") << " without processes removed\n";
 }
 
 void print_settings() {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/spoken.h"
 #include "tools/doctor/diagnosis.h"
 
 namespace railyard::tools {
@@ -31,7 +32,7 @@ std::string diagnosis_text(const std::vector<Finding>& findings) {
     const auto count = [&](Severity severity) {
         const auto of_it = [&](const Finding& finding) { return finding.severity == severity; };
         const auto number = std::count_if(findings.begin(), findings.end(), of_it);
-        return std::to_string(number) + " " + to_string(severity) + (number == 1 ? "" : "s");
+        return counted(static_cast<std::size_t>(number), to_string(severity));
     };
     return text + count(Severity::error) + ", " + count(Severity::warning) + ", " + count(Severity::note) +
            "\n";

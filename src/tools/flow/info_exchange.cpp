@@ -14,6 +14,7 @@
 #include <fstream>
 #include <utility>
 
+#include "common/descriptor.h"
 #include "tools/flow/clocks.h"
 #include "tools/flow/failure.h"
 #include "tools/flow/flow_objects.h"
@@ -25,17 +26,10 @@ namespace {
 constexpr std::uint64_t look_again_ns = 20'000'000;
 constexpr std::size_t longest_info = std::size_t{64} << 20;
 
-/// -1 while nothing can be opened. Does not wait, not even for the writer of a FIFO.
-struct Opened {
-    explicit Opened(const std::string& path)
-        : descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
-    ~Opened() {
-        if (descriptor >= 0) close(descriptor);
-    }
-    Opened(const Opened&) = delete;
-    Opened& operator=(const Opened&) = delete;
-    const int descriptor;
-};
+/// Nothing while it cannot be opened. Does not wait, not even for the writer of a FIFO.
+Descriptor opened(const std::string& path) {
+    return Descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+}
 
 /// What is there, at most one buffer; false at the end. `name`: for messages.
 bool read_some(int descriptor, const std::string& name, std::string& text) {
@@ -72,9 +66,9 @@ std::string read_line(int descriptor, const std::string& name, std::uint64_t dea
 
 /// Somebody else's file is not ours to remove.
 bool holds_an_info(const std::string& path) {
-    const Opened file(path);
-    if (file.descriptor < 0) return false;
-    const std::string text = read_all(file.descriptor, path);
+    const Descriptor file = opened(path);
+    if (file.get() < 0) return false;
+    const std::string text = read_all(file.get(), path);
     ryf_target_info* made = nullptr;
     const bool fine = ryf_target_info_from_string(text.c_str(), &made) == RYF_OK;
     const TargetInfo info(made);
@@ -86,15 +80,15 @@ bool holds_an_info(const std::string& path) {
 std::string await_file(const std::string& path, std::uint64_t deadline) {
     const std::string name = "--info " + path;
     while (!stopping()) {
-        const Opened file(path);
-        const int error = file.descriptor < 0 ? errno : 0;
+        const Descriptor file = opened(path);
+        const int error = file.get() < 0 ? errno : 0;
         struct stat facts {};
         std::string text;
-        if (error == 0 && fstat(file.descriptor, &facts) == 0 && !S_ISREG(facts.st_mode)) {
-            text = read_line(file.descriptor, name, deadline);
+        if (error == 0 && fstat(file.get(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
+            text = read_line(file.get(), name, deadline);
             if (!text.empty()) return text;
         } else if (error == 0) {
-            text = read_all(file.descriptor, name);
+            text = read_all(file.get(), name);
         }
         const std::uint64_t now = now_ns();
         if (text.ends_with('\n') || (now >= deadline && !text.empty())) return text;
