@@ -124,6 +124,7 @@ class Flow(unittest.TestCase):
         self.addCleanup(kill, target)
         deadline = time.monotonic() + LIMIT
         while not os.path.exists(self.info):
+            self.assertIsNone(target.poll(), "it has ended without one")
             self.assertLess(time.monotonic(), deadline, "no info")
             time.sleep(0.01)
         return target, pathlib.Path(self.info).read_bytes()
