@@ -13,6 +13,7 @@ import unittest
 TOOL = sys.argv.pop(1)
 FABRIC = sys.argv.pop(1).split()  # options that choose the fabric
 LIMIT = 90
+os.environ.setdefault("SIMEFA_NAMESPACE", f"flow-{os.getpid()}")
 
 
 def start(*arguments, stdout=subprocess.PIPE):

@@ -71,7 +71,8 @@ void print_settings() {
 int main(int argc, char** argv) {
     CLI::App app("Looks at and disturbs the NICs of a simulated EFA cluster, while they run.");
     Arguments arguments;
-    app.add_option("--namespace", arguments.cluster, "Which cluster [SIMEFA_NAMESPACE, else one per user]");
+    app.add_option("--namespace", arguments.cluster,
+                   "Which cluster [SIMEFA_NAMESPACE, else one per user and layout]");
     app.require_subcommand(1);
     auto with_pattern = [&](CLI::App* command) {
         command->add_option("--host", arguments.which.host, "Hosts, a shell pattern")->capture_default_str();

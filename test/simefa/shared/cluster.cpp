@@ -139,7 +139,8 @@ std::uint64_t Address::id() const noexcept {
 
 std::string cluster_name() {
     const char* wanted = std::getenv("SIMEFA_NAMESPACE");
-    if (!wanted || !*wanted) return "user" + std::to_string(getuid());
+    if (!wanted || !*wanted)
+        return "user" + std::to_string(getuid()) + "-" + std::to_string(layout_magic & 0xff);
     const std::string name = wanted;
     check_cluster_name("SIMEFA_NAMESPACE", name);
     return name;

@@ -12,7 +12,7 @@
 
 namespace simefa {
 
-/// Name of the cluster that the environment asks for: SIMEFA_NAMESPACE, else one per user. Throws
+/// Name of the cluster that the environment asks for: SIMEFA_NAMESPACE, else one per user and layout. Throws
 /// std::invalid_argument for a name that cannot be part of a file name.
 [[nodiscard]] std::string cluster_name();
 /// Throws std::invalid_argument, which begins with `where`, for a name that makes no directory.

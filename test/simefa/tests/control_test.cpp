@@ -64,6 +64,16 @@ TEST(Control, ClustersDoNotSeeEachOther) {
     EXPECT_TRUE(other.list().empty());
 }
 
+/// Trees of different versions on one machine have nothing to do with each other.
+TEST(Control, TheNameThatNobodyChoseIsOfOneUserAndLayout) {
+    const std::string chosen = cluster_name();
+    unsetenv("SIMEFA_NAMESPACE");
+    const std::string name = cluster_name();
+    setenv("SIMEFA_NAMESPACE", chosen.c_str(), 1);
+    EXPECT_EQ(name, "user" + std::to_string(getuid()) + "-" + std::to_string(layout_magic & 0xff));
+    EXPECT_EQ(cluster_name(), chosen);
+}
+
 TEST(Control, TheLastOneOutRemovesTheDirectoryUnlessKept) {
     const std::string name = "test-kept-" + std::to_string(getpid());
     std::string directory;
