@@ -14,6 +14,9 @@ constexpr KernelVersion copies_pages_on_fork{5, 13};  // and says so to rdma-cor
 constexpr unsigned rdma_core_that_asks = 35;
 /// An endpoint of libfabric's shm takes 16 MiB of /dev/shm.
 constexpr std::uint64_t least_shm = std::uint64_t{64} << 20;
+/// Open files: of a process without rails, of a rail, and of a tcp rail for each peer: a connection each way.
+constexpr std::uint64_t files_besides = 64, files_of_rail = 12, files_of_peer = 2;
+constexpr std::uint64_t few_peers = 64;
 
 /// What ails one device, and how that is said of many.
 struct DeviceTrouble {
@@ -41,6 +44,7 @@ class Diagnosis {
         check_devices();
         check_libfabric();
         check_rails();
+        check_files();
         if (!facts_.devices.empty()) {
             check_memlock();
             check_fork();
@@ -200,6 +204,28 @@ class Diagnosis {
         }
         const std::size_t count = survey_.rails.size();
         add(Severity::ok, "rails", counted(count, "rail") + " over " + survey_.family);
+    }
+
+    void check_files() {
+        const std::uint64_t rails = survey_.rails.size(), least = files_besides + rails * files_of_rail;
+        if (!facts_.files || rails == 0) return;
+        const char* const remedy =
+            "`ulimit -n 65536`; for good in /etc/security/limits.conf, LimitNOFILE=65536 (systemd), "
+            "--ulimit nofile=65536 (containers)";
+        const std::string open = std::to_string(*facts_.files) + " files may be open";
+        if (*facts_.files == no_limit) return add(Severity::ok, "files", "any number of files may be open");
+        if (*facts_.files < least) {
+            return add(Severity::warning, "files",
+                       "only " + open + ", and an engine with " + counted(rails, "rail") + " needs about " +
+                           std::to_string(least),
+                       remedy);
+        }
+        const std::uint64_t peers = (*facts_.files - least) / (rails * files_of_peer);
+        if (!survey_.family.starts_with("tcp") || peers >= few_peers) return add(Severity::ok, "files", open);
+        add(Severity::note, "files",
+            open + ": enough for about " + counted(peers, "peer") + " over tcp with " +
+                counted(rails, "rail"),
+            remedy);
     }
 
     void check_memlock() {

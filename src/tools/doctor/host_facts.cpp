@@ -64,8 +64,14 @@ bool of_the_machine(const std::string& root) {
 }
 
 void read_process(const std::string& root, HostFacts& facts) {
-    const std::string limit = value_of(text_of(root + "/proc/self/limits"), "Max locked memory");
-    if (!limit.empty()) facts.memlock = limit.starts_with("unlimited") ? no_limit : number_in(limit);
+    const std::string limits = text_of(root + "/proc/self/limits");
+    const auto limit = [&](std::string_view name) -> std::optional<std::uint64_t> {
+        const std::string value = value_of(limits, name);
+        if (value.empty()) return std::nullopt;
+        return value.starts_with("unlimited") ? no_limit : number_in(value);
+    };
+    facts.memlock = limit("Max locked memory");
+    facts.files = limit("Max open files");
     const std::uint64_t capabilities =
         number_in(value_of(text_of(root + "/proc/self/status"), "CapEff:"), 16);
     facts.may_lock_memory = (capabilities >> cap_ipc_lock & 1) != 0 && of_the_machine(root);

@@ -35,6 +35,7 @@ struct HostFacts {
     KernelVersion kernel;
     unsigned rdma_core = 0;                 ///< major version; 0: not installed, or unknown
     std::optional<std::uint64_t> memlock;   ///< bytes that may be locked, or no_limit; nothing: unknown
+    std::optional<std::uint64_t> files;     ///< that may be open, or no_limit; nothing: unknown
     bool may_lock_memory = false;           ///< CAP_IPC_LOCK of the machine, whatever the limit says
     std::uint64_t free_huge_pages = 0;      ///< of the default size
     int ptrace_scope = 0;                   ///< of Yama; 0 where there is none

@@ -18,6 +18,7 @@ struct Case {
         facts.kernel = {6, 8};
         facts.rdma_core = 52;
         facts.memlock = no_limit;
+        facts.files = 1024;
         facts.free_huge_pages = 512;
         facts.free_shm = std::uint64_t{1} << 30;
         facts.devices = {good_efa};
@@ -67,7 +68,7 @@ TEST(Diagnosis, FindsNothingWhereAllIsWell) {
     const std::vector<Finding> findings = diagnose(machine.facts, machine.survey);
     EXPECT_EQ(worst_of(findings), Severity::ok) << diagnosis_text(findings);
     for (const char* check :
-         {"device", "libfabric", "rails", "memlock", "fork", "huge-pages", "ptrace", "shm"}) {
+         {"device", "libfabric", "rails", "files", "memlock", "fork", "huge-pages", "ptrace", "shm"}) {
         EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
             return finding.check == check;
         })) << check;
@@ -187,6 +188,24 @@ TEST(Diagnosis, Memory) {
     machine.facts.memlock = no_limit;
     machine.facts.free_huge_pages = 0;
     expect_one(machine, "huge-pages", Severity::note, "none is free", "vm.nr_hugepages");
+}
+
+TEST(Diagnosis, Files) {
+    Case machine;
+    machine.survey.rails.resize(32, machine.survey.rails.front());
+    machine.facts.files = 256;
+    expect_one(machine, "files", Severity::warning, "only 256 files may be open", "ulimit -n");
+    machine.facts.files = 1024;
+    EXPECT_TRUE(machine.troubles("files").empty());
+    Case tcp = Case::over_tcp("eth0");
+    EXPECT_TRUE(tcp.troubles("files").empty());
+    tcp.survey.rails.resize(8, tcp.survey.rails.front());
+    expect_one(tcp, "files", Severity::note, "1024 files may be open: enough for about 54 peers",
+               "nofile=65536");
+    tcp.facts.files = no_limit;
+    EXPECT_TRUE(tcp.troubles("files").empty());
+    tcp.facts.files.reset();
+    EXPECT_TRUE(tcp.troubles("files").empty());
 }
 
 TEST(Diagnosis, Forks) {

@@ -68,16 +68,19 @@ TEST_F(HostFactsTest, Process) {
     put("/proc/self/limits",
         "Limit                     Soft Limit           Hard Limit           Units     \n"
         "Max processes             31000                31000                processes \n"
+        "Max open files            1024                 1048576              files     \n"
         "Max locked memory         8388608              unlimited            bytes     \n");
     put("/proc/self/status", "Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t0000000000004000\n");
     HostFacts facts = gather();
     EXPECT_EQ(facts.memlock, 8388608u);
+    EXPECT_EQ(facts.files, 1024u);
     EXPECT_TRUE(facts.may_lock_memory);
     EXPECT_FALSE(facts.may_trace);
     put("/proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n");
     put("/proc/self/status", "CapEff:\t0000000000080000\n");
     facts = gather();
     EXPECT_EQ(facts.memlock, no_limit);
+    EXPECT_FALSE(facts.files);
     EXPECT_FALSE(facts.may_lock_memory);
     EXPECT_TRUE(facts.may_trace);
 }
