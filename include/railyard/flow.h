@@ -231,7 +231,8 @@ RYF_API ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const r
 RYF_API ryf_status ryf_initiator_transfer_grain(ryf_initiator* initiator, uint32_t index);
 
 /** The same for slices `first` to `last`, both included. The grain is announced when every slice has been
- * sent; one that has been sent already begins the next round of the grain. Errors: as
+ * sent; one that has been sent already begins the next round of the grain, and a target that has been added
+ * in the middle of a round sees the next one first. Errors: as
  * ryf_initiator_transfer_grain, but NOT_READY is for these slices, and for a next round while anything of the
  * grain is on its way; INVALID_ARG also for slices that a target does not have. */
 RYF_API ryf_status ryf_initiator_transfer_slices(ryf_initiator* initiator, uint32_t index, uint32_t first,

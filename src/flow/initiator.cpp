@@ -16,7 +16,7 @@ constexpr std::uint64_t answer_patience_ns = 220'000'000;
 
 }  // namespace
 
-Initiator::Initiator(const SideConfig& config) : side_("initiator", config) {}
+Initiator::Initiator(const SideConfig& config) : side_("initiator", config), sent_(side_.grains()) {}
 
 Initiator::~Initiator() {
     const LeaseGuard turn(turn_);
@@ -58,6 +58,9 @@ void Initiator::add_target(const TargetInfo& info) {
     }
     links_.reserve(links_.size() + 1);  // a link that nobody keeps would not take its leave
     links_.push_back(std::make_unique<TargetLink>(side_, info, ++openings_));
+    for (std::uint32_t index = 0; index < sent_.size(); ++index) {
+        if (sent_[index].unfinished()) links_.back()->skip_round(index);
+    }
 }
 
 bool Initiator::remove_target(const TargetInfo& info) {
@@ -87,8 +90,10 @@ void Initiator::require_grain(std::uint32_t index) const {
 }
 
 bool Initiator::is_busy(std::uint32_t index, Slices slices) const {
-    return std::any_of(links_.begin(), links_.end(),
-                       [&](const auto& link) { return link->busy(index, link->resolve(slices)); });
+    const bool begins_round = sent_[index].begins_round(slices);
+    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
+        return link->busy(index, link->resolve(slices), begins_round);
+    });
 }
 
 Outcome Initiator::grain_ready(std::uint32_t index) {
@@ -111,8 +116,10 @@ Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
         require_targets();
         if (is_busy(index, slices)) return Outcome::not_ready;
     }
+    const bool begins_round = sent_[index].begins_round(slices);
+    sent_[index].add(slices, links_.front()->slices());
     for (const auto& link : links_)
-        link->transfer(index, link->resolve(slices));
+        link->transfer(index, link->resolve(slices), begins_round);
     return Outcome::ok;
 }
 

@@ -58,6 +58,7 @@ class Initiator {
     Side side_;
     ThreadRole turn_;  ///< nearly always of one thread, which then needs no locked instruction for it
     std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(turn_);
+    std::vector<SentSlices> sent_ ABSL_GUARDED_BY(turn_);  ///< by grain index
     std::uint32_t openings_ ABSL_GUARDED_BY(turn_) = 0;
     std::list<std::string> lost_ ABSL_GUARDED_BY(turn_);  ///< targets, with the reason; to be told of
     std::vector<Notification> letters_ ABSL_GUARDED_BY(turn_);

@@ -84,59 +84,42 @@ void TargetLink::refuse(Slices slices) const {
                                            " have " + std::to_string(geometry_.slices()));
 }
 
-bool TargetLink::busy(std::uint32_t index, Slices slices) const noexcept {
+bool TargetLink::busy(std::uint32_t index, Slices slices, bool begins_round) const noexcept {
     if (grains_[index].under_way == 0 && waiting_.empty()) return false;
-    const bool next_round = begins_round(grains_[index], slices);
     const auto under_way = [&](const Handle* other) {
-        return other->index == index && (next_round || overlap(other->slices, slices));
+        return other->index == index && (begins_round || overlap(other->slices, slices));
     };
     const auto waits = [&](const Waiting& other) {
-        return other.index == index && overlap(other.slices, slices);
+        return other.index == index && (begins_round || overlap(other.slices, slices));
     };
     return std::any_of(under_way_.begin(), under_way_.end(), under_way) ||
            std::any_of(waiting_.begin(), waiting_.end(), waits);
 }
 
-void TargetLink::transfer(std::uint32_t index, Slices slices) noexcept {
+void TargetLink::transfer(std::uint32_t index, Slices slices, bool begins_round) noexcept {
     if (!lost_.empty()) return;
+    Grain& grain = grains_[index];
+    grain.skipped = grain.skipped && !begins_round;
+    if (grain.skipped) return;
     // What goes wrong here is this target's alone: the others have it, or will.
     try {
-        if (source_) return begin(index, slices);
-        waiting_.push_back({index, slices});
+        if (source_) return begin(index, slices, begins_round);
+        waiting_.push_back({index, slices, begins_round});
+        return;
     } catch (const Error& error) {
         if (error.status() == Status::remote_disconnect) return lose(error.what());
         fail(index, error.what());
     } catch (const std::exception&) {
         fail(index, "out of memory");
     }
+    grain.skipped = true;
 }
 
-bool TargetLink::begins_round(const Grain& grain, Slices slices) noexcept {
-    if (grain.unsent == 0) return true;
-    const auto first = grain.sent.begin() + slices.first, end = grain.sent.begin() + slices.last + 1;
-    return std::find(first, end, true) != end;
-}
-
-void TargetLink::turn_round(Grain& grain, Slices slices) {
-    if (slices.first == 0 && slices.last == geometry_.slices() - 1) {
-        ++grain.round;
-        grain.unsent = 0;
-        return;
-    }
-    if (begins_round(grain, slices)) {
-        grain.sent.assign(geometry_.slices(), false);
-        grain.unsent = geometry_.slices();
-        ++grain.round;
-    }
-    std::fill(grain.sent.begin() + slices.first, grain.sent.begin() + slices.last + 1, true);
-    grain.unsent -= slices.last - slices.first + 1;
-}
-
-void TargetLink::begin(std::uint32_t index, Slices slices) {
+void TargetLink::begin(std::uint32_t index, Slices slices, bool begins_round) {
     Grain& grain = grains_[index];
+    grain.round += begins_round ? 1 : 0;
     Handle& handle = handle_for(grain, index, slices);
     under_way_.reserve(under_way_.size() + 1);
-    turn_round(grain, slices);
     const Status status = post(handle, grain.round);
     if (status != Status::in_progress) return ended(handle, status);
     handle.under_way = true;
@@ -238,7 +221,7 @@ void TargetLink::on_letter(const FlowLetter& letter) {
     std::vector<Waiting> waiting = std::move(waiting_);
     waiting_.clear();
     for (const Waiting& next : waiting)
-        transfer(next.index, next.slices);
+        transfer(next.index, next.slices, next.begins_round);
 }
 
 void TargetLink::progress() noexcept {

@@ -9,19 +9,11 @@
 
 #include "flow/geometry.h"
 #include "flow/letters.h"
+#include "flow/sent_slices.h"
 #include "flow/side.h"
 #include "flow/target_info.h"
 
 namespace railyard::flow {
-
-/// Both included.
-struct Slices {
-    std::uint32_t first = 0;
-    std::uint32_t last = 0;
-    bool operator==(const Slices&) const = default;
-};
-/// Every slice of a grain.
-inline constexpr Slices whole_grain{0, UINT32_MAX};
 
 /// Not for several threads.
 class TargetLink {
@@ -44,12 +36,15 @@ class TargetLink {
         if (slices.first > slices.last || slices.last >= geometry_.slices()) refuse(slices);
         return slices;
     }
-    /// Of resolved slices: true while some of them are on their way, or others, and these would begin the
-    /// next round.
-    [[nodiscard]] bool busy(std::uint32_t index, Slices slices) const noexcept;
+    [[nodiscard]] std::uint32_t slices() const noexcept { return geometry_.slices(); }
+    /// Of resolved slices: true while some of them are on their way, or others, where these begin the next
+    /// round.
+    [[nodiscard]] bool busy(std::uint32_t index, Slices slices, bool begins_round) const noexcept;
     /// Sends them now, or once the target has answered. Allocates where such a range is sent for the first
     /// time; what goes wrong is a failure of the grain.
-    void transfer(std::uint32_t index, Slices slices) noexcept;
+    void transfer(std::uint32_t index, Slices slices, bool begins_round) noexcept;
+    /// Nothing of the grain before its next round: the target would take parts of two rounds for a whole one.
+    void skip_round(std::uint32_t index) noexcept { grains_[index].skipped = true; }
 
     /// What would be sent once the target has answered.
     void forget_waiting() noexcept { waiting_.clear(); }
@@ -83,9 +78,8 @@ class TargetLink {
     };
     struct Grain {
         std::uint32_t round = 0;
-        std::uint32_t unsent = 0;     ///< slices, in this round
         std::uint32_t under_way = 0;  ///< handles
-        std::vector<bool> sent;       ///< by slice; empty before the first round
+        bool skipped = false;         ///< this round: what is left of it is not sent
         std::vector<std::unique_ptr<Handle>> handles;
         std::uint64_t failed = 0;  ///< the how many'th failure that was; 0: none is to be told
         std::string why;           ///< it failed; empty where there was no memory for that
@@ -93,13 +87,11 @@ class TargetLink {
     struct Waiting {
         std::uint32_t index = 0;
         Slices slices;
+        bool begins_round = false;
     };
 
     [[noreturn]] void refuse(Slices slices) const;
-    void begin(std::uint32_t index, Slices slices);
-    /// A slice that has been sent already does so, and the first one after all were.
-    [[nodiscard]] static bool begins_round(const Grain& grain, Slices slices) noexcept;
-    void turn_round(Grain& grain, Slices slices);
+    void begin(std::uint32_t index, Slices slices, bool begins_round);
     Handle& handle_for(Grain& grain, std::uint32_t index, Slices slices);
     [[nodiscard]] Transfer* prepare(const Handle& handle);
     Status post(Handle& handle, std::uint32_t round);

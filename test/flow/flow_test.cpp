@@ -133,6 +133,42 @@ TEST_P(FlowTest, ARepeatedSliceBeginsTheNextRound) {
     EXPECT_EQ(ryf_initiator_transfer_slices(initiator.handle, 0, 2, 1), RYF_ERR_INVALID_ARG);
 }
 
+/// Whether or not the target that got the beginning is still there: of a grain that had begun when it was
+/// added a target gets nothing, and takes no part of it for one of the next.
+TEST_P(FlowTest, ATargetThatComesInTheMiddleOfAGrainGetsTheNextOne) {
+    constexpr std::uint32_t slices = 4;
+    for (const bool stays : {true, false}) {
+        Target first(instance_, GetParam(), 1, 4000, slices), second(instance_, GetParam(), 1, 4000, slices);
+        Initiator initiator(instance_, GetParam(), 1, 4000);
+        initiator.add(first);
+        initiator.ring.fill(0, 1);
+        ASSERT_RYF(ryf_initiator_transfer_slices(initiator.handle, 0, 0, 1));
+        ASSERT_RYF(initiator.settle());
+        if (!stays) {
+            ASSERT_RYF(ryf_initiator_remove_target(initiator.handle, first.info));
+        }
+        initiator.add(second);
+        ASSERT_RYF(ryf_initiator_transfer_slices(initiator.handle, 0, 2, 3));
+        ASSERT_RYF(initiator.settle());
+        if (stays) {
+            first.next();
+            EXPECT_TRUE(first.ring.holds(0, 1));
+        }
+        for (unsigned char round = 2; round <= 4; ++round) {
+            initiator.ring.fill(0, round);
+            for (std::uint32_t slice = 0; slice < slices; ++slice) {
+                ryf_grain grain{};
+                ASSERT_EQ(ryf_target_try_new_grain(second.handle, &grain), RYF_ERR_NOT_READY) << "too early";
+                ASSERT_RYF(ryf_initiator_transfer_slices(initiator.handle, 0, slice, slice));
+                ASSERT_RYF(initiator.settle());
+            }
+            EXPECT_EQ(second.next().round, round - 1u);
+            EXPECT_TRUE(second.ring.holds(0, round));
+        }
+        EXPECT_EQ(second.sources().at(0).lost, 0u);
+    }
+}
+
 TEST_P(FlowTest, EveryTargetGetsEveryGrainOnce) {
     std::vector<std::unique_ptr<Target>> targets;
     Initiator initiator(instance_, GetParam(), ring_size, 300'000);
