@@ -171,11 +171,11 @@ std::unique_ptr<fabric::UnsentBytesDropped> FabricRail::drop_unsent_bytes() {
     return dropped;
 }
 
-/// Senders that can be replaced end what is under way by that. Else, shm: the answers of all peers are read
-/// in the order of the operations, so one that never comes ends everything on that endpoint. Another one
-/// takes over.
+/// Senders that can be replaced end what is under way by that. Over shm all answers are read in the order of
+/// the operations, so one that never comes ends everything on that endpoint. Another one takes over. On the
+/// one of cxi nobody waits for others, and the device goes on with it all: a second time would overlap it.
 void FabricRail::do_abandon_peer(PeerAddress peer) noexcept {
-    if (fabric_->domain.caps().separate_sender) return;
+    if (!fabric_->domain.caps().shares_endpoints) return;
     drain_all();  // what the peer had still done
     const auto waits = [&](const Operation& operation) {
         return operation.posted && operation.submission->route->destination == peer;

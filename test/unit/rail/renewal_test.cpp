@@ -232,5 +232,38 @@ TEST_F(OneEndpoint, IsGivenUpOnceThereIsMemoryForIt) {
     EXPECT_FALSE(rail_.has_work());
 }
 
+/// As over cxi: memory registrations hang on the one endpoint, and nothing on it waits for anybody else's
+/// answer.
+class BoundEndpoint : public FabricRailTest {
+  protected:
+    BoundEndpoint() : FabricRailTest(bound_device()) {}
+
+  private:
+    static std::shared_ptr<const fabric::Device> bound_device() {
+        auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
+        fabric::ProviderCaps& caps = devices.front().caps;
+        caps.rma_pieces = 1;
+        caps.separate_sender = caps.answers_at_sender = caps.shares_endpoints = false;
+        caps.endpoint_registration = true;
+        return std::make_shared<const fabric::Device>(std::move(devices.front()));
+    }
+};
+
+TEST_F(BoundEndpoint, GoesOnWithWhatIsUnderWayWhenAPeerIsAbandoned) {
+    const Offer to_dead(rail_, 1, 1), to_other(rail_, 1, 2);
+    ASSERT_EQ(script.posted.size(), 2u);
+    const fid_ep* const endpoint = FabricRailProbe::endpoint(rail_);
+    rail_.abandon_peer(1);
+    ASSERT_EQ(FabricRailProbe::endpoint(rail_), endpoint) << "the device still works on what left from it";
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 2u) << "nothing may be posted again";
+    script.completed = {{script.posted[0], FI_EHOSTUNREACH}, {script.posted[1], 0}};
+    rail_.progress();
+    EXPECT_TRUE(to_other.work.done());
+    EXPECT_EQ(to_other.work.status(), Status::ok);
+    EXPECT_TRUE(to_dead.work.done());
+    EXPECT_EQ(to_dead.work.status(), Status::remote_disconnect) << "it ends when the provider says so";
+}
+
 }  // namespace
 }  // namespace railyard

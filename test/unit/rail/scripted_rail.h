@@ -108,7 +108,10 @@ class FabricRailTest : public testing::Test {
     /// up.
     explicit FabricRailTest(std::size_t pieces = 1, bool separate_sender = true,
                             std::uint64_t patience_ns = give_up_ns)
-        : rail_("rail", device(pieces, separate_sender), sink_, {false, patience_ns}) {
+        : FabricRailTest(device(pieces, separate_sender), patience_ns) {}
+    explicit FabricRailTest(const std::shared_ptr<const fabric::Device>& device,
+                            std::uint64_t patience_ns = give_up_ns)
+        : rail_("rail", device, sink_, {false, patience_ns}) {
         script = {};
         fid_ep* endpoint = FabricRailProbe::endpoint(rail_);
         fid_cq* queue = FabricRailProbe::queue(rail_);
