@@ -35,10 +35,10 @@ int nested_epoll(int outer) {
 }  // namespace
 
 CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool blocking) : domain_(domain) {
-    is_efa_ = std::string_view(domain.info().fabric_attr->prov_name) == "efa";
+    codes_ = domain.caps().codes;
     // efa may have been told to spend receive buffers (FI_EFA_USE_UNSOLICITED_WRITE_RECV): a context then
     // says so.
-    immediates_take_receives_ = is_efa_ || (domain.info().mode & FI_RX_CQ_DATA) != 0;
+    immediates_take_receives_ = codes_ == Codes::efa || (domain.info().mode & FI_RX_CQ_DATA) != 0;
     fi_cq_attr attr{};
     attr.size = depth;
     attr.format = FI_CQ_FORMAT_DATA;
@@ -137,7 +137,7 @@ bool CompletionQueue::complete_error() noexcept {
         return false;
     }
     failures_in_row_ = 0;
-    const Status status = classify_failure(is_efa_, error.err, error.prov_errno);
+    const Status status = classify_failure(codes_, error.err, error.prov_errno);
     RAILYARD_LOG(debug, domain_.rail().c_str(), "operation failed: %s (%d), provider: %s (%d)",
                  fi_strerror(error.err), error.err,
                  fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, nullptr, 0),
@@ -146,9 +146,9 @@ bool CompletionQueue::complete_error() noexcept {
     if (!error.op_context) return true;
     const bool first = static_cast<OpContext*>(error.op_context)
                            ->complete_with({status, 0, error.err, error.prov_errno,
-                                            receiver_not_ready(is_efa_, error.err, error.prov_errno),
-                                            unknown_at_target(is_efa_, error.prov_errno),
-                                            key_refused(is_efa_, error.prov_errno)});
+                                            receiver_not_ready(codes_, error.err, error.prov_errno),
+                                            unknown_at_target(codes_, error.prov_errno),
+                                            key_refused(codes_, error.prov_errno)});
     if (!first && worth_a_line(++repeated_)) {
         RAILYARD_LOG(
             error, domain_.rail().c_str(),

@@ -53,7 +53,7 @@ class CompletionQueue {
     void count_failure(const char* call, ssize_t answer) noexcept;
 
     const Domain& domain_;
-    bool is_efa_ = false;
+    Codes codes_ = Codes::unread;
     bool immediates_take_receives_ = false;
     ImmediateSink* immediates_ = nullptr;
     int wait_fd_ = -1;

@@ -11,6 +11,16 @@
 
 namespace railyard::fabric {
 
+namespace {
+
+// enum c_return_code of HPE's cassini_user_defs.h, which libfabric does not bring along. Two public copies of
+// that header say the same numbers.
+constexpr int cxi_no_entry = 18;    // C_RC_ENTRY_NOT_FOUND: nothing is registered there by that key
+constexpr int cxi_no_target = 19;   // C_RC_NO_TARGET_CONN
+constexpr int cxi_no_process = 26;  // C_RC_PTLTE_NOT_FOUND: what cxi's own tests expect of nobody there
+
+}  // namespace
+
 ProviderCaps provider_caps(const fi_info& info) {
     ProviderCaps caps;
     const int mr_mode = info.domain_attr->mr_mode;
@@ -19,7 +29,9 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.local_descriptors = (mr_mode & FI_MR_LOCAL) != 0;
     caps.endpoint_registration = (mr_mode & FI_MR_ENDPOINT) != 0;
     const std::string_view provider = info.fabric_attr->prov_name;
-    const bool shm = provider == "shm", efa = provider == "efa";
+    const bool shm = provider == "shm", efa = provider == "efa", cxi = provider == "cxi";
+    if (efa) caps.codes = Codes::efa;
+    if (cxi) caps.codes = Codes::cxi;
     caps.blocking_wait = !shm;  // shm answers FI_WAIT_FD with ENOSYS (1.17)
     caps.shares_endpoints = shm;
     caps.keeps_addresses = shm;
@@ -62,10 +74,12 @@ ProviderCaps provider_caps(const fi_info& info) {
     return caps;
 }
 
-Status classify_failure(bool is_efa, int error, int provider_error) noexcept {
+Status classify_failure(Codes codes, int error, int provider_error) noexcept {
     // For longer than the provider tries.
-    if (receiver_not_ready(is_efa, error, provider_error)) return Status::remote_disconnect;
-    if (is_efa) {
+    if (receiver_not_ready(codes, error, provider_error)) return Status::remote_disconnect;
+    if (codes == Codes::cxi && (provider_error == cxi_no_target || provider_error == cxi_no_process))
+        return Status::remote_disconnect;
+    if (codes == Codes::efa) {
         // The device's "peer gone" family: unresponsive, aborted, unreachable, connection reset by a new
         // instance.
         // And that of the device itself: flushed, internal error.
@@ -93,24 +107,25 @@ Status classify_failure(bool is_efa, int error, int provider_error) noexcept {
     }
 }
 
-bool receiver_not_ready(bool is_efa, int error, int provider_error) noexcept {
+bool receiver_not_ready(Codes codes, int error, int provider_error) noexcept {
     constexpr int efa_remote_rnr = 10;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_RNR
-    return error == FI_ENORX || (is_efa && provider_error == efa_remote_rnr);
+    return error == FI_ENORX || (codes == Codes::efa && provider_error == efa_remote_rnr);
 }
 
-bool refused_here(bool is_efa, int provider_error) noexcept {
+bool refused_here(Codes codes, int provider_error) noexcept {
     // EFA_IO_COMP_STATUS_LOCAL_ERROR_*: unsupported, invalid AH, invalid key, bad length.
-    return is_efa && provider_error >= 3 && provider_error <= 6;
+    return codes == Codes::efa && provider_error >= 3 && provider_error <= 6;
 }
 
-bool unknown_at_target(bool is_efa, int provider_error) noexcept {
+bool unknown_at_target(Codes codes, int provider_error) noexcept {
     constexpr int efa_unknown_peer = 14;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_UNKNOWN_PEER
-    return is_efa && provider_error == efa_unknown_peer;
+    return codes == Codes::efa && provider_error == efa_unknown_peer;
 }
 
-bool key_refused(bool is_efa, int provider_error) noexcept {
+bool key_refused(Codes codes, int provider_error) noexcept {
     constexpr int efa_bad_address = 7;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_BAD_ADDRESS
-    return is_efa && provider_error == efa_bad_address;
+    return (codes == Codes::efa && provider_error == efa_bad_address) ||
+           (codes == Codes::cxi && provider_error == cxi_no_entry);
 }
 
 }  // namespace railyard::fabric

@@ -10,6 +10,9 @@
 
 namespace railyard::fabric {
 
+/// Whose a provider's own error codes are.
+enum class Codes : std::uint8_t { unread, efa, cxi };
+
 struct ProviderCaps {
     bool virtual_addresses =
         false;                   ///< remote addresses are the target's pointers; else offsets into the region
@@ -48,6 +51,7 @@ struct ProviderCaps {
     bool tells_of_writes = false;    ///< and that takes no receive buffer there, nor a slower path (efa)
     bool gpu_memory = false;         ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
     std::size_t key_size = 8;        ///< bytes of a memory key
+    Codes codes = Codes::unread;     ///< of what fails
     std::size_t rma_pieces = 1;      ///< that one read or write may consist of, anywhere on either side
     std::size_t max_rma = 0;         ///< longest single read or write (bytes)
     /// Longest message that leaves without the receiver's help: with more, shm waits for it in line.
@@ -68,16 +72,16 @@ struct ProviderCaps {
 /// What the failure of one operation means: remote_disconnect when nobody answered or the way there is gone,
 /// so that another rail may do better; backend otherwise.
 /// `error` is a positive libfabric errno, `provider_error` the provider's own code (EFA's is listed in
-/// fi_efa(7)).
-[[nodiscard]] Status classify_failure(bool is_efa, int error, int provider_error) noexcept;
+/// fi_efa(7); cxi's are the NIC's, enum c_return_code).
+[[nodiscard]] Status classify_failure(Codes codes, int error, int provider_error) noexcept;
 
 /// True when a message failed for want of a receive buffer at the target (RNR) alone.
-[[nodiscard]] bool receiver_not_ready(bool is_efa, int error, int provider_error) noexcept;
+[[nodiscard]] bool receiver_not_ready(Codes codes, int error, int provider_error) noexcept;
 /// Our own device refused the operation: nothing of it has left.
-[[nodiscard]] bool refused_here(bool is_efa, int provider_error) noexcept;
+[[nodiscard]] bool refused_here(Codes codes, int provider_error) noexcept;
 /// The target refuses an endpoint that it does not have in its address vector (efa-direct).
-[[nodiscard]] bool unknown_at_target(bool is_efa, int provider_error) noexcept;
+[[nodiscard]] bool unknown_at_target(Codes codes, int provider_error) noexcept;
 /// The target's NIC knows no memory there by that key.
-[[nodiscard]] bool key_refused(bool is_efa, int provider_error) noexcept;
+[[nodiscard]] bool key_refused(Codes codes, int provider_error) noexcept;
 
 }  // namespace railyard::fabric

@@ -218,7 +218,7 @@ bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
             break;
         }
         if (result == fabric::PostResult::failed) {
-            message.status = fabric::classify_failure(false, sender_->last_error(), 0);
+            message.status = fabric::classify_failure(fabric::Codes::unread, sender_->last_error(), 0);
             break;
         }
         free_sends_ = slot.next;
@@ -326,7 +326,7 @@ ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragmen
             message.status = Status::remote_disconnect;
             return Resent::over;
         case fabric::PostResult::failed:
-            message.status = fabric::classify_failure(false, sender_->last_error(), 0);
+            message.status = fabric::classify_failure(fabric::Codes::unread, sender_->last_error(), 0);
             return Resent::over;
     }
     ++counters_.repeats;

@@ -22,7 +22,7 @@ void FabricRail::count_refused(fabric::PostResult result) noexcept {
     if (result == fabric::PostResult::again) {
         ++counters_.refusals;
     } else {
-        counters_.count_error(fabric::classify_failure(false, sending_->last_error(), 0));
+        counters_.count_error(fabric::classify_failure(fabric::Codes::unread, sending_->last_error(), 0));
     }
 }
 
@@ -40,7 +40,7 @@ void FabricRail::operation_failed(Operation& operation, const fabric::Completion
     if (completion.key_refused && submission.lane->work->renews && !closing_)
         return keys_refused(operation, chunks);
     const bool late = fabric_->domain.caps().late_after_error &&
-                      !fabric::refused_here(true, completion.provider_error) && !closing_;
+                      !fabric::refused_here(fabric::Codes::efa, completion.provider_error) && !closing_;
     // Before the transfer hears of it, nothing may be left that could still write.
     renewal_needed_ = renewal_needed_ || late;
     if (!late || (completion.status == Status::remote_disconnect && submission.route->path))
@@ -373,7 +373,7 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
         case fabric::PostResult::failed:
             break;
     }
-    const Status status = fabric::classify_failure(false, sending_->last_error(), 0);
+    const Status status = fabric::classify_failure(fabric::Codes::unread, sending_->last_error(), 0);
     if (status == Status::remote_disconnect) note_failure(*route.path);
     work.part_done(status);
     return true;

@@ -125,7 +125,8 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
             const int error = sending_->last_error();
             RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
             const std::uint32_t first = submission.run.begin++;
-            chunks_failed(submission, {first, first + 1}, fabric::classify_failure(false, error, 0));
+            chunks_failed(submission, {first, first + 1},
+                          fabric::classify_failure(fabric::Codes::unread, error, 0));
             posted = true;
         }
     }

@@ -61,10 +61,9 @@ struct Operation : CountedOperation {
 
 class CompletionQueueTest : public testing::Test {
   protected:
-    CompletionQueueTest()
-        : domain_(
-              std::make_shared<const Device>(std::move(discover("tcp", parse_device_filter("lo")).front())),
-              "rail"),
+    /// `codes`: whose errors the provider's are taken for.
+    explicit CompletionQueueTest(Codes codes = Codes::unread)
+        : domain_(device(codes), "rail"),
           queue_(domain_, 64, false),
           real_(queue_.get()->ops),
           scripted_(*real_) {
@@ -75,6 +74,12 @@ class CompletionQueueTest : public testing::Test {
         queue_.get()->ops = &scripted_;
     }
     ~CompletionQueueTest() override { queue_.get()->ops = real_; }
+
+    static std::shared_ptr<const Device> device(Codes codes) {
+        Device device = std::move(discover("tcp", parse_device_filter("lo")).front());
+        device.caps.codes = codes;
+        return std::make_shared<const Device>(std::move(device));
+    }
 
     Domain domain_;
     CompletionQueue queue_;
@@ -165,7 +170,20 @@ TEST_F(CompletionQueueTest, AMissingReceiveBufferIsTold) {
     script.errors.push_back({&operation, FI_EIO, 10});
     queue_.drain(64);
     EXPECT_FALSE(operation.completion.receiver_not_ready) << "10 is EFA's, and this is tcp";
-    EXPECT_TRUE(receiver_not_ready(true, FI_EIO, 10));
+    EXPECT_TRUE(receiver_not_ready(Codes::efa, FI_EIO, 10));
+}
+
+class CxiCompletionQueueTest : public CompletionQueueTest {
+  protected:
+    CxiCompletionQueueTest() : CompletionQueueTest(Codes::cxi) {}
+};
+
+TEST_F(CxiCompletionQueueTest, APeerWhoseProcessHasGoneIsGone) {
+    Operation operation;
+    script.errors.push_back({&operation, FI_EIO, 26});
+    queue_.drain(64);
+    EXPECT_EQ(operation.completion.status, Status::remote_disconnect);
+    EXPECT_EQ(operation.completion.provider_error, 26);
 }
 
 TEST_F(CompletionQueueTest, AnInterruptedReadIsNoFailure) {

@@ -9,19 +9,46 @@ namespace {
 TEST(Failures, ConnectionErrorsMeanThatThePeerIsGone) {
     for (int error : {FI_ECONNRESET, FI_ECONNREFUSED, FI_ENOTCONN, FI_ECANCELED, FI_EHOSTUNREACH,
                       FI_ETIMEDOUT, FI_ENODEV, int{FI_ENORX}}) {
-        EXPECT_EQ(classify_failure(false, error, 0), Status::remote_disconnect) << error;
+        EXPECT_EQ(classify_failure(Codes::unread, error, 0), Status::remote_disconnect) << error;
     }
     for (int error : {int{FI_EIO}, int{FI_EINVAL}, int{FI_EACCES}, int{FI_EOTHER}})
-        EXPECT_EQ(classify_failure(false, error, 0), Status::backend);
+        EXPECT_EQ(classify_failure(Codes::unread, error, 0), Status::backend);
 }
 
 TEST(Failures, TheCodesOfEfaAreReadOnEfaOnly) {
     for (int gone : {1, 2, 8, 9, 10, 13, 15, 4124, 4126, 4127}) {
-        EXPECT_EQ(classify_failure(true, FI_EIO, gone), Status::remote_disconnect) << gone;
-        EXPECT_EQ(classify_failure(false, FI_EIO, gone), Status::backend) << gone;
+        EXPECT_EQ(classify_failure(Codes::efa, FI_EIO, gone), Status::remote_disconnect) << gone;
+        EXPECT_EQ(classify_failure(Codes::unread, FI_EIO, gone), Status::backend) << gone;
     }
     for (int other : {4, 5, 6, 7, 14, 18})
-        EXPECT_EQ(classify_failure(true, FI_EIO, other), Status::backend) << other;
+        EXPECT_EQ(classify_failure(Codes::efa, FI_EIO, other), Status::backend) << other;
+}
+
+/// c_return_code of the NIC; errno beside them is FI_EIO, but for those that cxi translates itself.
+TEST(Failures, TheCodesOfCxiAreReadOnCxiOnly) {
+    for (int gone : {19, 26}) {
+        EXPECT_EQ(classify_failure(Codes::cxi, FI_EIO, gone), Status::remote_disconnect) << gone;
+        EXPECT_EQ(classify_failure(Codes::efa, FI_EIO, gone), Status::backend) << gone;
+        EXPECT_EQ(classify_failure(Codes::unread, FI_EIO, gone), Status::backend) << gone;
+    }
+    EXPECT_EQ(classify_failure(Codes::cxi, FI_EHOSTUNREACH, 2), Status::remote_disconnect);
+    EXPECT_EQ(classify_failure(Codes::cxi, FI_ENOTCONN, 25), Status::remote_disconnect);
+    for (int other : {1, 5, 6, 8, 9, 10, 13, 15, 16, 18, 27, 52})
+        EXPECT_EQ(classify_failure(Codes::cxi, FI_EIO, other), Status::backend) << other;
+}
+
+TEST(Failures, ARefusedKeyIsKnownByTheCodeOfItsProvider) {
+    EXPECT_TRUE(key_refused(Codes::efa, 7));
+    EXPECT_TRUE(key_refused(Codes::cxi, 18));
+    EXPECT_FALSE(key_refused(Codes::efa, 18));
+    EXPECT_FALSE(key_refused(Codes::cxi, 7));
+    for (int code : {7, 18})
+        EXPECT_FALSE(key_refused(Codes::unread, code)) << code;
+    for (int code : {3, 4, 5, 6, 10, 14}) {
+        EXPECT_FALSE(refused_here(Codes::cxi, code)) << code;
+        EXPECT_FALSE(receiver_not_ready(Codes::cxi, FI_EIO, code)) << code;
+        EXPECT_FALSE(unknown_at_target(Codes::cxi, code)) << code;
+    }
 }
 
 }  // namespace
