@@ -1,6 +1,7 @@
 #include "fabric/choices.h"
 
 #include <netinet/in.h>
+#include <rdma/fi_domain.h>
 
 #include <algorithm>
 #include <string>
@@ -43,6 +44,12 @@ int address_rank(const fi_info& info) {
     if (info.addr_format != FI_SOCKADDR_IN6) return 0;
     const auto* address = static_cast<const sockaddr_in6*>(info.src_addr);
     return IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr) ? 2 : 1;
+}
+
+/// Several offers of one device: the lowest is taken. What keys of cxi's own give away: docs/gotchas.md.
+int rank(const fi_info& info, const Choice& choice) {
+    const bool gives_away = choice.provider == "cxi" && (info.domain_attr->mr_mode & FI_MR_PROV_KEY);
+    return address_rank(info) + (gives_away ? 1 : 0);
 }
 
 bool matches(const fi_info& info, const Choice& choice) {
@@ -93,7 +100,7 @@ std::vector<Device> devices_of(const fi_info* list, const Choice& choice) {
         const std::string name = device_name(*info);
         auto same =
             std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.name == name; });
-        if (same != devices.end() && address_rank(*same->info) <= address_rank(*info)) continue;
+        if (same != devices.end() && rank(*same->info, choice) <= rank(*info, choice)) continue;
         std::string provider = info->fabric_attr->prov_name;
         if (choice.kind == FI_EP_MSG) provider += connected_suffix;
         Device device{InfoPtr(fi_dupinfo(info)), std::move(provider), std::string(choice.family), name,

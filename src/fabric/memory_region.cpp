@@ -48,8 +48,10 @@ int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fi
     // Keys of ours are random: nothing about the process is to be read from them, and guessing one is
     // hopeless.
     for (int attempt = 0; attempt < 16; ++attempt) {
-        if (!caps.provider_keys)
-            attr.requested_key = (wished != 0 ? std::exchange(wished, 0) : random_u64()) & mask;
+        if (!caps.provider_keys) {
+            const std::uint64_t key = (wished != 0 ? std::exchange(wished, 0) : random_u64()) & mask;
+            attr.requested_key = key < caps.least_key ? key + caps.least_key : key;
+        }
         rc = fi_mr_regattr(domain.get(), &attr, flags, region);
         if (rc != -FI_ENOKEY || caps.provider_keys) return rc;
     }

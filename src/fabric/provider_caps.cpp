@@ -59,10 +59,13 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.connected = info.ep_attr->type == FI_EP_MSG;
     caps.answers_at_sender =
         caps.sends_into_sockets && caps.separate_sender && !caps.connected && !caps.local_descriptors;
-    caps.immediate_data = info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
+    // cxi says 8 bytes, and refuses every write that brings some (FI_EBADFLAGS, up to 2.4).
+    caps.immediate_data = !cxi && info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
     caps.tells_of_writes = efa && caps.immediate_data && (info.mode & FI_RX_CQ_DATA) == 0;
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
+    // cxi makes another kind of registration of keys below CXIP_PTL_IDX_MR_OPT_CNT. It allows all of 32 bits.
+    if (cxi && !caps.provider_keys) caps.least_key = 100;
     caps.key_size = std::clamp<std::size_t>(info.domain_attr->mr_key_size, 1, 8);
     // shm writes several pieces by way of the peer, and says that they are there when it has asked it to.
     if (!shm)

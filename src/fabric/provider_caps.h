@@ -51,6 +51,7 @@ struct ProviderCaps {
     bool tells_of_writes = false;    ///< and that takes no receive buffer there, nor a slower path (efa)
     bool gpu_memory = false;         ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
     std::size_t key_size = 8;        ///< bytes of a memory key
+    std::uint64_t least_key = 0;     ///< of ours: what has a lower one is not unlinked by its close (cxi)
     Codes codes = Codes::unread;     ///< of what fails
     std::size_t rma_pieces = 1;      ///< that one read or write may consist of, anywhere on either side
     std::size_t max_rma = 0;         ///< longest single read or write (bytes)

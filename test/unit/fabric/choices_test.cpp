@@ -88,6 +88,37 @@ TEST(Choices, WhereMemoryIsBoundToTheEndpointTheProviderIsToLock) {
     EXPECT_EQ(devices[1].info->domain_attr->threading, FI_THREAD_COMPLETION);
 }
 
+/// cxi lists what it offers with keys of its own first, which let everybody at everything (gotchas.md).
+TEST(Choices, OfCxiWhatTakesKeysOfOurs) {
+    const auto offer = [](fi_info& info, int more, std::size_t key_size) {
+        info.domain_attr->mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED | more;
+        info.domain_attr->mr_key_size = key_size;
+    };
+    const InfoPtr list = list_of({{"cxi", "cxi0"}, {"cxi", "cxi0"}, {"cxi", "cxi0"}, {"cxi", "cxi1"}});
+    fi_info* const second = list->next;
+    offer(*list, FI_MR_PROV_KEY, 8);
+    offer(*second, 0, 4);
+    offer(*second->next, FI_MR_PROV_KEY, 8);
+    offer(*second->next->next, FI_MR_PROV_KEY, 8);
+    const std::vector<Device> devices = devices_of(list.get(), choices_for("cxi").front());
+    ASSERT_EQ(devices.size(), 2u);
+    EXPECT_EQ(devices[0].name, "cxi0");
+    EXPECT_EQ(devices[0].info->domain_attr->mr_mode, FI_MR_ENDPOINT | FI_MR_ALLOCATED);
+    EXPECT_FALSE(devices[0].caps.provider_keys);
+    EXPECT_EQ(devices[0].caps.key_size, 4u);
+    EXPECT_EQ(devices[0].info->domain_attr->threading, FI_THREAD_SAFE);
+    EXPECT_EQ(devices[1].name, "cxi1") << "in libfabric's order";
+    EXPECT_TRUE(devices[1].caps.provider_keys) << "where there is nothing else";
+}
+
+TEST(Choices, OfOthersTheFirstOffer) {
+    const InfoPtr list = list_of({{"verbs;ofi_rxm", "mlx5_0"}, {"verbs;ofi_rxm", "mlx5_0"}});
+    list->domain_attr->mr_mode = FI_MR_PROV_KEY;
+    const std::vector<Device> devices = devices_of(list.get(), choices_for("verbs").front());
+    ASSERT_EQ(devices.size(), 1u);
+    EXPECT_TRUE(devices[0].caps.provider_keys);
+}
+
 TEST(Choices, TcpWithAndWithoutConnectionsIsTcp) {
     EXPECT_TRUE(is_tcp("tcp-msg") && is_tcp("tcp"));
     EXPECT_FALSE(is_tcp("verbs-msg") || is_tcp("tcp;ofi_rxm"));

@@ -16,8 +16,23 @@ struct Script {
     std::vector<int> answers;  // to the next registrations; the real provider answers afterwards
     std::vector<std::uint64_t> keys;
     fi_ops_mr* real = nullptr;
+    // Where regions are bound to endpoints:
+    bool binds = false;
+    fi_ops of_region{};
+    std::vector<const fid*> bound_to;
+    std::vector<int> controls;
 };
 Script script;
+
+int scripted_bind(struct fid*, struct fid* endpoint, std::uint64_t) {
+    script.bound_to.push_back(endpoint);
+    return 0;
+}
+
+int scripted_control(struct fid*, int command, void*) {
+    script.controls.push_back(command);
+    return 0;
+}
 
 int scripted_register(struct fid* fid, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** region) {
     script.keys.push_back(attr->requested_key);
@@ -26,14 +41,21 @@ int scripted_register(struct fid* fid, const fi_mr_attr* attr, std::uint64_t fla
         script.answers.erase(script.answers.begin());
         return answer;
     }
-    return script.real->regattr(fid, attr, flags, region);
+    const int rc = script.real->regattr(fid, attr, flags, region);
+    if (rc == 0 && script.binds) {
+        script.of_region = *(*region)->fid.ops;
+        script.of_region.bind = scripted_bind;
+        script.of_region.control = scripted_control;
+        (*region)->fid.ops = &script.of_region;
+    }
+    return rc;
 }
 
 class MemoryRegionTest : public testing::Test {
   protected:
-    MemoryRegionTest()
-        : device_(
-              std::make_shared<const Device>(std::move(discover("tcp", parse_device_filter("lo")).front()))),
+    MemoryRegionTest() : MemoryRegionTest(std::move(discover("tcp", parse_device_filter("lo")).front())) {}
+    explicit MemoryRegionTest(Device&& device)
+        : device_(std::make_shared<const Device>(std::move(device))),
           domain_(device_, "rail"),
           queue_(domain_, 64, false),
           addresses_(domain_),
@@ -46,8 +68,10 @@ class MemoryRegionTest : public testing::Test {
     }
     ~MemoryRegionTest() override { domain_.get()->mr = script.real; }
 
-    MemoryRegion make() {
-        return {domain_, endpoint_, {reinterpret_cast<std::uint64_t>(bytes_.data()), bytes_.size()}};
+    MemoryRegion make(std::uint64_t wished_key = 0) {
+        MemoryRange range{reinterpret_cast<std::uint64_t>(bytes_.data()), bytes_.size()};
+        range.key = wished_key;
+        return {domain_, endpoint_, range};
     }
     /// With an error that says all of it.
     void expect_refused(const std::vector<std::string>& parts) {
@@ -103,6 +127,47 @@ TEST_F(MemoryRegionTest, KeysAreDrawnAtRandomAndNeverTheAddress) {
     for (std::uint64_t key : distinct)
         large += key > UINT32_MAX;
     EXPECT_GT(large, 48) << "64-bit keys should use their bits";
+}
+
+/// As cxi has them: registrations hang on an endpoint, and keys of ours have 32 bits, the first hundred of
+/// which stand for something else.
+class BoundMemoryTest : public MemoryRegionTest {
+  protected:
+    BoundMemoryTest() : MemoryRegionTest(device()) { script.binds = true; }
+    static Device device() {
+        Device device = std::move(discover("tcp", parse_device_filter("lo")).front());
+        device.caps.endpoint_registration = true;
+        device.caps.key_size = 4;
+        device.caps.least_key = 100;
+        return device;
+    }
+    void expect_in_range() {
+        for (const std::uint64_t key : script.keys) {
+            EXPECT_GE(key, 100u);
+            EXPECT_LE(key, UINT32_MAX);
+        }
+    }
+};
+
+TEST_F(BoundMemoryTest, IsBoundToTheEndpointAndEnabled) {
+    script.answers = {-FI_ENOKEY, -FI_ENOKEY};
+    const MemoryRegion region = make();
+    EXPECT_EQ(script.bound_to, (std::vector<const fid*>{endpoint_.handle()}));
+    EXPECT_EQ(script.controls, (std::vector<int>{FI_ENABLE}));
+    ASSERT_EQ(script.keys.size(), 3u) << "a taken key is drawn anew";
+    EXPECT_EQ(region.key(), script.keys[2]);
+    expect_in_range();
+}
+
+TEST_F(BoundMemoryTest, KeysAreNeverOfThoseThatStandForSomethingElse) {
+    const MemoryRegion low = make(7), lowest = make((std::uint64_t{1} << 32) + 1), first = make(100);
+    ASSERT_EQ(script.keys.size(), 3u);
+    EXPECT_EQ(script.keys[2], 100u) << "what is wished for and may be is taken";
+    std::vector<MemoryRegion> regions;
+    for (int i = 0; i < 64; ++i)
+        regions.push_back(make());
+    expect_in_range();
+    EXPECT_GE(std::set<std::uint64_t>(script.keys.begin(), script.keys.end()).size(), 66u);
 }
 
 TEST_F(MemoryRegionTest, ATakenKeyIsDrawnAnew) {

@@ -1,10 +1,47 @@
 #include "fabric/provider_caps.h"
 
 #include <gtest/gtest.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "fabric/info.h"
 
 namespace railyard::fabric {
 namespace {
+
+/// As cxi of libfabric 2.1 describes its devices.
+InfoPtr cxi_info(int mr_mode, std::size_t key_size) {
+    InfoPtr info(fi_allocinfo());
+    info->fabric_attr->prov_name = strdup("cxi");
+    info->fabric_attr->name = strdup("cxi");
+    info->ep_attr->type = FI_EP_RDM;
+    info->domain_attr->mr_mode = mr_mode;
+    info->domain_attr->mr_key_size = key_size;
+    info->domain_attr->cq_data_size = 8;
+    return info;
+}
+
+TEST(Caps, CxiRefusesTheImmediateDataThatItOffers) {
+    const InfoPtr info = cxi_info(FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY, 8);
+    EXPECT_FALSE(provider_caps(*info).immediate_data);
+    free(info->fabric_attr->prov_name);
+    info->fabric_attr->prov_name = strdup("verbs;ofi_rxm");
+    EXPECT_TRUE(provider_caps(*info).immediate_data) << "who else says 8 bytes";
+}
+
+TEST(Caps, CxiTakesKeysOfOursFromAHundredOn) {
+    const ProviderCaps caps = provider_caps(*cxi_info(FI_MR_ENDPOINT | FI_MR_ALLOCATED, 4));
+    EXPECT_FALSE(caps.provider_keys);
+    EXPECT_EQ(caps.key_size, 4u);
+    EXPECT_EQ(caps.least_key, 100u);
+    EXPECT_TRUE(caps.endpoint_registration);
+    EXPECT_FALSE(caps.separate_sender);
+    EXPECT_FALSE(caps.gpu_memory);
+}
 
 TEST(Failures, ConnectionErrorsMeanThatThePeerIsGone) {
     for (int error : {FI_ECONNRESET, FI_ECONNREFUSED, FI_ENOTCONN, FI_ECANCELED, FI_EHOSTUNREACH,
