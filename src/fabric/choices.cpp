@@ -83,6 +83,10 @@ bool is_tcp(std::string_view family) noexcept {
     return family == "tcp" || family == "tcp-msg";
 }
 
+bool may_reach_gpus(std::string_view family) noexcept {
+    return family == "efa-direct" || family == "efa" || family == "verbs";
+}
+
 std::vector<Choice> choices_for(std::string_view provider) {
     std::vector<Choice> choices;
     for (const Choice& choice : all_choices) {

@@ -25,6 +25,10 @@ struct Choice {
 /// With connections or without.
 [[nodiscard]] bool is_tcp(std::string_view family) noexcept;
 
+/// Families whose NICs read and write GPU memory themselves. The others are not asked (docs/adr/0010): cxi
+/// grants FI_HMEM without FI_MR_HMEM, and would take the description of a dmabuf for an address.
+[[nodiscard]] bool may_reach_gpus(std::string_view family) noexcept;
+
 /// The device's name of an entry; empty where it has none.
 [[nodiscard]] std::string device_name(const fi_info& info);
 

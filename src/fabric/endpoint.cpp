@@ -27,7 +27,7 @@ bool require_peer_to_peer(fid_ep* endpoint, const std::string& rail) {
         set_option<int>(endpoint, FI_OPT_FI_HMEM_P2P, "FI_OPT_FI_HMEM_P2P", FI_HMEM_P2P_REQUIRED, rail);
     set_option(endpoint, opt_cuda_api_permitted, "FI_OPT_CUDA_API_PERMITTED", false, rail);
     set_option(endpoint, opt_shared_memory_permitted, "FI_OPT_SHARED_MEMORY_PERMITTED", false, rail);
-    // verbs;ofi_rxm and cxi do not have the option: their one-sided operations know no other way.
+    // verbs;ofi_rxm does not have the option: its one-sided operations know no other way.
     if (required == 0 || required == -FI_ENOPROTOOPT) return true;
     RAILYARD_LOG(info, rail.c_str(), "not peer to peer with GPUs: their memory goes by way of host memory");
     return false;

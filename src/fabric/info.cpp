@@ -24,11 +24,6 @@ std::string_view trimmed(std::string_view text) noexcept {
     return text;
 }
 
-/// Families whose NICs read and write GPU memory themselves. The others are not asked (docs/adr/0010).
-bool may_reach_gpus(std::string_view family) {
-    return family == "efa-direct" || family == "efa" || family == "cxi" || family == "verbs";
-}
-
 /// What fi_getinfo is asked for besides.
 struct Wish {
     bool gpu_memory = false;

@@ -119,6 +119,14 @@ TEST(Choices, OfOthersTheFirstOffer) {
     EXPECT_TRUE(devices[0].caps.provider_keys);
 }
 
+/// cxi grants FI_HMEM without FI_MR_HMEM, and takes the description of a dmabuf for an address.
+TEST(Choices, GpuMemoryIsAskedOfEfaAndVerbs) {
+    for (const char* family : {"efa-direct", "efa", "verbs"})
+        EXPECT_TRUE(may_reach_gpus(family)) << family;
+    for (const char* family : {"cxi", "tcp", "shm", "tcp-msg"})
+        EXPECT_FALSE(may_reach_gpus(family)) << family;
+}
+
 TEST(Choices, TcpWithAndWithoutConnectionsIsTcp) {
     EXPECT_TRUE(is_tcp("tcp-msg") && is_tcp("tcp"));
     EXPECT_FALSE(is_tcp("verbs-msg") || is_tcp("tcp;ofi_rxm"));
