@@ -40,6 +40,13 @@ extern "C" {
 #define RYF_API
 #endif
 
+/** Of this header. Functions are added, and fields in the place of reserved ones: a program goes on with
+ * every later library of its soname. */
+#define RYF_VERSION_MAJOR 0
+#define RYF_VERSION_MINOR 1
+#define RYF_VERSION_PATCH 0
+#define RYF_VERSION (RYF_VERSION_MAJOR * 1000000u + RYF_VERSION_MINOR * 1000u + RYF_VERSION_PATCH)
+
 /** What a call came to. Numbers never change; later versions may add some. */
 typedef enum ryf_status RYF_ENUM {
     RYF_OK = 0,
@@ -125,6 +132,7 @@ typedef struct ryf_config {
     /** Of a target: equal parts (but the last) that a grain may be sent in; 0: one. At most 4096, and times
      * the regions, with both rounded up to powers of two, at most 2^20. */
     uint32_t slices;
+    uint64_t reserved[4]; /**< 0: what later versions mean by it, this one would leave out */
 } ryf_config;
 
 /** A grain that has arrived. */
@@ -144,6 +152,7 @@ typedef struct ryf_source {
     uint64_t grains; /**< announced */
     uint64_t lost;   /**< begun by the source, and not all of it came before its next round */
     uint64_t overwritten; /**< announced, and replaced by their next round before the target asked for them */
+    uint64_t reserved[4]; /**< 0 */
 } ryf_source;
 
 /* Instance */
@@ -275,6 +284,9 @@ RYF_API ryf_status ryf_target_info_from_string(const char* text, ryf_target_info
 RYF_API ryf_status ryf_target_info_free(ryf_target_info* info);
 
 /* Words */
+
+/** RYF_VERSION of the library that is loaded, of the stub, too. Any thread. */
+RYF_API uint32_t ryf_version(void);
 
 /** Its name, as "RYF_ERR_TIMEOUT"; never NULL. Any thread. */
 RYF_API const char* ryf_status_to_string(ryf_status status);

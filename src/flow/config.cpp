@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -121,6 +122,14 @@ std::vector<Region> to_regions(const ryf_region* regions, std::size_t count) {
 }
 
 SideConfig to_side_config(const ryf_config& config, const std::vector<Region>& regions) {
+    if (std::any_of(std::begin(config.reserved), std::end(config.reserved),
+                    [](auto word) { return word != 0; }))
+        refuse(RYF_ERR_INVALID_ARG,
+               "the configuration's reserved fields are not 0: it was not zeroed (`ryf_config config = "
+               "{0};`), or is "
+               "for a newer library than this one, " +
+                   std::to_string(RYF_VERSION_MAJOR) + "." + std::to_string(RYF_VERSION_MINOR) + "." +
+                   std::to_string(RYF_VERSION_PATCH));
     SideConfig result;
     result.providers = engine_providers(config);
     result.devices = config.interface ? config.interface : "";

@@ -1,5 +1,18 @@
-// The words of statuses; in the library and in the stub.
+// The words of statuses, and the version; in the library and in the stub.
+#include <string_view>
+
 #include "railyard/flow.h"
+#include "railyard_version.h"
+
+#define RYF_TEXT_OF(number) #number
+#define RYF_DOTTED(major, minor, patch) RYF_TEXT_OF(major) "." RYF_TEXT_OF(minor) "." RYF_TEXT_OF(patch)
+static_assert(RAILYARD_VERSION ==
+                  std::string_view(RYF_DOTTED(RYF_VERSION_MAJOR, RYF_VERSION_MINOR, RYF_VERSION_PATCH)),
+              "RYF_VERSION in railyard/flow.h is the project's version");
+
+uint32_t ryf_version(void) {
+    return RYF_VERSION;
+}
 
 const char* ryf_status_to_string(ryf_status status) {
     switch (status) {

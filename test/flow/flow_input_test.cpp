@@ -154,6 +154,14 @@ TEST(FlowInput, ConfigurationsAreLookedAt) {
     config = config_for(tcp, ring.regions);
     config.rails_per_device = 1000;
     refused(config, RYF_ERR_INVALID_ARG, "rails_per_device");
+    config = config_for(tcp, ring.regions);
+    config.reserved[3] = 1;
+    refused(config, RYF_ERR_INVALID_ARG, "not zeroed");
+}
+
+TEST(FlowInput, TheLibrarySaysItsVersion) {
+    EXPECT_EQ(ryf_version(), RYF_VERSION);
+    EXPECT_EQ(RYF_VERSION, 1000u) << "0.1.0";
 }
 
 TEST(FlowInput, RegionsAreLookedAt) {
