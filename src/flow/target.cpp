@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "engine/peer_report.h"
 #include "manager/registration.h"
@@ -64,6 +65,7 @@ Outcome Target::try_new_grain(GrainBoard::Arrived& grain) {
     const auto arrived = board_.pop();
     if (!arrived) return Outcome::not_ready;
     grain = *arrived;
+    if (is_set_aside(grain.source)) tell_later(grain.source);
     return Outcome::ok;
 }
 
@@ -74,7 +76,9 @@ Outcome Target::wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t tim
         return arrived.has_value();
     };
     if (timeout_ms == 0) return try_new_grain(grain) == Outcome::ok ? Outcome::ok : Outcome::timeout;
-    return side_.wait(over, timeout_ms, sleep_ms);
+    const Outcome outcome = side_.wait(over, timeout_ms, sleep_ms);
+    if (outcome == Outcome::ok && is_set_aside(grain.source)) tell_later(grain.source);
+    return outcome;
 }
 
 std::vector<SourceReport> Target::sources() {
@@ -97,7 +101,8 @@ std::vector<SourceReport> Target::sources() {
 
 bool Target::run() noexcept {
     // Again after each time: what came for another thread, which left it to us, is not left to the next pass.
-    while (side_.engine().has_notifications() || has_left_.load(std::memory_order_relaxed)) {
+    while (side_.engine().has_notifications() || has_left_.load(std::memory_order_relaxed) ||
+           untold_.load(std::memory_order_relaxed) != 0) {
         if (handling_.exchange(true)) return false;  // also ourselves, from further up
         bool left = false;
         try {
@@ -109,6 +114,7 @@ bool Target::run() noexcept {
             left = true;
         }
         leave_letters(left);
+        tell_the_set_aside();
         handling_.store(false);
         if (left) return true;
     }
@@ -118,19 +124,66 @@ bool Target::run() noexcept {
 /// Those that there was no memory for are looked at in the next pass, in which none may have come.
 void Target::leave_letters(bool any) noexcept {
     if (has_left_.exchange(any, std::memory_order_relaxed) == any) return;
-    side_.engine().set_chore_time(any ? Engine::ChoreTime::always : Engine::ChoreTime::notifications);
+    choose_chore_time();
+}
+
+/// In this order: who adds something to do meanwhile turns it back.
+void Target::choose_chore_time() noexcept {
+    side_.engine().set_chore_time(Engine::ChoreTime::notifications);
+    if (has_left_.load(std::memory_order_relaxed) || untold_.fetch_or(0, std::memory_order_acq_rel) != 0)
+        side_.engine().set_chore_time(Engine::ChoreTime::always);
+}
+
+void Target::tell_later(std::uint32_t id) noexcept {
+    untold_.fetch_or(1u << id, std::memory_order_acq_rel);
+    side_.engine().set_chore_time(Engine::ChoreTime::always);
+}
+
+/// In passes alone, where letters are handled: an OPEN of the same initiator is before this or after it.
+void Target::tell_the_set_aside() noexcept {
+    const std::uint32_t ids = untold_.exchange(0, std::memory_order_acq_rel);
+    if (ids == 0) return;
+    choose_chore_time();
+    const MutexLock lock(mutex_);
+    for (std::uint32_t id = 0; id < most_sources; ++id) {
+        Source& source = sources_[id];
+        if ((ids >> id & 1) == 0 || source.heard_at == 0) continue;
+        source.heard_at = now_ns();
+        source.grains = board_.counters(id).grains;
+        tell(source);
+    }
+}
+
+/// It has been forgotten, so that nothing is tried again. If it is not told now, its next grain has it told.
+void Target::tell(const Source& source) noexcept {
+    try {
+        side_.engine().load_connection_info(source.name, source.connection);
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, side_.name().c_str(), "%s is not told: %s", source.name.c_str(), error.what());
+        return;
+    }
+    take_leave_of(source);
+    forget(source.name);
 }
 
 void Target::handle(const std::string& sender, const FlowLetter& letter) {
     if (letter.kind == LetterKind::open) return on_open(sender, letter);
     const MutexLock lock(mutex_);
+    const auto is_it = [&](const Source& source) {
+        return source.name == sender && source.opening == letter.opening;
+    };
     const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const Source& source) {
-        return source.connected && source.name == sender && source.opening == letter.opening;
+        return (source.connected || source.heard_at != 0) && is_it(source);
     });
-    if (found == sources_.end()) return;  // of an opening that is over
+    if (found == sources_.end()) {  // of an opening that is over
+        const auto former = std::find_if(former_.begin(), former_.end(), is_it);
+        if (former != former_.end() && letter.kind == LetterKind::grain) tell(*former);
+        return;
+    }
     const auto id = static_cast<std::uint32_t>(found - sources_.begin());
     if (letter.kind == LetterKind::grain) {
         board_.take(id, {id, letter.round, letter.index, letter.first}, letter.count);
+        if (!found->connected) tell_later(id);
     } else if (letter.kind == LetterKind::close) {
         leave(*found);
         RAILYARD_LOG(info, side_.name().c_str(), "source %u, %s, has taken its leave", id, sender.c_str());
@@ -159,8 +212,14 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
         answer(sender, std::move(reply));
         return forget(sender);
     }
+    std::erase_if(former_, [&](const Source& former) { return former.name == sender; });
+    if (source.heard_at != 0 && source.name != sender) {
+        former_.push_back(source);
+        if (former_.size() > most_sources) former_.erase(former_.begin());
+    }
     side_.engine().release(source.watch);
-    source = {sender, letter.opening, true, 0, nullptr};
+    source = {sender, letter.opening, true, 0, nullptr, letter.connection};
+    set_aside_.fetch_and(~(1u << *id), std::memory_order_relaxed);
     source.watch = side_.engine().prepare(Operation::write, {}, {}, sender, std::nullopt);
     reply.kind = LetterKind::taken;
     reply.source = *id;
@@ -168,30 +227,59 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
     answer(sender, std::move(reply));
 }
 
-/// Its own, else one that nobody ever had, else that of whoever left first.
+/// Its own, else one that nobody ever had, else that of whoever left first. Those that were set aside come
+/// last: they may be back.
 std::optional<std::uint32_t> Target::source_for(const std::string& sender) {
     std::optional<std::uint32_t> best;
     note_the_gone();
     for (std::uint32_t id = 0; id < most_sources; ++id) {
         const Source& source = sources_[id];
         if (source.name == sender) return id;
-        if (!source.connected && (!best || source.left < sources_[*best].left)) best = id;
+        if (source.connected || may_write_on(id)) continue;
+        const auto turn = [&](const Source& of) { return std::pair(of.heard_at != 0, of.left); };
+        if (!best || turn(source) < turn(sources_[*best])) best = id;
     }
     return best;
+}
+
+/// Immediate data says nothing but the number. Past peer_timeout_ms its sender has given up what it had under
+/// way, or has read what it was told.
+bool Target::may_write_on(std::uint32_t id) {
+    Source& source = sources_[id];
+    if (source.heard_at == 0) return false;
+    const std::uint64_t now = now_ns();
+    if (source.grains != board_.counters(id).grains) {  // that nobody has taken
+        source.heard_at = now;
+        tell_later(id);
+    }
+    return now - source.heard_at <= side_.engine().params().peer_timeout_ms * 1'000'000;
 }
 
 void Target::note_the_gone(std::vector<Transfer*>* unwatched) {
     for (const PeerReport& peer : side_.engine().peers()) {
         if (peer.state != PeerState::gone) continue;
         for (Source& source : sources_) {
-            if (source.connected && source.name == peer.agent) leave(source, unwatched);
+            if (source.connected && source.name == peer.agent) set_aside(source, unwatched);
         }
     }
+}
+
+/// It may have noticed nothing, where only the way between us failed.
+void Target::set_aside(Source& source, std::vector<Transfer*>* unwatched) {
+    const auto id = static_cast<std::uint32_t>(&source - sources_.data());
+    leave(source, unwatched);
+    source.heard_at = now_ns();
+    source.grains = board_.counters(id).grains;
+    set_aside_.fetch_or(1u << id, std::memory_order_relaxed);
+    tell_later(id);
+    RAILYARD_LOG(info, side_.name().c_str(), "source %u, %s, is gone", id, source.name.c_str());
 }
 
 void Target::leave(Source& source, std::vector<Transfer*>* unwatched) {
     source.connected = false;
     source.left = ++leaves_;
+    source.heard_at = 0;
+    set_aside_.fetch_and(~(1u << (&source - sources_.data())), std::memory_order_relaxed);
     Transfer* const watch = std::exchange(source.watch, nullptr);
     if (unwatched) {
         unwatched->push_back(watch);

@@ -52,6 +52,10 @@ class Target final : private EngineChore {
         std::uint64_t left = 0;  ///< counts leaves; the lowest went first
         /// Of nothing, and never posted: whom transfers are prepared to the engine looks after.
         Transfer* watch = nullptr;
+        std::string connection{};  ///< its connection info, to tell it later that it was set aside
+        /// ns; when it was set aside, or last heard since. 0: it is connected, or took its leave itself.
+        std::uint64_t heard_at = 0;
+        std::uint64_t grains = 0;  ///< announced by then
     };
 
     bool run() noexcept override;
@@ -63,10 +67,21 @@ class Target final : private EngineChore {
     void answer(const std::string& to, FlowLetter letter);
     void take_leave_of(const Source& source) noexcept;
     void leave_letters(bool any) noexcept;
+    void choose_chore_time() noexcept;
+    /// The source writes on although it was set aside: it is told so in the next pass. Any thread.
+    void tell_later(std::uint32_t id) noexcept;
+    void tell_the_set_aside() noexcept;
+    void tell(const Source& source) noexcept;
+    [[nodiscard]] bool is_set_aside(std::uint32_t id) const noexcept {
+        return (set_aside_.load(std::memory_order_relaxed) >> id & 1) != 0;
+    }
+    /// Nobody else may have its number yet.
+    bool may_write_on(std::uint32_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     /// `unwatched`: takes what is to be released; nullptr: it is released here, while letters are handled.
     void note_the_gone(std::vector<Transfer*>* unwatched = nullptr) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void leave(Source& source, std::vector<Transfer*>* unwatched = nullptr)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void set_aside(Source& source, std::vector<Transfer*>* unwatched) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void forget(const std::string& initiator) noexcept;
 
     GrainBoard board_;
@@ -75,6 +90,11 @@ class Target final : private EngineChore {
     Mutex mutex_;
     std::array<Source, most_sources> sources_ ABSL_GUARDED_BY(mutex_);
     std::uint64_t leaves_ ABSL_GUARDED_BY(mutex_) = 0;
+    /// Set aside, and their numbers given to others since: the latest most_sources of them.
+    std::vector<Source> former_ ABSL_GUARDED_BY(mutex_);
+    std::atomic<std::uint32_t> set_aside_{0};  ///< a bit a source; written with mutex_ only
+    /// A bit a source. Pairs with itself: who takes the bits has chosen the chore's time before who adds one.
+    std::atomic<std::uint32_t> untold_{0};
     std::atomic<std::uint32_t> looks_{0};  ///< at the rails alone, since the last one at all else
     std::atomic<bool> handling_{false};
     std::vector<Notification> letters_;  ///< of who handles
