@@ -94,7 +94,7 @@ bool Side::Sleep::nap(std::uint64_t nanoseconds) noexcept {
     if (rc < 0) return errno != EINTR;
     if (rc > 0) {
         std::uint64_t rung = 0;
-        // Other sleepers find out by their naps.
+        // Other sleepers do not hear it any more: who leaves something for them rings again.
         [[maybe_unused]] const ssize_t got = read(side_.bell_, &rung, sizeof(rung));
     }
     return true;

@@ -70,7 +70,7 @@ class Side {
     template <class Take>
     void read_letters(std::vector<Notification>& room, Take take);
 
-    /// Wakes a sleeper. Any thread.
+    /// Wakes one sleeper at least, however often it is called until that is awake. Any thread.
     void ring() noexcept;
     /// Any thread.
     [[nodiscard]] bool has_sleepers() const noexcept {

@@ -11,7 +11,7 @@
 namespace railyard::flow {
 namespace {
 
-/// Sleepers are rung for grains; this is for those that share one bell.
+/// Sleepers are rung for grains, and look so often all the same.
 constexpr std::uint32_t sleep_ms = 50;
 /// What the engine does besides its rails, where an application looks for grains all the time: a third of a
 /// look. A grain that has come is handed over first. Where looks are rare, the progress thread does it.
@@ -77,8 +77,14 @@ Outcome Target::wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t tim
     };
     if (timeout_ms == 0) return try_new_grain(grain) == Outcome::ok ? Outcome::ok : Outcome::timeout;
     const Outcome outcome = side_.wait(over, timeout_ms, sleep_ms);
+    if (outcome == Outcome::ok) wake_another();
     if (outcome == Outcome::ok && is_set_aside(grain.source)) tell_later(grain.source);
     return outcome;
+}
+
+/// All sleep by one bell: who hears it first takes one grain, however often it was rung.
+void Target::wake_another() noexcept {
+    if (!board_.empty() && side_.has_sleepers()) side_.ring();
 }
 
 std::vector<SourceReport> Target::sources() {

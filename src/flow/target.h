@@ -60,6 +60,7 @@ class Target final : private EngineChore {
 
     bool run() noexcept override;
     void look_for_grains() noexcept;
+    void wake_another() noexcept;
     void handle(const std::string& sender, const FlowLetter& letter);
     void on_open(const std::string& sender, const FlowLetter& letter);
     std::optional<std::uint32_t> source_for(const std::string& sender) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <random>
 #include <thread>
 
@@ -289,6 +290,43 @@ TEST_P(FlowTest, WaitsEndInTime) {
     const auto taken = std::chrono::steady_clock::now() - begun;
     EXPECT_GE(taken, std::chrono::milliseconds(60));
     EXPECT_LT(taken, std::chrono::seconds(10));
+}
+
+/// As many threads as grains that come at once: none is left asleep, until its next look, beside a grain that
+/// waits for it.
+TEST_P(FlowTest, AsManySleepersAsGrainsAreWoken) {
+    constexpr int rounds = 15;
+    using std::chrono::milliseconds;
+    Target target(instance_, GetParam(), ring_size, 5000);
+    Initiator initiator(instance_, GetParam(), ring_size, 5000);
+    initiator.add(target);
+    std::barrier together(ring_size + 1);
+    std::vector<std::thread> sleepers;
+    for (std::size_t i = 0; i < ring_size; ++i) {
+        sleepers.emplace_back([&] {
+            for (int round = 0; round < rounds; ++round) {
+                together.arrive_and_wait();
+                target.next();
+                together.arrive_and_wait();
+            }
+        });
+    }
+    std::vector<std::chrono::steady_clock::duration> taken;
+    for (int round = 0; round < rounds; ++round) {
+        together.arrive_and_wait();
+        std::this_thread::sleep_for(milliseconds(5));  // they are asleep by then
+        const auto begun = std::chrono::steady_clock::now();
+        for (std::uint32_t i = 0; i < ring_size; ++i)
+            EXPECT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+        EXPECT_RYF(initiator.settle());
+        together.arrive_and_wait();
+        taken.push_back(std::chrono::steady_clock::now() - begun);
+    }
+    for (std::thread& sleeper : sleepers)
+        sleeper.join();
+    // A machine that is busy holds up some of them.
+    std::nth_element(taken.begin(), taken.begin() + rounds / 2, taken.end());
+    EXPECT_LT(taken[rounds / 2], milliseconds(30));
 }
 
 /// The reader takes what another thread sends, with both sides asleep now and then. Over several rails a
