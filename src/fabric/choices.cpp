@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "common/log.h"
 #include "common/status.h"
 
 namespace railyard::fabric {
@@ -38,10 +39,11 @@ std::string_view family_of(std::string_view provider) {
     return provider;
 }
 
-/// Several addresses of one interface: IPv4 before global IPv6 before the rest.
+/// Several addresses of one interface: IPv4 before global IPv6 before the rest. InfiniBand's own is last, as
+/// not every library opens it.
 int address_rank(const fi_info& info) {
-    if (info.addr_format == FI_SOCKADDR_IN || !info.src_addr) return 0;
-    if (info.addr_format != FI_SOCKADDR_IN6) return 0;
+    if (info.addr_format == FI_SOCKADDR_IB) return 3;
+    if (info.addr_format != FI_SOCKADDR_IN6 || !info.src_addr) return 0;
     const auto* address = static_cast<const sockaddr_in6*>(info.src_addr);
     return IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr) ? 2 : 1;
 }
@@ -121,6 +123,20 @@ std::vector<Device> devices_of(const fi_info* list, const Choice& choice) {
         }
     }
     return devices;
+}
+
+void leave_out_unopenable(std::vector<Device>& devices, std::uint32_t library) {
+    // libfabric issue #11131: ofi_rxm is said to take IP addresses alone, and its fi_endpoint answers
+    // ENODATA.
+    if (library >= FI_VERSION(2, 3)) return;
+    std::erase_if(devices, [](const Device& device) {
+        if (device.provider != "verbs;ofi_rxm" || device.info->addr_format != FI_SOCKADDR_IB) return false;
+        RAILYARD_LOG(
+            warn, device.name.c_str(),
+            "has an InfiniBand address alone, which verbs;ofi_rxm of libfabric before 2.3 cannot open: "
+            "skipped; give its network interface an IP address");
+        return true;
+    });
 }
 
 std::vector<std::string_view> families() {

@@ -1,6 +1,7 @@
 // Which of the entries that fi_getinfo answers with a `provider` setting stands for.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct Choice {
 /// The entries of one choice, one per device, in libfabric's order. Throws Error{backend} where memory is
 /// out.
 [[nodiscard]] std::vector<Device> devices_of(const fi_info* list, const Choice& choice);
+
+/// Those with an InfiniBand address alone where `library` (fi_version) is one whose `verbs;ofi_rxm` opens no
+/// such endpoint. Each has a warning.
+void leave_out_unopenable(std::vector<Device>& devices, std::uint32_t library);
 
 /// With connections or without.
 [[nodiscard]] bool is_tcp(std::string_view family) noexcept;

@@ -154,6 +154,7 @@ void keep_usable(std::vector<Device>& devices, std::string_view family, const De
         }
         return !only.empty() && device.name != only;
     });
+    leave_out_unopenable(devices, fi_version());
 }
 
 void order_by_filter(std::vector<Device>& devices, const DeviceFilter& filter) {

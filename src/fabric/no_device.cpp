@@ -72,7 +72,8 @@ std::string wrong_devices(const DeviceFilter& filter, const std::vector<Offered>
         all.insert(all.end(), one.names.begin(), one.names.end());
     const auto allowed = [&](const std::string& name) { return filter.allows(name); };
     if (std::any_of(all.begin(), all.end(), allowed))
-        return "none that `devices` allows is up, or the default route's; " + listed(offered);
+        return "none that `devices` allows is up, has an IP address, or is the default route's; " +
+               listed(offered);
     const std::string setting = "devices " + quoted((filter.exclude ? "^" : "") + joined(filter.names, ","));
     if (filter.exclude) return setting + " excludes every device; " + listed(offered);
     std::string text = setting + " names no device that there is";

@@ -1,12 +1,19 @@
 // Which providers a setting stands for, on lists that no libfabric here would give.
 #include "fabric/choices.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 
+#include <cstdlib>
 #include <cstring>
+
+#include "log_lines.h"
 
 namespace railyard::fabric {
 namespace {
+
+constexpr std::size_t infiniband_address_size = 48;  // sockaddr_ib, which has no header here
 
 /// As fi_getinfo chains them: provider, device.
 InfoPtr list_of(std::initializer_list<std::pair<const char*, const char*>> entries) {
@@ -18,6 +25,31 @@ InfoPtr list_of(std::initializer_list<std::pair<const char*, const char*>> entri
         info->domain_attr->name = strdup(entry->second);
         info->next = list.release();
         list.reset(info);
+    }
+    return list;
+}
+
+/// An address of a format, for an entry that owns it.
+void give_address(fi_info& info, std::uint32_t format) {
+    info.addr_format = format;
+    if (format == FI_SOCKADDR_IN6) {
+        info.src_addrlen = sizeof(sockaddr_in6);
+    } else {
+        info.src_addrlen = format == FI_SOCKADDR_IN ? sizeof(sockaddr_in) : infiniband_address_size;
+    }
+    info.src_addr = std::calloc(1, info.src_addrlen);
+    if (format == FI_SOCKADDR_IN6)
+        inet_pton(AF_INET6, "2001:db8::1", &static_cast<sockaddr_in6*>(info.src_addr)->sin6_addr);
+}
+
+/// One device over `verbs;ofi_rxm`, an entry for each format.
+InfoPtr with_addresses(const std::vector<std::uint32_t>& formats) {
+    InfoPtr list;
+    for (auto format = formats.rbegin(); format != formats.rend(); ++format) {
+        InfoPtr first = list_of({{"verbs;ofi_rxm", "mlx5_0"}});
+        give_address(*first, *format);
+        first->next = list.release();
+        list = std::move(first);
     }
     return list;
 }
@@ -75,6 +107,51 @@ TEST(Choices, DevicesOfVerbsWithConnections) {
     ASSERT_EQ(layered.size(), 1u);
     EXPECT_EQ(layered[0].provider, "verbs;ofi_rxm");
     EXPECT_TRUE(devices_of(list.get(), choices_for("cxi").front()).empty());
+}
+
+TEST(Choices, AnInfiniBandAddressIsTakenWhereThereIsNoOther) {
+    constexpr std::uint32_t in = FI_SOCKADDR_IN, in6 = FI_SOCKADDR_IN6, ib = FI_SOCKADDR_IB;
+    const std::pair<std::vector<std::uint32_t>, std::uint32_t> cases[] = {
+        {{in, in6, ib}, in}, {{in, ib, in6}, in}, {{in6, in, ib}, in}, {{in6, ib, in}, in},
+        {{ib, in, in6}, in}, {{ib, in6, in}, in}, {{in, ib}, in},      {{ib, in}, in},
+        {{in6, ib}, in6},    {{ib, in6}, in6},    {{ib}, ib}};
+    for (const auto& [formats, best] : cases) {
+        const InfoPtr list = with_addresses(formats);
+        const std::vector<Device> devices = devices_of(list.get(), choices_for("verbs").front());
+        ASSERT_EQ(devices.size(), 1u);
+        EXPECT_EQ(devices[0].info->addr_format, best) << testing::PrintToString(formats);
+    }
+}
+
+/// `verbs;ofi_rxm` asks for an IP address there, and says so when its endpoint is opened.
+TEST(Choices, ADeviceWithAnInfiniBandAddressAloneIsLeftOutBelowTheLibraryThatOpensIt) {
+    const InfoPtr list = list_of(
+        {{"verbs;ofi_rxm", "mlx5_0"}, {"verbs;ofi_rxm", "mlx5_1"}, {"verbs", "mlx5_0"}, {"verbs", "mlx5_1"}});
+    const std::uint32_t formats[] = {FI_SOCKADDR_IB, FI_SOCKADDR_IN6, FI_SOCKADDR_IB, FI_SOCKADDR_IN6};
+    fi_info* info = list.get();
+    for (const std::uint32_t format : formats) {
+        give_address(*info, format);
+        info = info->next;
+    }
+    const auto left = [&](const char* provider, std::uint32_t library) {
+        std::vector<Device> devices = devices_of(list.get(), choices_for(provider).front());
+        leave_out_unopenable(devices, library);
+        std::vector<std::string> names;
+        for (const Device& device : devices)
+            names.push_back(device.name);
+        return names;
+    };
+    const std::vector<std::string> both{"mlx5_0", "mlx5_1"}, with_ip{"mlx5_1"};
+    test::LogLines log;
+    EXPECT_EQ(left("verbs", FI_VERSION(2, 3)), both);
+    EXPECT_EQ(left("verbs", FI_VERSION(3, 0)), both);
+    EXPECT_EQ(left("verbs-msg", FI_VERSION(1, 17)), both) << "the provider itself takes such addresses";
+    EXPECT_EQ(log.count(), 0);
+    EXPECT_EQ(left("verbs", FI_VERSION(2, 2)), with_ip);
+    EXPECT_EQ(log.count(), 1);
+    EXPECT_EQ(log.count("mlx5_0"), 1);
+    EXPECT_EQ(log.count("an IP address"), 1);
+    EXPECT_EQ(left("verbs", FI_VERSION(1, 17)), with_ip);
 }
 
 /// Whoever registers memory binds it to the endpoint, without its role.
