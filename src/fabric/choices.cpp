@@ -89,13 +89,16 @@ bool may_reach_gpus(std::string_view family) noexcept {
     return family == "efa-direct" || family == "efa" || family == "verbs";
 }
 
-std::vector<Choice> choices_for(std::string_view provider) {
+std::vector<Choice> choices_for(std::string_view provider, std::string_view after) {
     std::vector<Choice> choices;
     for (const Choice& choice : all_choices) {
         const bool unasked = provider == "auto" && choice.kind == FI_EP_RDM;
         if (unasked || provider == choice.family) choices.push_back(choice);
     }
     if (provider != "auto") choices.push_back({family_of(provider), provider, ""});
+    const auto last = std::find_if(choices.rbegin(), choices.rend(),
+                                   [&](const Choice& choice) { return choice.family == after; });
+    choices.erase(choices.begin(), last.base());
     return choices;
 }
 

@@ -16,8 +16,8 @@ struct Choice {
 };
 
 /// What "auto", the name of a family or an exact libfabric name may mean, best first. Views of `provider`,
-/// and of what lives for ever.
-[[nodiscard]] std::vector<Choice> choices_for(std::string_view provider);
+/// and of what lives for ever. `after`: those behind that family alone.
+[[nodiscard]] std::vector<Choice> choices_for(std::string_view provider, std::string_view after = {});
 
 /// The entries of one choice, one per device, in libfabric's order. Throws Error{backend} where memory is
 /// out.

@@ -202,11 +202,11 @@ DeviceFilter parse_device_filter(std::string_view text) {
 }
 
 std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter, bool gpu_memory,
-                             Absent absent) {
+                             Absent absent, std::string_view after) {
     const bool connected = provider.ends_with(connected_suffix);
     Offers offers(connected ? FI_EP_MSG : FI_EP_RDM);
     std::vector<Offered> offered;
-    for (const Choice& choice : choices_for(provider)) {
+    for (const Choice& choice : choices_for(provider, after)) {
         std::vector<Device> devices = offers.best_devices(choice, gpu_memory);
         offered.push_back({choice.family, names_of(devices)});
         keep_usable(devices, choice.family, filter);

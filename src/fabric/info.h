@@ -65,9 +65,11 @@ enum class Absent { told, untold };
 /// in the order of the filter's names, else libfabric's, one entry per device. "auto" looks in the order
 /// efa-direct, efa, cxi, verbs, tcp, shm; verbs-msg and tcp-msg, with a connection a peer, it leaves out.
 /// `gpu_memory`: of the families whose NICs can reach GPU memory, devices come with FI_HMEM where they have
-/// it (ProviderCaps::gpu_memory). Names of the filter that no device has are `told` in a warning. Throws
-/// Error{backend} that names which setting is wrong, and what was found.
+/// it (ProviderCaps::gpu_memory). Names of the filter that no device has are `told` in a warning. `after`:
+/// only what comes behind that family. Throws Error{backend} that names which setting is wrong, and what was
+/// found.
 [[nodiscard]] std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter,
-                                           bool gpu_memory = false, Absent absent = Absent::told);
+                                           bool gpu_memory = false, Absent absent = Absent::told,
+                                           std::string_view after = {});
 
 }  // namespace railyard::fabric

@@ -21,7 +21,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
       known_ranges_(params.keep_keys != "off"),
       always_as_first_(params.keep_keys == "always") {
     if (params.libfabric_log == "on") fabric::route_libfabric_log();
-    find_devices(params);
+    find_and_open(params, blocking, sink);
     // The two fabrics of EFA do not understand each other.
     const fabric::Device& first = *devices_.front();
     provider_ = first.provider == "efa" ? first.family : first.provider;
@@ -31,7 +31,6 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     tell_of_refused_keys_ = first.caps.tells_of_refused_keys;
     renews_keys_ = tell_of_refused_keys_ && (always_as_first_ || (blocking && params.keep_keys == "auto"));
     no_nics_ = first.family == "shm" || first.family.starts_with("tcp");
-    open(params, blocking, sink);
     if (params.local_rail == "auto") open_host_rail(first.caps.direct_rma);
     placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_);
     rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX,
@@ -57,10 +56,37 @@ RailManager::~RailManager() {
     }
 }
 
-void RailManager::find_devices(const Params& params) {
+/// auto goes on behind a family none of whose rails opens; a named provider is what was asked for.
+void RailManager::find_and_open(const Params& params, bool blocking, ControlSink& sink) {
+    find_devices(params, {});
+    std::string all = "no rail could be opened";
+    for (;;) {
+        const std::vector<std::string> reasons = open(params, blocking, sink);
+        if (rails_.size() > control_rails_) return;
+        for (const std::string& reason : reasons)
+            all += "; " + reason;
+        if (params.provider != "auto") throw Error(Status::backend, all);
+        const std::string family = devices_.front()->family;
+        try {
+            find_devices(params, family);
+        } catch (const Error& error) {
+            throw Error(error.status(), all + "; behind " + family + " auto finds: " + error.what());
+        }
+        RAILYARD_LOG(warn, "", "no rail of %s opens (%s): auto goes on to %s", family.c_str(),
+                     reasons.front().c_str(), devices_.front()->family.c_str());
+    }
+}
+
+/// In place of what has been found and opened before.
+void RailManager::find_devices(const Params& params, std::string_view after) {
     const bool gpu_memory = gpus_.any() && params.vram_staging != "always";
+    const fabric::DeviceFilter filter = fabric::parse_device_filter(params.devices);
     std::vector<fabric::Device> found =
-        fabric::discover(params.provider, fabric::parse_device_filter(params.devices), gpu_memory);
+        fabric::discover(params.provider, filter, gpu_memory, fabric::Absent::told, after);
+    rails_.clear();
+    rail_devices_.clear();
+    devices_.clear();
+    control_rails_ = 0;
     const std::string& control = params.oob_interface;
     const std::string family = found.front().family;
     if (!control.empty() && !family.starts_with("tcp")) {
@@ -85,13 +111,14 @@ void RailManager::find_devices(const Params& params) {
         devices_.push_back(std::make_shared<const fabric::Device>(std::move(device)));
 }
 
-void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
+/// Why those of `devices_` did not open that did not.
+std::vector<std::string> RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
     const std::size_t first = control_rails_, spread = devices_.size() - first;
     const std::size_t wanted =
         first + spread * fabric::rails_on_each(params.rails_per_device, spread, devices_.back()->caps);
     const std::size_t limit = params.rails ? std::min<std::size_t>(first + params.rails, wanted) : wanted;
     const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000, &changes_, limit > 1};
-    std::string reasons;
+    std::vector<std::string> reasons;
     // Round by round over the devices, so that a limit spreads over them.
     for (std::size_t i = 0; i < wanted && rails_.size() < limit; ++i) {
         const auto& device = devices_[i < first ? i : first + (i - first) % spread];
@@ -102,10 +129,10 @@ void RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
         } catch (const Error& error) {
             if (i < first) throw;
             RAILYARD_LOG(warn, name.c_str(), "skipped: %s", error.what());
-            reasons += std::string("; ") + error.what();
+            reasons.emplace_back(error.what());
         }
     }
-    if (rails_.size() <= first) throw Error(Status::backend, "no rail could be opened" + reasons);
+    return reasons;
 }
 
 void RailManager::open_host_rail(bool fabric_copies_alike) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/params.h"
@@ -33,7 +34,8 @@ struct Device;
 class RailManager {
   public:
     /// Opens `rails_per_device` rails on every usable device. A rail that fails is skipped with a warning
-    /// while at least one opens; Error{backend} otherwise. `blocking`: somebody will wait on the rails' file
+    /// while at least one opens; otherwise "auto" goes on to the next family, and Error{backend} is thrown
+    /// where there is none. `blocking`: somebody will wait on the rails' file
     /// descriptors.
     RailManager(const Params& params, bool blocking, ControlSink& sink);
     ~RailManager();
@@ -99,7 +101,8 @@ class RailManager {
     }
 
   private:
-    void find_devices(const Params& params);
+    void find_and_open(const Params& params, bool blocking, ControlSink& sink);
+    void find_devices(const Params& params, std::string_view after);
     /// Calls `make(known)` with the range's lock held, whose registration it is to make.
     template <class Make>
     void register_as_known(Registration& region, const KnownRange::Place& place, Make&& make);
@@ -110,7 +113,7 @@ class RailManager {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
     void describe(Registration& region, KnownRange& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
     void give_back(Registration& region) noexcept;
-    void open(const Params& params, bool blocking, ControlSink& sink);
+    std::vector<std::string> open(const Params& params, bool blocking, ControlSink& sink);
     void open_host_rail(bool fabric_copies_alike);
     GpuPath& require_gpu(std::uint64_t ordinal) const;
     /// nothing, or why the rails of the GPU do not carry its memory

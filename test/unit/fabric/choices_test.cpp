@@ -68,6 +68,15 @@ TEST(Choices, AutoAsksForNoConnections) {
               (std::vector<std::string>{"efa-direct", "efa", "cxi", "verbs", "tcp", "shm"}));
 }
 
+TEST(Choices, AutoGoesOnBehindAFamily) {
+    std::vector<std::string> names;
+    for (const Choice& choice : choices_for("auto", "cxi"))
+        names.emplace_back(choice.provider);
+    EXPECT_EQ(names, (std::vector<std::string>{"verbs;ofi_rxm", "net", "tcp", "tcp;ofi_rxm", "shm"}));
+    EXPECT_EQ(choices_for("auto", "tcp").size(), 1u) << "none of its providers";
+    EXPECT_TRUE(choices_for("auto", "shm").empty());
+}
+
 TEST(Choices, AFamilyWithAConnectionAPeerIsThatOfTheCoreProvider) {
     for (const auto& [family, provider] : {std::pair{"verbs-msg", "verbs"}, std::pair{"tcp-msg", "tcp"}}) {
         const Choice first = choices_for(family).front();
