@@ -90,7 +90,8 @@ enum {
     RYF_CAP_MSG = 1u << 1,               /**< RYF_ENDPOINT_MSG */
     RYF_CAP_GPU_MEMORY = 1u << 2,        /**< reads and writes GPU memory itself; else it is staged */
     RYF_CAP_VIRTUAL_ADDRESSES = 1u << 3, /**< remote addresses are pointers (FI_MR_VIRT_ADDR); else offsets */
-    RYF_CAP_IMMEDIATE = 1u << 4 /**< writes carry immediate data; else grains are announced by messages */
+    RYF_CAP_IMMEDIATE = 1u << 4 /**< writes carry immediate data; else grains are announced by messages, as
+                                   with RYF_ENDPOINT_MSG over verbs in any case */
 };
 
 typedef struct ryf_instance ryf_instance;

@@ -59,8 +59,10 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.connected = info.ep_attr->type == FI_EP_MSG;
     caps.answers_at_sender =
         caps.sends_into_sockets && caps.separate_sender && !caps.connected && !caps.local_descriptors;
-    // cxi says 8 bytes, and refuses every write that brings some (FI_EBADFLAGS, up to 2.4).
-    caps.immediate_data = !cxi && info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
+    // cxi says 8 bytes, and refuses every write that brings some (FI_EBADFLAGS, up to 2.4). The shared receive
+    // context of verbs tells of one as of a message, as long as what was written.
+    const bool takes_none = cxi || (caps.connected && provider == "verbs");
+    caps.immediate_data = !takes_none && info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
     caps.tells_of_writes = efa && caps.immediate_data && (info.mode & FI_RX_CQ_DATA) == 0;
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);

@@ -86,11 +86,22 @@ bool ReceiveSlots::hand_on(Slot& slot) noexcept {
     return false;
 }
 
+/// What is said to be longer than its buffer is not there, whatever the provider means by it.
+void ReceiveSlots::refuse(std::size_t length) noexcept {
+    if (worth_a_line(++too_long_)) {
+        RAILYARD_LOG(error, rail_.c_str(),
+                     "refused a message of %zu bytes: its receive buffer has %zu (%llu such so far)", length,
+                     OutMessage::longest_fragment, static_cast<unsigned long long>(too_long_));
+    }
+}
+
 void ReceiveSlots::on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Slot& slot = static_cast<Slot&>(op);
     ReceiveSlots& owner = *slot.owner;
     if (completion.status == Status::ok) {
-        if (!completion.immediate) {
+        if (completion.length > OutMessage::longest_fragment) {
+            owner.refuse(completion.length);
+        } else if (!completion.immediate) {
             ++owner.counters_.fragments_received;
             owner.counters_.bytes_received += completion.length;
             slot.length = completion.length;

@@ -48,6 +48,7 @@ class ReceiveSlots {
     void post(Slot& slot) noexcept;
     void miss(Slot& slot) noexcept;
     bool hand_on(Slot& slot) noexcept;
+    void refuse(std::size_t length) noexcept;
     static void on_received(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
     const std::string rail_;
@@ -61,6 +62,7 @@ class ReceiveSlots {
     bool holds_messages_ = false;
     std::uint64_t refused_ = 0;   // by the provider, ever
     std::uint64_t too_much_ = 0;  // for the sink, ever
+    std::uint64_t too_long_ = 0;  // for their buffers, ever
     std::uint64_t due_ns_ = 0;
 };
 

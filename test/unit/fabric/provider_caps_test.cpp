@@ -88,5 +88,20 @@ TEST(Failures, ARefusedKeyIsKnownByTheCodeOfItsProvider) {
     }
 }
 
+ProviderCaps caps_of(const char* provider, fi_ep_type kind) {
+    const InfoPtr info(fi_allocinfo());
+    info->fabric_attr->prov_name = strdup(provider);
+    info->ep_attr->type = kind;
+    info->domain_attr->cq_data_size = 4;
+    return provider_caps(*info);
+}
+
+/// Its shared receive context tells of such a write as of a message as long as what was written.
+TEST(Capabilities, WritesOverConnectionsOfVerbsBringNoImmediateData) {
+    EXPECT_FALSE(caps_of("verbs", FI_EP_MSG).immediate_data);
+    EXPECT_TRUE(caps_of("verbs;ofi_rxm", FI_EP_RDM).immediate_data);
+    EXPECT_TRUE(caps_of("tcp", FI_EP_MSG).immediate_data);
+}
+
 }  // namespace
 }  // namespace railyard::fabric

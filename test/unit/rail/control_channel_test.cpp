@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "log_lines.h"
@@ -234,6 +235,35 @@ TEST_F(ControlChannelTest, WhatThereIsNoMemoryForStaysInItsBufferAndIsHandedOnAg
     EXPECT_FALSE(channel->has_pending());
     channel->post_pending();
     EXPECT_EQ(sink_.arrived, 2);
+}
+
+/// As verbs tells of a peer's write with immediate data where receives are shared among connections.
+TEST_F(ControlChannelTest, AMessageThatIsLongerThanItsBufferIsRefused) {
+    const test::LogLines log;
+    const auto channel = open();
+    static fi_cq_data_entry come;
+    fi_ops_cq* const real = queue_.get()->ops;
+    fi_ops_cq scripted = *real;
+    scripted.read = [](fid_cq*, void* entries, std::size_t) -> ssize_t {
+        if (!come.op_context) return -FI_EAGAIN;
+        *static_cast<fi_cq_data_entry*>(entries) = std::exchange(come, {});
+        return 1;
+    };
+    queue_.get()->ops = &scripted;
+    const auto receive = [&](std::uint64_t flags, std::size_t length) {
+        come = {script.buffers.front(), flags, length, nullptr, 0};
+        script.buffers.erase(script.buffers.begin());
+        queue_.drain(1);
+    };
+    receive(FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA, std::size_t{1} << 20);
+    receive(FI_RECV | FI_MSG, OutMessage::longest_fragment + 1);
+    EXPECT_EQ(sink_.arrived, 0);
+    EXPECT_EQ(log.count("refused a message of 1048576 bytes"), 1);
+    EXPECT_EQ(script.buffers.size(), receive_slots) << "its buffer is offered again";
+    receive(FI_RECV | FI_MSG, OutMessage::longest_fragment);
+    EXPECT_EQ(sink_.arrived, 1);
+    EXPECT_EQ(channel->counters().fragments_received, 1u);
+    queue_.get()->ops = real;
 }
 
 TEST_F(ControlChannelTest, ReceivesThatBreakWithAConnectionComeBack) {
