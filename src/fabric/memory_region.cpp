@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <string_view>
 #include <utility>
 
 #include "common/log.h"
@@ -11,7 +12,7 @@
 namespace railyard::fabric {
 namespace {
 
-std::string remedy(int error, std::uint64_t length) {
+std::string remedy(std::string_view provider, int error, std::uint64_t length) {
     if (error == FI_ENOMEM) {
         rlimit limit{};
         getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -25,6 +26,12 @@ std::string remedy(int error, std::uint64_t length) {
                " bytes (keys or pages): register fewer or smaller ranges, or use huge pages";
     }
     if (error == FI_EAGAIN) return "; the device or its driver is out of something for now: try again";
+    if (error == FI_EFAULT && provider.starts_with("verbs")) {
+        return "; the range is not mapped whole, or it is without PROT_WRITE, which the cache of "
+               "registrations "
+               "of verbs asks for whatever the memory is for: set FI_MR_CACHE_MONITOR=disabled, or map it "
+               "writable";
+    }
     if (error == FI_EFAULT) {
         return "; the range is not mapped whole, or it is without PROT_WRITE, which EFA with RDMA WRITE asks "
                "for "
@@ -108,7 +115,7 @@ std::string failure(const Domain& domain, const MemoryRange& range, int rc) {
     text += "failed on " + domain.rail() + ": " + fi_strerror(-rc) + " (" + std::to_string(rc) + ")";
     if (range.gpu >= 0 && rc != -FI_ENOSPC && rc != -FI_ENOKEY && rc != -FI_E2BIG)
         return text + gpu_remedy(range.gpu);
-    return text + remedy(-rc, range.length) + shortage();
+    return text + remedy(domain.info().fabric_attr->prov_name, -rc, range.length) + shortage();
 }
 
 }  // namespace

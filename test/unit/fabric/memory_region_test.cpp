@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -114,6 +115,17 @@ TEST_F(MemoryRegionTest, ADeviceWithoutRoomIsNamedWithTheRemedy) {
 TEST_F(MemoryRegionTest, MemoryThatTheDeviceMayNotTouchIsSaidToBeUnmappedOrReadOnly) {
     script.answers = {-FI_EFAULT};
     expect_refused({"not mapped whole", "PROT_WRITE", "MAP_PRIVATE"});
+}
+
+/// The cache of verbs registers for writing whatever it is asked for.
+TEST_F(MemoryRegionTest, VerbsIsSaidToTakeReadOnlyMemoryWithoutItsCache) {
+    char verbs[] = "verbs;ofi_rxm";
+    char* const real = std::exchange(device_->info->fabric_attr->prov_name, verbs);
+    script.answers = {-FI_EFAULT};
+    expect_refused({"not mapped whole", "PROT_WRITE", "FI_MR_CACHE_MONITOR=disabled"});
+    device_->info->fabric_attr->prov_name = real;
+    script.answers = {-FI_EFAULT};
+    expect_refused({"EFA"});
 }
 
 TEST_F(MemoryRegionTest, KeysAreDrawnAtRandomAndNeverTheAddress) {
