@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "topology/hwloc_tree.h"
+#include "topology/infiniband.h"
 #include "topology/memory_nodes.h"
 
 namespace railyard {
@@ -12,7 +13,7 @@ namespace {
 std::vector<topology::RailDesc> describe(std::span<const fabric::Device* const> devices) {
     std::vector<topology::RailDesc> rails;
     for (const fabric::Device* device : devices) {
-        rails.push_back({device->name, address_of(device->nic), device->nic.gbps});
+        rails.push_back({device->name, address_of(*device), device->nic.gbps});
     }
     return rails;
 }
@@ -29,8 +30,11 @@ topology::Machine read(const std::string& file) {
 
 }  // namespace
 
-std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic) {
-    if (!nic.on_pci_bus) return std::nullopt;
+std::optional<topology::PciAddress> address_of(const fabric::Device& device) {
+    const fabric::NicPlace& nic = device.nic;
+    if (!nic.on_pci_bus) {
+        return device.provider.starts_with("verbs") ? topology::pci_of_infiniband(device.name) : std::nullopt;
+    }
     return topology::PciAddress{nic.domain, nic.bus, nic.device, nic.function};
 }
 

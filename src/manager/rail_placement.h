@@ -15,8 +15,9 @@
 
 namespace railyard {
 
-/// Nothing for a NIC that is not on a PCI bus.
-[[nodiscard]] std::optional<topology::PciAddress> address_of(const fabric::NicPlace& nic);
+/// As its provider says, or the kernel where verbs does not (before libfabric 2.3.1). Nothing for a NIC that
+/// is not on a PCI bus.
+[[nodiscard]] std::optional<topology::PciAddress> address_of(const fabric::Device& device);
 
 /// Any thread.
 class RailPlacement {

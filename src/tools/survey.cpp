@@ -45,7 +45,7 @@ RailRow live_row(const fabric::Device& device, const topology::Machine& machine)
     row.name = device.name;
     row.provider = device.provider;
     if (info.fabric_attr->name) row.fabric = info.fabric_attr->name;
-    row.pci = address_of(device.nic);
+    row.pci = address_of(device);
     row.gbps = device.nic.gbps;
     row.state = state_of(info);
     row.attributes = attributes_of(info);
