@@ -19,6 +19,10 @@ constexpr int cxi_no_entry = 18;    // C_RC_ENTRY_NOT_FOUND: nothing is register
 constexpr int cxi_no_target = 19;   // C_RC_NO_TARGET_CONN
 constexpr int cxi_no_process = 26;  // C_RC_PTLTE_NOT_FOUND: what cxi's own tests expect of nobody there
 
+// enum ibv_wc_status, which verbs hands on beside FI_EIO, under ofi_rxm, too.
+constexpr int verbs_remote_access = 10;
+constexpr int verbs_retries_exceeded = 12, verbs_not_ready = 13, verbs_aborted = 16, verbs_timeout = 20;
+
 }  // namespace
 
 ProviderCaps provider_caps(const fi_info& info) {
@@ -32,6 +36,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     const bool shm = provider == "shm", efa = provider == "efa", cxi = provider == "cxi";
     if (efa) caps.codes = Codes::efa;
     if (cxi) caps.codes = Codes::cxi;
+    if (provider.substr(0, 5) == "verbs") caps.codes = Codes::verbs;
     caps.blocking_wait = !shm;  // shm answers FI_WAIT_FD with ENOSYS (1.17)
     caps.shares_endpoints = shm;
     caps.keeps_addresses = shm;
@@ -59,8 +64,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.connected = info.ep_attr->type == FI_EP_MSG;
     caps.answers_at_sender =
         caps.sends_into_sockets && caps.separate_sender && !caps.connected && !caps.local_descriptors;
-    // cxi says 8 bytes, and refuses every write that brings some (FI_EBADFLAGS, up to 2.4). The shared receive
-    // context of verbs tells of one as of a message, as long as what was written.
+    // cxi says 8 bytes, and refuses every write that brings some (FI_EBADFLAGS, up to 2.4). The shared
+    // receive context of verbs tells of one as of a message, as long as what was written.
     const bool takes_none = cxi || (caps.connected && provider == "verbs");
     caps.immediate_data = !takes_none && info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
     caps.tells_of_writes = efa && caps.immediate_data && (info.mode & FI_RX_CQ_DATA) == 0;
@@ -83,6 +88,10 @@ Status classify_failure(Codes codes, int error, int provider_error) noexcept {
     // For longer than the provider tries.
     if (receiver_not_ready(codes, error, provider_error)) return Status::remote_disconnect;
     if (codes == Codes::cxi && (provider_error == cxi_no_target || provider_error == cxi_no_process))
+        return Status::remote_disconnect;
+    if (codes == Codes::verbs && error == FI_EIO &&
+        (provider_error == verbs_retries_exceeded || provider_error == verbs_not_ready ||
+         provider_error == verbs_aborted || provider_error == verbs_timeout))
         return Status::remote_disconnect;
     if (codes == Codes::efa) {
         // The device's "peer gone" family: unresponsive, aborted, unreachable, connection reset by a new
@@ -130,7 +139,8 @@ bool unknown_at_target(Codes codes, int provider_error) noexcept {
 bool key_refused(Codes codes, int provider_error) noexcept {
     constexpr int efa_bad_address = 7;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_BAD_ADDRESS
     return (codes == Codes::efa && provider_error == efa_bad_address) ||
-           (codes == Codes::cxi && provider_error == cxi_no_entry);
+           (codes == Codes::cxi && provider_error == cxi_no_entry) ||
+           (codes == Codes::verbs && provider_error == verbs_remote_access);
 }
 
 }  // namespace railyard::fabric

@@ -11,7 +11,7 @@
 namespace railyard::fabric {
 
 /// Whose a provider's own error codes are.
-enum class Codes : std::uint8_t { unread, efa, cxi };
+enum class Codes : std::uint8_t { unread, efa, cxi, verbs };
 
 struct ProviderCaps {
     bool virtual_addresses =
@@ -73,7 +73,7 @@ struct ProviderCaps {
 /// What the failure of one operation means: remote_disconnect when nobody answered or the way there is gone,
 /// so that another rail may do better; backend otherwise.
 /// `error` is a positive libfabric errno, `provider_error` the provider's own code (EFA's is listed in
-/// fi_efa(7); cxi's are the NIC's, enum c_return_code).
+/// fi_efa(7); cxi's are the NIC's, enum c_return_code; those of verbs are enum ibv_wc_status).
 [[nodiscard]] Status classify_failure(Codes codes, int error, int provider_error) noexcept;
 
 /// True when a message failed for want of a receive buffer at the target (RNR) alone.

@@ -74,7 +74,20 @@ TEST(Failures, TheCodesOfCxiAreReadOnCxiOnly) {
         EXPECT_EQ(classify_failure(Codes::cxi, FI_EIO, other), Status::backend) << other;
 }
 
+/// ibv_wc_status: nobody has answered, or has had a receive buffer, for as long as the NIC tries.
+TEST(Failures, TheCodesOfVerbsAreReadOnVerbsOnly) {
+    for (int gone : {12, 13, 16, 20}) {
+        EXPECT_EQ(classify_failure(Codes::verbs, FI_EIO, gone), Status::remote_disconnect) << gone;
+        EXPECT_EQ(classify_failure(Codes::unread, FI_EIO, gone), Status::backend) << gone;
+    }
+    for (int other : {1, 2, 4, 6, 7, 8, 9, 10, 11, 19, 21})
+        EXPECT_EQ(classify_failure(Codes::verbs, FI_EIO, other), Status::backend) << other;
+    EXPECT_EQ(classify_failure(Codes::verbs, FI_ECANCELED, 5), Status::remote_disconnect) << "flushed";
+    EXPECT_EQ(classify_failure(Codes::verbs, FI_EINVAL, 12), Status::backend) << "none of a completion";
+}
+
 TEST(Failures, ARefusedKeyIsKnownByTheCodeOfItsProvider) {
+    EXPECT_TRUE(key_refused(Codes::verbs, 10));
     EXPECT_TRUE(key_refused(Codes::efa, 7));
     EXPECT_TRUE(key_refused(Codes::cxi, 18));
     EXPECT_FALSE(key_refused(Codes::efa, 18));
