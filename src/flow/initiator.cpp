@@ -116,8 +116,7 @@ Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
         require_targets();
         if (is_busy(index, slices)) return Outcome::not_ready;
     }
-    const bool begins_round = sent_[index].begins_round(slices);
-    sent_[index].add(slices, links_.front()->slices());
+    const bool begins_round = sent_[index].add(slices, links_.front()->slices());
     for (const auto& link : links_)
         link->transfer(index, link->resolve(slices), begins_round);
     return Outcome::ok;

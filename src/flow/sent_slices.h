@@ -27,18 +27,21 @@ class SentSlices {
         const auto first = sent_.begin() + slices.first, end = sent_.begin() + slices.last + 1;
         return std::find(first, end, true) != end;
     }
-    /// `count`: how many there are in a grain. Throws std::bad_alloc, with nothing changed.
-    void add(Slices slices, std::uint32_t count) {
+    /// True: they begin a round. `count`: how many there are in a grain. Throws std::bad_alloc, with nothing
+    /// changed.
+    bool add(Slices slices, std::uint32_t count) {
+        const bool begins = begins_round(slices);
         if (slices.first == 0 && slices.last >= count - 1) {
             unsent_ = 0;
-            return;
+            return begins;
         }
-        if (begins_round(slices)) {
+        if (begins) {
             sent_.assign(count, false);
             unsent_ = count;
         }
         std::fill(sent_.begin() + slices.first, sent_.begin() + slices.last + 1, true);
         unsent_ -= slices.last - slices.first + 1;
+        return begins;
     }
 
   private:

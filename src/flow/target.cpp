@@ -77,8 +77,9 @@ Outcome Target::wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t tim
     };
     if (timeout_ms == 0) return try_new_grain(grain) == Outcome::ok ? Outcome::ok : Outcome::timeout;
     const Outcome outcome = side_.wait(over, timeout_ms, sleep_ms);
-    if (outcome == Outcome::ok) wake_another();
-    if (outcome == Outcome::ok && is_set_aside(grain.source)) tell_later(grain.source);
+    if (outcome != Outcome::ok) return outcome;
+    wake_another();
+    if (is_set_aside(grain.source)) tell_later(grain.source);
     return outcome;
 }
 
