@@ -294,11 +294,16 @@ TEST_P(GivenUp, APeerBehindASlowLinkIsNotGone) {
     const StateLog log;
     Transfer* small = prepare(64, 0);
     ASSERT_EQ(run(*small), Status::ok);
-    cluster().set("rate_gbps=0.01");
+    // Fabric efa ends nothing before its time: there they end when what has been posted of them is through,
+    // which is not to take as long as a peer has to answer.
+    const bool ends_early = std::string_view(GetParam()) != "efa";
+    cluster().set(ends_early ? "rate_gbps=0.01" : "rate_gbps=0.05");
     const auto taken = give_up_for(milliseconds(2000));
-    ASSERT_GE(taken.size(), 3u);
+    ASSERT_GE(taken.size(), ends_early ? 3u : 1u);
     EXPECT_GE(taken.front().count(), 80);
-    EXPECT_LT(taken[taken.size() / 2].count(), 160) << "told long after their time";
+    if (ends_early) {
+        EXPECT_LT(taken[taken.size() / 2].count(), 160) << "told long after their time";
+    }
     for (const std::string& change : log.changes_of(report_of(*a_, "beta")))
         EXPECT_FALSE(change.starts_with("gone")) << change;
     calm();
@@ -310,7 +315,8 @@ TEST_P(GivenUp, APeerBehindASlowLinkIsNotGone) {
 TEST_P(GivenUp, APeerThatAnswersNothingIsGone) {
     Transfer* small = prepare(64, 0);
     ASSERT_EQ(run(*small), Status::ok);
-    cluster().set("timeout_ms=60000");  // the NIC does not tell
+    // The NIC does not tell; on fabric efa, where nothing else ends what it has been given, late.
+    cluster().set(std::string_view(GetParam()) == "efa" ? "timeout_ms=2000" : "timeout_ms=60000");
     cluster().set("link=down", first_of_b);
     const auto start = std::chrono::steady_clock::now();
     EXPECT_GE(give_up_for(milliseconds(15000)).size(), 1u);

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <thread>
 
 #include "provider/address_vector.h"
 #include "provider/device_limits.h"
@@ -178,12 +179,32 @@ void Endpoint::create_record() {
     receive_.emplace(record_->as<EndpointRecord>(), domain_.record(), receive_depth_);
 }
 
+/// With the domain's lock held, as the real one has it: nobody gets on there meanwhile. What waits for a
+/// handshake or for a receipt is not waited for.
+void Endpoint::wait_for_sends() noexcept {
+    nic().refresh();
+    const std::uint64_t set = nic().get(Setting::close_wait);
+    const std::uint64_t limit = now_ns() + (set ? set : default_close_wait);
+    while (transmit_->unfinished()) {
+        if (now_ns() >= limit) {
+            std::fprintf(stderr,
+                         "simefa: an endpoint of fabric efa is closed with unfinished sends: the real one "
+                         "would wait for ever\n");
+            return;
+        }
+        transmit_queue_->progress(true);
+        if (receive_queue_ != transmit_queue_) receive_queue_->progress(true);
+        std::this_thread::yield();
+    }
+}
+
 int Endpoint::close_fid(::fid* handle) {
     Endpoint* self = from(handle);
     Domain& domain = self->domain_;
     {
         const std::lock_guard lock(domain.mutex());
         if (self->enabled_) {
+            if (!self->direct_) self->wait_for_sends();
             self->nic().cluster().remove(self->file_);
             self->nic().cluster().remove(self->bell_file_);
             self->transmit_->drop_all();

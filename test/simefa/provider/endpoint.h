@@ -63,6 +63,8 @@ class Endpoint final : public fid_ep, private OperationOwner, private Arrivals {
     int enable();
     void create_record();
     ssize_t refuse(int error) noexcept;
+    /// As fabric efa does before it closes, but with a limit.
+    void wait_for_sends() noexcept;
     [[nodiscard]] int check(const Request& request) const noexcept;
     void operation_done(Operation& operation, int status) noexcept override;
     void message_arrived(const ReceiveSlot& slot) noexcept override;

@@ -136,6 +136,7 @@ bool TransmitQueue::pretend_failure(Operation& operation, std::uint64_t now) noe
     nic_.slot().count(Counter::errors);
     operation.reported = true;
     --outstanding_;
+    ++late_;
     retry(operation, now + nic_.get(Setting::late_delay));
     return true;
 }
@@ -187,6 +188,7 @@ void TransmitQueue::finish(Operation& operation, int status, Batch& batch) noexc
         operation.peer->remote_nic().count(Counter::bytes_in, operation.length);
     }
     if (operation.reported) {
+        --late_;
         recycle(operation);
         return;
     }
@@ -225,7 +227,7 @@ std::uint64_t TransmitQueue::next_due() const noexcept {
 void TransmitQueue::drop_all() noexcept {
     nic_.slot().counters[static_cast<std::size_t>(Counter::in_flight)].fetch_sub(in_flight_,
                                                                                  std::memory_order_relaxed);
-    in_flight_ = 0;
+    in_flight_ = late_ = 0;
     while (!staged_.empty())
         discard(staged_.pop_front());
     while (!rung_.empty())

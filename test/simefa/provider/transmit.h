@@ -44,6 +44,8 @@ class TransmitQueue {
     [[nodiscard]] std::uint64_t next_due() const noexcept;
     /// Forgets everything, silently: nothing lands after this.
     void drop_all() noexcept;
+    /// Something has been posted, and has not ended for the device. What is reported already does not count.
+    [[nodiscard]] bool unfinished() const noexcept { return !staged_.empty() || in_flight_ > late_; }
     [[nodiscard]] std::size_t room() const noexcept { return depth_ - outstanding_; }
 
   private:
@@ -61,6 +63,7 @@ class TransmitQueue {
     const std::size_t depth_;
     std::size_t outstanding_ = 0;  ///< the application's
     std::size_t in_flight_ = 0;    ///< rung and not ended
+    std::size_t late_ = 0;         ///< of them, those that have been reported
     Operation* pool_;
     std::size_t pool_size_, pool_used_ = 0;
     Operation* free_ = nullptr;

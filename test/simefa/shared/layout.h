@@ -18,7 +18,7 @@
 
 namespace simefa {
 
-inline constexpr std::uint32_t layout_magic = 0x53454603;  // changes with the layout
+inline constexpr std::uint32_t layout_magic = 0x53454604;  // changes with the layout
 
 inline constexpr std::size_t name_size = 64;
 inline constexpr std::size_t nic_slots = 2048;

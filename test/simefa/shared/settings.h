@@ -45,11 +45,14 @@ enum class Setting : unsigned {
     gpu_peer_to_peer,
     gpu_address,
     gpu_dmabuf,
+    close_wait,  ///< ns that closing an endpoint of fabric efa waits at most; 0: default_close_wait
     count
 };
 inline constexpr std::size_t setting_count = static_cast<std::size_t>(Setting::count);
 
 inline constexpr std::uint64_t default_timeout = 200'000'000;  // ns; real devices take seconds
+/// Real ones have no limit; a test is to end, though.
+inline constexpr std::uint64_t default_close_wait = 20'000'000'000;  // ns
 inline constexpr std::uint64_t default_max_batch = 32;
 
 /// Position in NicSlot::counters.

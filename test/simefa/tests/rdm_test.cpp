@@ -317,5 +317,43 @@ TEST_F(Rdm, AHandshakeOverADownLinkFails) {
     EXPECT_EQ(pair.wait_left().status, 0);
 }
 
+/// So that whoever closes one in order to be rid of what is under way waits for just that.
+TEST_F(Rdm, AnEndpointClosesWhenAllThatItHasSentHasEnded) {
+    Pair pair(rdm());
+    ASSERT_EQ(pair.write(0, 8), 0);
+    ASSERT_EQ(pair.wait_left().status, 0);
+    control.set("timeout_ms=300");
+    control.set("link=down");
+    ASSERT_EQ(pair.write(0, 8), 0);
+    const auto start = Clock::now();
+    pair.left.close_endpoint();
+    EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(250));
+    EXPECT_EQ(pair.left.wait().status, 13);
+}
+
+/// Here with a limit.
+TEST_F(Rdm, AnEndpointClosesWithoutWhatNeverEnds) {
+    Pair pair(rdm());
+    ASSERT_EQ(pair.write(0, 8), 0);
+    ASSERT_EQ(pair.wait_left().status, 0);
+    for (const char* setting : {"timeout_ms=60000", "close_wait_ms=100", "link=down"})
+        control.set(setting);
+    ASSERT_EQ(pair.write(0, 8), 0);
+    const auto start = Clock::now();
+    pair.left.close_endpoint();
+    EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(100));
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+}
+
+/// An operation that is put off for a handshake has not been sent: only the question has.
+TEST_F(Rdm, AnEndpointClosesWithoutWhatWaitsForAHandshake) {
+    Pair pair(rdm());
+    ASSERT_EQ(pair.write(0, 8), 0);
+    EXPECT_TRUE(pair.left.quiet_for(20));
+    const auto start = Clock::now();
+    pair.left.close_endpoint();
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+}
+
 }  // namespace
 }  // namespace simefa::test
