@@ -27,17 +27,35 @@ Fid<fid_av> AddressVector::open() const {
     return Fid<fid_av>(vector);
 }
 
-void AddressVector::renew() {
-    Fid<fid_av> vector = open();
+AddressVector::Another AddressVector::another() const {
+    Another made{open(), {}};
     fi_addr_t end = numbers_.size();
     for (const Known& known : known_)
         end = std::max(end, known.handle + 1);
-    std::vector<fi_addr_t> numbers(end, FI_ADDR_NOTAVAIL);
+    made.numbers.assign(end, FI_ADDR_NOTAVAIL);
     AddressRoom room;
     for (const Known& known : known_)
-        numbers[known.handle] = insert_into(vector.get(), address_of(known.handle, room));
-    numbers_ = std::move(numbers);
-    vector_ = std::move(vector);
+        made.numbers[known.handle] = insert_into(made.vector.get(), address_of(known.handle, room));
+    return made;
+}
+
+Fid<fid_av> AddressVector::use(Another another) noexcept {
+    numbers_ = std::move(another.numbers);
+    std::swap(vector_, another.vector);
+    return std::move(another.vector);
+}
+
+std::string AddressVector::text_of(fi_addr_t handle) const {
+    const bool known =
+        std::any_of(known_.begin(), known_.end(), [=](const Known& entry) { return entry.handle == handle; });
+    if (!known || !vector_) return {};
+    AddressRoom room;
+    const std::string_view address = address_of(handle, room);
+    std::array<char, longest_address> text{};
+    std::size_t length = text.size();
+    if (address.empty() || !fi_av_straddr(vector_.get(), address.data(), text.data(), &length)) return {};
+    text.back() = '\0';
+    return text.data();
 }
 
 fi_addr_t AddressVector::insert(std::string_view address) {

@@ -29,9 +29,18 @@ class AddressVector {
     bool remove(fi_addr_t handle) noexcept;
 
     /// For another endpoint, where each needs one of its own (ProviderCaps::own_vectors): all that are in it
-    /// are in a new one, by the same handles. Once the endpoint before has been closed. Role holder only.
-    /// Throws Error, and std::bad_alloc; then nothing has changed.
-    void renew();
+    /// are in a new one, by the same handles. Returns the one before, which goes once its endpoint has been
+    /// closed. Role holder only. Throws Error, and std::bad_alloc; then nothing has changed.
+    Fid<fid_av> renew() { return use(another()); }
+    /// The same in two steps, the second of which cannot fail: nothing is inserted or removed in between.
+    struct Another {
+        Fid<fid_av> vector;
+        std::vector<fi_addr_t> numbers;
+    };
+    [[nodiscard]] Another another() const;
+    Fid<fid_av> use(Another another) noexcept;
+    /// An address as people read it; empty for one that is not in it.
+    [[nodiscard]] std::string text_of(fi_addr_t handle) const;
     /// The provider's handle, as its calls want it.
     [[nodiscard]] fi_addr_t at_provider(fi_addr_t handle) const noexcept {
         return numbers_.empty() ? handle : numbers_[handle];

@@ -51,7 +51,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = caps.loses_answers = caps.own_vectors = caps.reads_before_close = efa;
     caps.rings_for_more = !efa || direct;
-    caps.shares_memory = efa && !direct;
+    caps.shares_memory = caps.waits_to_close = efa && !direct;
     // efa may emulate, and says something else then.
     caps.tells_of_refused_keys = direct && caps.virtual_addresses;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";

@@ -37,6 +37,9 @@ struct ProviderCaps {
     /// No endpoint may be closed where fi_cq_read stands in front of an error: efa of libfabric 2.4 and 2.5
     /// touches what has gone with it.
     bool reads_before_close = false;
+    /// An endpoint is closed when all that it has sent has ended, which may be never, and its domain stands
+    /// still until then (fabric efa).
+    bool waits_to_close = false;
     /// Reaches peers on its host through memory shared with them unless told not to (fabric efa).
     bool shares_memory = false;
     /// A post with FI_MORE leaves at the latest with one that follows without it. Fabric efa posts again by

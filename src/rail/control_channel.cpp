@@ -13,7 +13,9 @@ namespace railyard {
 
 ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& endpoint, ControlSink& sink,
                                std::uint64_t give_up_after_ns)
-    : give_up_after_ns_(give_up_after_ns),
+    : domain_(domain),
+      receiver_(endpoint),
+      give_up_after_ns_(give_up_after_ns),
       rail_(domain.rail()),
       fragment_limit_(std::min(fragment_size, domain.caps().max_eager)),
       connects_(domain.caps().sends_into_sockets),
@@ -27,6 +29,7 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
                                        {reinterpret_cast<std::uint64_t>(buffers_.get()), pinned_bytes});
     }
     receives_.open(endpoint, region_.descriptor());
+    sends_->descriptor = region_.descriptor();
     std::byte* buffer = buffers_.get() + receive_slots * fragment_size;
     for (Slot& slot : *sends_) {
         slot.channel = this;
@@ -78,6 +81,9 @@ void ControlChannel::end_renewal(fabric::Endpoint* sender) noexcept {
         slot.next = list;
         list = &slot;
     }
+    next_sends_->buffers = std::move(sends_->buffers);
+    next_sends_->region = std::move(sends_->region);
+    next_sends_->descriptor = sends_->descriptor;
     sends_ = std::move(next_sends_);
 }
 
@@ -110,9 +116,8 @@ fabric::PostResult ControlChannel::post(const OutMessage& message, Slot& slot, s
     if (!sender_) return fabric::PostResult::again;
     const auto result =
         connects_ && !message.is_answered
-            ? sender_->post_confirmed_send(slot, slot.buffer, length, region_.descriptor(),
-                                           message.destination)
-            : sender_->post_send(slot, slot.buffer, length, region_.descriptor(), message.destination);
+            ? sender_->post_confirmed_send(slot, slot.buffer, length, sends_->descriptor, message.destination)
+            : sender_->post_send(slot, slot.buffer, length, sends_->descriptor, message.destination);
     if (result == fabric::PostResult::again) ++counters_.refusals;
     if (result == fabric::PostResult::failed) ++counters_.errors;
     return result;
@@ -179,22 +184,27 @@ void ControlChannel::cancel_all() noexcept {
 void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
     Slot& slot = static_cast<Slot&>(op);
     ControlChannel& channel = *slot.channel;
-    OutMessage& message = *slot.message;
     if (channel.closing_ && completion.status != Status::ok) {
         slot.interrupted = true;
         return;
     }
     slot.next = channel.free_sends_;
     channel.free_sends_ = &slot;
-    channel.count(message, -1);
-    if (completion.receiver_not_ready && channel.keep_refused(slot)) return;
+    channel.end_sent(slot, completion);
+}
+
+/// Of a slot that is in no list of others any more, or free again.
+void ControlChannel::end_sent(Slot& slot, const fabric::Completion& completion) noexcept {
+    OutMessage& message = *slot.message;
+    count(message, -1);
+    if (completion.receiver_not_ready && keep_refused(slot)) return;
     slot.refused.reset();
-    channel.counters_.count_sent(completion.status == Status::ok, slot.length);
-    if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && channel.sender_) {
-        channel.sender_->broke(message.destination);
+    counters_.count_sent(completion.status == Status::ok, slot.length);
+    if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && sender_) {
+        sender_->broke(message.destination);
         // What was posted had a connection: whoever broke it took this along. Where nobody is there, no other
         // is made.
-        message.lost = message.lost || channel.connects_;
+        message.lost = message.lost || connects_;
     }
     message.fragment_done(completion.receiver_not_ready ? Status::remote_disconnect : completion.status);
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "fabric/endpoint.h"
@@ -47,6 +48,16 @@ class ControlChannel {
     std::shared_ptr<void> begin_renewal();
     /// Sends from `sender` what was under way, ahead of all else.
     void end_renewal(fabric::Endpoint* sender) noexcept;
+    /// What the sender has of messages, and will end there.
+    class Aside;
+    /// The sender stays open, and what it has of messages ends with it, as it ends; another one sends from
+    /// other buffers. Only probes end now, as lost: they would be waited for. Nothing is sent until
+    /// send_from(). Throws where there is no memory for it, and has done nothing then. Between renewals.
+    std::unique_ptr<Aside> set_aside();
+    /// What has not ended there ends as lost, with `status`, whatever the provider may still tell of it.
+    void give_up(Aside& aside, Status status) noexcept;
+    /// Fragments with the sender that there is now.
+    [[nodiscard]] std::size_t with_sender() const noexcept;
     void queue(OutMessage* chain) noexcept { pending_.append(chain); }
     /// Ends every message that is left as canceled. Nothing may complete or be posted afterwards.
     void cancel_all() noexcept;
@@ -87,7 +98,13 @@ class ControlChannel {
         bool interrupted = false;                  // sent, and perhaps never gone
         Slot* next = nullptr;
     };
-    using Slots = std::vector<Slot>;
+    /// All send slots of one sender.
+    struct Slots : std::vector<Slot> {
+        using std::vector<Slot>::vector;
+        std::unique_ptr<std::byte[]> buffers;  ///< none: in those of the channel
+        fabric::MemoryRegion region;           ///< of them
+        void* descriptor = nullptr;
+    };
 
     fabric::PostResult post(const OutMessage& message, Slot& slot, std::size_t length) noexcept;
     bool post_interrupted() noexcept;
@@ -109,8 +126,12 @@ class ControlChannel {
     [[nodiscard]] bool over(OutMessage& message) const noexcept;
     bool answered(OutMessage& message) noexcept;
     bool post_fragments(OutMessage& message, bool& sent) noexcept;
+    void end_as_lost(Slot& slot, Status status) noexcept;
+    void end_sent(Slot& slot, const fabric::Completion& completion) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
+    const fabric::Domain& domain_;
+    fabric::Endpoint& receiver_;
     fabric::Endpoint* sender_ = nullptr;
     const std::uint64_t give_up_after_ns_;
     const std::string rail_;
@@ -135,6 +156,23 @@ class ControlChannel {
     PeerSet given_up_;         // peers that took nothing for too long, seen since the last pass
     std::uint32_t in_flight_ = 0;
     std::uint32_t impatient_ = 0;  // of them, of messages with a patience of their own
+};
+
+class ControlChannel::Aside {
+  public:
+    /// Fragments that have not ended.
+    [[nodiscard]] std::size_t unended() const noexcept;
+    /// Of a sender that has been closed: what the provider may still tell of.
+    [[nodiscard]] std::shared_ptr<void> remains() noexcept {
+        slots_->region = {};
+        slots_->buffers.reset();
+        return std::move(slots_);
+    }
+
+  private:
+    friend class ControlChannel;
+    explicit Aside(std::shared_ptr<Slots> slots) noexcept : slots_(std::move(slots)) {}
+    std::shared_ptr<Slots> slots_;
 };
 
 }  // namespace railyard

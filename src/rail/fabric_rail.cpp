@@ -42,7 +42,9 @@ FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, 
                            bool blocking)
     : domain(device, rail),
       queue(domain,
-            credits(device->caps) + control_completions(device->caps) + unread_immediates(device->caps),
+            (1 + (device->caps.waits_to_close ? most_aside : 0)) *
+                    (credits(device->caps) + control_completions(device->caps)) +
+                unread_immediates(device->caps),
             blocking),
       wait(domain, queue),
       addresses(domain),
@@ -87,7 +89,14 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
 FabricRail::~FabricRail() {
     RoleGuard guard(role_);
     control_->queue(outbox_.take_all());
+    for (const auto& aside : fabric_->aside)
+        control_->give_up(*aside->messages, Status::canceled);
     control_->cancel_all();
+    if (fabric_->domain.caps().waits_to_close) {
+        const std::size_t unread = most_unread();
+        close_apart(std::move(fabric_), unread);
+        return;
+    }
     if (fabric_->domain.caps().reads_before_close) {
         // What their contexts stand for may have gone.
         fabric_->queue.drop(most_unread());
@@ -173,7 +182,7 @@ void FabricRail::publish_load() noexcept {
 }
 
 bool FabricRail::is_calm() const noexcept {
-    return pending_.empty() && returned_.empty() && sending_ && !renewal_needed_ && !unnamed_ &&
+    return pending_.empty() && returned_.empty() && sending_ && !renewal_needed_ && !unsettled_ &&
            !renewal_requested_.load(std::memory_order_relaxed) && !fabric_->queue.broken() &&
            control_->is_calm();
 }

@@ -50,6 +50,10 @@ class FabricRail final : public Rail {
     static constexpr std::uint64_t grouped_chunk_bytes = std::uint64_t{64} << 10;
     /// Senders whose operations are kept, in case that a provider still tells of replaced ones.
     static constexpr std::size_t kept_generations = 8;
+    /// Senders that are set aside at a time, and for how long.
+    static constexpr std::size_t most_aside = 4;
+    static constexpr std::size_t most_given_up = 16;  ///< of those that nothing more is expected of
+    static constexpr std::uint64_t longest_aside_ns = 30'000'000'000;
 
     /// Opens everything; throws Error{backend}. `sink` must outlive the rail.
     FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device, ControlSink& sink,
@@ -106,6 +110,8 @@ class FabricRail final : public Rail {
         std::uint64_t since = 0;  ///< ns
         bool key_refused = false;
         std::uint64_t key = 0;  ///< that one
+        /// Aside::number of the sender that has to be closed before anything is done about it; 0: none has.
+        std::uint32_t behind = 0;
     };
 
     bool post_at_once(Submission& submission) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -150,7 +156,10 @@ class FabricRail final : public Rail {
         return static_cast<std::uint32_t>(depth_) - outstanding();
     }
     /// Completions that may lie in the queue, and as many again, that come while they are read.
-    [[nodiscard]] std::size_t most_unread() const noexcept { return 2 * (depth_ + most_unread_immediates); }
+    [[nodiscard]] std::size_t most_unread() const noexcept {
+        return 2 * ((1 + (fabric_->domain.caps().waits_to_close ? most_aside : 0)) * depth_ +
+                    most_unread_immediates);
+    }
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         if (lane.striped) return outstanding() < striped_operations && outstanding_bytes() < striped_bytes;
         return outstanding_bytes() < most_bytes || outstanding() < least_operations;
@@ -193,14 +202,46 @@ class FabricRail final : public Rail {
     std::unique_ptr<fabric::UnsentBytesDropped> drop_unsent_bytes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void stop_sending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void freeze() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    // fabric_rail_aside.cpp
+    struct Aside;
+    struct Opened;
+    [[nodiscard]] Aside* aside_of(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void note_unsettled() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        unsettled_ = unnamed_ || !fabric_->aside.empty();
+    }
+    void set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void settle_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void give_up_aside(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool close_aside(std::size_t place) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void release_returned(std::uint32_t number, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static void on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+    /// Does not wait for what never ends.
+    static void close_apart(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept;
+
+    // fabric_rail_failures.cpp
     void drain_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void take_back() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    /// Where there are slots and addresses for it.
+    void start_sender() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void open_sender(std::unique_ptr<Operations> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool go_elsewhere(const Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] Work::Verdict verdict_on(const Returned& returned) const noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+
+    /// A sender that is closed once all that it has sent has ended (ProviderCaps::waits_to_close): these
+    /// operations stay with their transfers until then.
+    struct Aside {
+        std::uint32_t number = 0;
+        std::uint32_t unended = 0;  ///< operations
+        std::uint64_t until = 0;    ///< ns
+        bool given_up = false;      ///< nothing more is expected of it; closed when it is through after all
+        std::unique_ptr<Operations> operations;
+        std::unique_ptr<ControlChannel::Aside> messages;
+        fabric::Fid<fid_av> addresses;
+        std::unique_ptr<fabric::Endpoint> endpoint;
+    };
 
     /// What libfabric may still touch when the rail goes. Teardown runs upwards: the endpoints first.
     struct Opened {
@@ -221,13 +262,14 @@ class FabricRail final : public Rail {
         fabric::Endpoint endpoint;
         /// Former senders that will wait for a process which has ended for ever, and can neither be closed.
         std::vector<std::unique_ptr<fabric::Endpoint>> frozen;
+        std::vector<std::unique_ptr<Aside>> aside;
         std::unique_ptr<fabric::Endpoint> sender;  ///< none: operations leave from `endpoint`
     };
     void publish_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void name_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     const FabricRailConfig config_;
-    const std::shared_ptr<Opened> fabric_;
+    std::shared_ptr<Opened> fabric_;  ///< the same until the rail goes
     /// Where operations leave from; nullptr while there is nothing.
     fabric::Endpoint* sending_ ABSL_GUARDED_BY(role_) ABSL_PT_GUARDED_BY(role_) = nullptr;
     const std::size_t depth_;
@@ -239,6 +281,7 @@ class FabricRail final : public Rail {
     /// Ever, but for those that have failed; not beside each other, where g++ 12 adds to both at once in five
     /// instructions more.
     std::uint32_t posted_ ABSL_GUARDED_BY(role_) = 0;  ///< wraps
+    /// Submissions, and chunks that are under way from senders that are set aside.
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     std::uint64_t posted_bytes_ ABSL_GUARDED_BY(role_) = 0;
     RailCounters counters_ ABSL_GUARDED_BY(role_);  ///< without those of control messages
@@ -252,8 +295,11 @@ class FabricRail final : public Rail {
     std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all chunks
     bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
-    bool unnamed_ ABSL_GUARDED_BY(role_) = false;  ///< there was no memory for the sender's address
-    bool closing_ ABSL_GUARDED_BY(role_) = false;  ///< the sender: what fails now has only been interrupted
+    bool unnamed_ ABSL_GUARDED_BY(role_) = false;    ///< there was no memory for the sender's address
+    bool unsettled_ ABSL_GUARDED_BY(role_) = false;  ///< that, or senders are set aside
+    bool closing_ ABSL_GUARDED_BY(role_) = false;    ///< the sender: what fails now has only been interrupted
+    std::uint32_t asides_ ABSL_GUARDED_BY(role_) = 0;           ///< ever
+    std::uint32_t behind_ ABSL_GUARDED_BY(role_) = 0;           ///< whose operation has failed just now
     std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;        ///< ns; the last attempt failed
     std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;  ///< until the next one
     std::atomic<bool> renewal_requested_{false};

@@ -42,7 +42,7 @@ void FabricRail::operation_failed(Operation& operation, const fabric::Completion
     const bool late = fabric_->domain.caps().late_after_error &&
                       !fabric::refused_here(fabric::Codes::efa, completion.provider_error) && !closing_;
     // Before the transfer hears of it, nothing may be left that could still write.
-    renewal_needed_ = renewal_needed_ || late;
+    renewal_needed_ = renewal_needed_ || (late && behind_ == 0);
     if (!late || (completion.status == Status::remote_disconnect && submission.route->path))
         return chunks_failed(submission, chunks, completion.status);
     submission.lane->work->stop(completion.status);
@@ -72,6 +72,7 @@ void FabricRail::give_back(Submission& submission, Run chunks) noexcept {
     for (; !chunks.empty(); ++chunks.begin) {
         try {
             returned_.push_back({&submission, chunks.begin, false, now_ns()});
+            returned_.back().behind = behind_;
         } catch (const std::bad_alloc&) {
             return submission.lane->work->part_done(Status::backend, chunks.size());
         }
@@ -87,6 +88,7 @@ void FabricRail::note_failure(Path& path) noexcept {
 bool FabricRail::settle_failures() noexcept {
     if (unnamed_) [[unlikely]]
         name_sender();
+    if (!fabric_->aside.empty()) settle_aside();
     const bool ends = !fabric_->queue.broken();  // else whatever is under way is never heard of again
     const bool asked = renewal_requested_.load(std::memory_order_relaxed) || renewal_needed_;
     const bool wanted = ends ? asked || !sending_ : asked || sending_;
@@ -110,6 +112,9 @@ void FabricRail::renew() noexcept {
     }
     meter_.pause();
     drain_all();  // see ProviderCaps::reads_before_close
+    if (fabric_->domain.caps().waits_to_close && !fabric_->queue.broken() &&
+        (outstanding() != 0 || control_->with_sender() != 0))
+        return set_aside();
     std::unique_ptr<Operations> operations;
     std::shared_ptr<void> sends;
     std::unique_ptr<fabric::UnsentBytesDropped> dropped;
@@ -191,6 +196,10 @@ void FabricRail::do_abandon_peer(PeerAddress peer) noexcept {
 
 /// What has ended and has not been read yet does not count.
 void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
+    if (!fabric_->aside.empty()) {  // while nothing comes, nobody else looks
+        settle_aside();
+        publish_load();
+    }
     if (!fabric_->domain.caps().loses_answers || (outstanding() == 0 && control_->outstanding() == 0)) return;
     drain_all();
     std::size_t unanswered = control_->unanswered(often);
@@ -198,8 +207,8 @@ void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
         unanswered += operation.found_again(often) ? 1 : 0;
     publish_load();
     if (unanswered == 0 || renewal_needed_) return;
-    RAILYARD_LOG(warn, name().c_str(), "%zu operations are not answered: sent again, from a new endpoint",
-                 unanswered);
+    RAILYARD_LOG(warn, name().c_str(), "%zu operations are not answered: %s from a new endpoint", unanswered,
+                 fabric_->domain.caps().waits_to_close ? "others go on" : "sent again,");
     renewal_needed_ = true;
 }
 
@@ -236,12 +245,16 @@ void FabricRail::take_back() noexcept {
 void FabricRail::open_sender(std::unique_ptr<Operations> operations) {
     use(std::move(operations));
     control_->end_renewal(nullptr);
+    if (fabric_->callers && !fabric_->queue.broken()) fabric_->addresses.renew();
+    start_sender();
+}
+
+void FabricRail::start_sender() {
     if (fabric_->queue.broken()) {
         RAILYARD_LOG(error, name().c_str(), "is used no more: %zu operations go over other rails",
                      returned_.size());
         return;
     }
-    if (fabric_->callers) fabric_->addresses.renew();
     fabric_->sender = fabric_->new_sender();
     sending_ = fabric_->sender.get();
     reopen_pause_ns_ = 0;
@@ -276,8 +289,9 @@ void FabricRail::name_sender() noexcept {
         unnamed_ = false;
     } catch (const std::exception&) {
         unnamed_ = true;  // another time
-        return;
     }
+    note_unsettled();
+    if (unnamed_) return;
     if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
 }
 
@@ -314,6 +328,10 @@ bool FabricRail::place_returned() noexcept {
     for (std::size_t i = 0; i < returned_.size(); ++i) {
         Returned returned = returned_[i];
         Work& work = *returned.submission->lane->work;
+        if (returned.behind != 0) {
+            returned_[kept++] = returned;
+            continue;
+        }
         worked = true;
         if (work.status() != Status::ok) {
             if (!std::exchange(returned.key_refused, false) || !fabric_->domain.caps().late_after_error) {

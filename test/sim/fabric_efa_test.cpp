@@ -2,6 +2,8 @@
 // to.
 #include <rdma/fi_endpoint.h>
 
+#include <thread>
+
 #include "fabric/domain.h"
 #include "fabric/endpoint.h"
 #include "failover.h"
@@ -38,6 +40,90 @@ TEST_P(FabricEfa, WhatWaitedForAHandshakeIsRungFor) {
     a_->release(transfer);
 }
 
+/// Beside beta, gamma on a NIC of its own.
+class BesideASilentPeer : public Failover {
+  protected:
+    BesideASilentPeer()
+        : Failover(1, {{"devices", one_of_a}, {"xfer_timeout_ms", "100"}, {"peer_timeout_ms", "60000"}},
+                   one_of_b) {
+        c_ = engine("gamma", "rdmap97s0", {});
+        a_->load_connection_info("gamma", c_->connection_info());
+        c_->load_connection_info("alpha", a_->connection_info());
+        there_ = std::make_unique<Buffer>(*c_, size);
+        remote_there_ =
+            a_->load_remote_memory("gamma", c_->memory_metadata(*there_->region), there_->address(), size);
+        const LocalDescriptor from = source_->local(0, 4096);
+        const RemoteDescriptor to{there_->address(), 4096, &remote_there_};
+        to_gamma_ = a_->prepare(Operation::write, {&from, 1}, {&to, 1}, "gamma", std::nullopt);
+    }
+    Status run_to_gamma() {
+        Status status = a_->post(*to_gamma_);
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (status == Status::in_progress && std::chrono::steady_clock::now() < end) {
+            status = a_->poll(*to_gamma_);
+            c_->progress();
+        }
+        return status;
+    }
+    std::unique_ptr<Engine> c_;
+    std::unique_ptr<Buffer> there_;
+    std::shared_ptr<RemoteRegion> remote_there_;
+    Transfer* to_gamma_ = nullptr;
+};
+
+/// A transfer to it is given up, so that the endpoint that it left from is to be closed.
+TEST_P(BesideASilentPeer, OthersGoOn) {
+    warm_up();
+    ASSERT_EQ(run_to_gamma(), Status::ok);
+    Transfer* silent = prepare(4096);
+    cluster().set("timeout_ms=4000");
+    cluster().set("link=down", first_of_b);
+    ASSERT_EQ(a_->post(*silent), Status::in_progress);
+    const auto start = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::duration longest{};
+    std::size_t rounds = 0;
+    Status status = Status::in_progress;
+    while (status == Status::in_progress &&
+           std::chrono::steady_clock::now() < start + std::chrono::seconds(15)) {
+        const auto begun = std::chrono::steady_clock::now();
+        EXPECT_EQ(run_to_gamma(), Status::ok);
+        status = a_->poll(*silent);
+        longest = std::max(longest, std::chrono::steady_clock::now() - begun);
+        ++rounds;
+    }
+    EXPECT_LT(longest, milliseconds(1500)) << "the rail has stood still";
+    EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(3500)) << "it was still under way";
+    EXPECT_EQ(status, Status::canceled);
+    EXPECT_GE(rounds, 10u);
+    a_->release(silent);
+    a_->release(to_gamma_);
+}
+
+/// What the provider waits for is waited for apart.
+TEST_P(BesideASilentPeer, TheEngineEnds) {
+    warm_up();
+    a_->release(to_gamma_);
+    Transfer* silent = prepare(4096);
+    for (const char* setting : {"timeout_ms=60000", "close_wait_ms=4000"})
+        cluster().set(setting);
+    cluster().set("link=down", first_of_b);
+    ASSERT_EQ(a_->post(*silent), Status::in_progress);
+    drive(milliseconds(600));  // its sender is set aside
+    const auto start = std::chrono::steady_clock::now();
+    a_->release(silent);
+    source_.reset();
+    a_.reset();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(3000));
+    EXPECT_NE(cluster().counter("endpoints", first_of_a), 0u);
+    b_.reset();
+    c_.reset();
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (cluster().counter("endpoints", first_of_a) != 0 && std::chrono::steady_clock::now() < limit)
+        std::this_thread::sleep_for(milliseconds(10));
+    EXPECT_EQ(cluster().counter("endpoints", first_of_a), 0u) << "closed once the provider is through";
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, BesideASilentPeer, testing::Values("efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, FabricEfa, testing::Values("efa"), efa_name);
 
 /// A process that is killed in efa's shared memory leaves its locks to who writes to it.

@@ -27,6 +27,17 @@ struct FabricRailProbe {
     static fid* receiver(FabricRail& rail) { return rail.fabric_->endpoint.handle(); }
     static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
     static std::size_t depth(FabricRail& rail) { return rail.depth_; }
+    /// Senders that are still open beside the one that operations leave from.
+    static std::size_t set_aside(FabricRail& rail) {
+        RoleGuard guard(rail.role_);
+        return rail.fabric_->aside.size();
+    }
+    /// What is set aside has been so for as long as it may be.
+    static void end_patience(FabricRail& rail) {
+        RoleGuard guard(rail.role_);
+        for (auto& aside : rail.fabric_->aside)
+            aside->until = 0;
+    }
 };
 
 /// What the scripted provider answers and has seen. One at a time.
@@ -126,6 +137,8 @@ class FabricRailTest : public testing::Test {
         endpoint->rma = &rma_;
         queue->ops = &cq_;
     }
+    /// Another sender has taken over.
+    void script_sender() { FabricRailProbe::endpoint(rail_)->rma = &rma_; }
     ~FabricRailTest() override {
         if (fid_ep* endpoint = FabricRailProbe::endpoint(rail_)) endpoint->rma = real_rma_;
         FabricRailProbe::queue(rail_)->ops = real_cq_;

@@ -1,0 +1,227 @@
+// Senders that can only be closed when all that they have sent has ended (ADR 40): others take over at once.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "rail/fabric_rail.h"
+
+namespace railyard {
+namespace {
+
+/// For which rails that go one after the other wait together, and each of them at least.
+constexpr std::uint64_t last_wait_ns = 1'000'000'000, shortest_wait_ns = 10'000'000;
+constexpr std::uint64_t between_two_ns = 50'000'000;
+
+std::atomic<std::uint64_t> last_wait_begun{0}, last_wait_over{0};  // ns
+
+/// For how long the one that goes now is waited for; ns.
+std::uint64_t last_wait() noexcept {
+    const std::uint64_t now = now_ns();
+    if (now - last_wait_over.load(std::memory_order_relaxed) > between_two_ns)
+        last_wait_begun.store(now, std::memory_order_relaxed);
+    const std::uint64_t waited = now - last_wait_begun.load(std::memory_order_relaxed);
+    return std::max(last_wait_ns - std::min(waited, last_wait_ns), shortest_wait_ns);
+}
+
+}  // namespace
+
+FabricRail::Aside* FabricRail::aside_of(const Operation& operation) noexcept {
+    for (const auto& aside : fabric_->aside) {
+        const Operations& all = *aside->operations;
+        if (&operation >= all.data() && &operation < all.data() + all.size()) return aside.get();
+    }
+    return nullptr;
+}
+
+/// What is under way stays with its transfers until it has ended there, and what waits for the sender to be
+/// closed goes on waiting. Another one takes over.
+void FabricRail::set_aside() noexcept {
+    renewal_requested_.store(false, std::memory_order_relaxed);
+    const auto given_up = static_cast<std::size_t>(std::count_if(
+        fabric_->aside.begin(), fabric_->aside.end(), [](const auto& aside) { return aside->given_up; }));
+    if (given_up >= most_given_up) renewal_needed_ = false;  // it could wait for ever
+    if (given_up >= most_given_up || fabric_->aside.size() - given_up >= most_aside) return;
+    std::unique_ptr<Operations> operations;
+    std::unique_ptr<Aside> aside;
+    try {
+        operations = std::make_unique<Operations>(depth_);
+        aside = std::make_unique<Aside>();
+        fabric_->aside.reserve(fabric_->aside.size() + 1);
+        std::optional<fabric::AddressVector::Another> addresses;
+        if (fabric_->callers) addresses = fabric_->addresses.another();
+        aside->messages = control_->set_aside();  // last: it has no way back
+        if (addresses) aside->addresses = fabric_->addresses.use(*std::move(addresses));
+    } catch (const std::exception& error) {
+        return put_renewal_off(error);  // nothing has been done
+    }
+    renewal_needed_ = false;
+    aside->number = ++asides_;
+    aside->until = now_ns() + longest_aside_ns;
+    for (Operation& operation : *fabric_->operations.back()) {
+        if (!operation.posted) continue;
+        operation.handler = on_aside_complete;
+        take_from_posted(operation);
+        aside->unended += operation.chunks;
+    }
+    waiting_ += aside->unended;
+    for (Returned& returned : returned_) {
+        if (returned.behind == 0) returned.behind = aside->number;
+    }
+    aside->operations = std::move(fabric_->operations.back());
+    fabric_->operations.pop_back();
+    aside->endpoint = std::move(fabric_->sender);
+    sending_ = nullptr;
+    RAILYARD_LOG(info, name().c_str(), "a sender is closed when %u operations and %zu messages have ended",
+                 aside->unended, aside->messages->unended());
+    fabric_->aside.push_back(std::move(aside));
+    use(std::move(operations));
+    try {
+        start_sender();
+    } catch (const std::exception& error) {
+        put_renewal_off(error);
+    }
+    publish_sender();
+}
+
+void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
+    Operation& operation = static_cast<Operation&>(op);
+    FabricRail& rail = *operation.rail;
+    rail.role_.assert_held();
+    Aside& aside = *rail.aside_of(operation);
+    const std::uint32_t chunks = operation.chunks;
+    Submission& submission = *operation.submission;
+    aside.unended -= chunks;
+    rail.waiting_ -= chunks;
+    rail.posted_ += chunks;  // as if it had been counted all the while
+    rail.posted_bytes_ += operation.bytes();
+    submission.outstanding -= chunks;
+    if (completion.status != Status::ok) {
+        rail.behind_ = aside.number;
+        rail.operation_failed(operation, completion);
+        rail.behind_ = 0;
+        return;
+    }
+    Work& work = *submission.lane->work;
+    const auto kind = static_cast<std::size_t>(work.kind);
+    rail.counters_.operations[kind] += chunks;
+    rail.counters_.bytes[kind] += operation.bytes();
+    work.part_done(Status::ok, chunks);
+}
+
+/// Closes those of which all has ended, and gives up those of which it has not for too long.
+void FabricRail::settle_aside() noexcept {
+    std::size_t place = 0;
+    while (place < fabric_->aside.size()) {
+        if (close_aside(place)) continue;
+        Aside& aside = *fabric_->aside[place++];
+        if (!aside.given_up && now_ns() >= aside.until) give_up_aside(aside);
+    }
+}
+
+/// False: it has to stay open.
+bool FabricRail::close_aside(std::size_t place) noexcept {
+    Aside& aside = *fabric_->aside[place];
+    if (aside.unended != 0 || aside.messages->unended() != 0) return false;
+    const auto is_posted = [](const Operation& operation) { return operation.posted != 0; };
+    if (aside.given_up && std::any_of(aside.operations->begin(), aside.operations->end(), is_posted))
+        return false;
+    drain_all();  // see ProviderCaps::reads_before_close
+    aside.endpoint.reset();
+    drain_all();
+    release_returned(aside.number, true);
+    auto& operations = fabric_->operations;
+    if (operations.size() == kept_generations) operations.erase(operations.begin());
+    operations.insert(operations.begin(), std::move(aside.operations));
+    auto& sends = fabric_->old_sends;
+    if (sends.size() == kept_generations) sends.erase(sends.begin());
+    sends.push_back(aside.messages->remains());
+    fabric_->aside.erase(fabric_->aside.begin() + static_cast<std::ptrdiff_t>(place));
+    note_unsettled();
+    return true;
+}
+
+/// Neither its operations nor what has waited for it to be closed are waited for any more.
+void FabricRail::give_up_aside(Aside& aside) noexcept {
+    std::string peer;
+    for (Operation& operation : *aside.operations) {
+        if (!operation.posted) continue;
+        Submission& submission = *operation.submission;
+        operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
+        submission.outstanding -= operation.chunks;
+        counters_.count_error(Status::remote_disconnect);
+        try {
+            if (peer.empty()) peer = fabric_->addresses.text_of(submission.route->destination);
+        } catch (const std::bad_alloc&) {
+            peer.clear();  // it is left out
+        }
+        if (submission.route->path) note_failure(*submission.route->path);
+        submission.lane->work->part_done(Status::remote_disconnect, operation.chunks);
+    }
+    RAILYARD_LOG(
+        warn, name().c_str(),
+        "%u operations and %zu messages are given up, to %s among others: the provider has not ended "
+        "them in %llu s, and waits for them before it closes their endpoint, which stays open",
+        aside.unended, aside.messages->unended(), peer.empty() ? "a peer" : peer.c_str(),
+        static_cast<unsigned long long>(longest_aside_ns / 1'000'000'000));
+    waiting_ -= std::exchange(aside.unended, 0);
+    aside.given_up = true;
+    control_->give_up(*aside.messages, Status::remote_disconnect);
+    release_returned(aside.number, false);
+}
+
+/// What waited for that sender. Not closed: it ends.
+void FabricRail::release_returned(std::uint32_t number, bool closed) noexcept {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < returned_.size(); ++i) {
+        Returned returned = returned_[i];
+        if (returned.behind == number) {
+            if (!closed) {
+                returned.submission->lane->work->part_done(Status::remote_disconnect);
+                continue;
+            }
+            returned.behind = 0;
+            returned.since = now_ns();
+        }
+        returned_[kept++] = returned;
+    }
+    returned_.resize(kept);
+}
+
+/// In a thread of its own, as the provider may wait for ever.
+void FabricRail::close_apart(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept {
+    const auto close = [most_unread](std::shared_ptr<Opened> all) {
+        all->queue.drop(most_unread);
+        for (auto& aside : all->aside)
+            aside->endpoint.reset();
+        all->sender.reset();
+        all->queue.drop(most_unread);
+    };
+    try {
+        std::promise<void> closed;
+        std::future<void> is_closed = closed.get_future();
+        const std::string rail = fabric->domain.rail();
+        std::thread closing([close, fabric, closed = std::move(closed)]() mutable {
+            close(std::move(fabric));
+            closed.set_value();
+        });
+        fabric.reset();
+        const auto ended = is_closed.wait_for(std::chrono::nanoseconds(last_wait()));
+        last_wait_over.store(now_ns(), std::memory_order_relaxed);
+        if (ended == std::future_status::ready) return closing.join();
+        closing.detach();
+        RAILYARD_LOG(warn, rail.c_str(), "its endpoints are still being closed: not all has ended there");
+    } catch (const std::exception&) {
+        if (fabric) close(std::move(fabric));  // there was no thread
+    }
+}
+
+}  // namespace railyard

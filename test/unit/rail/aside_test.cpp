@@ -1,0 +1,162 @@
+// Senders that are closed when all that they have sent has ended, as on fabric efa.
+#include "scripted_control.h"
+#include "scripted_rail.h"
+#include "taking_rail.h"
+
+namespace railyard {
+namespace {
+
+using scripted_control::Message;
+
+class WaitsToClose : public FabricRailTest {
+  protected:
+    WaitsToClose() : FabricRailTest(waiting()) { scripted_control::script = {}; }
+    static std::shared_ptr<const fabric::Device> waiting() {
+        auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
+        fabric::ProviderCaps& caps = devices.front().caps;
+        caps.rma_pieces = 1;
+        caps.waits_to_close = caps.late_after_error = caps.reads_before_close = true;
+        caps.answers_at_sender = false;
+        return std::make_shared<const fabric::Device>(std::move(devices.front()));
+    }
+    /// Another sender takes over, and what there is stays open.
+    void replace() {
+        const std::uint32_t before = rail_.sender_generation();
+        ASSERT_TRUE(rail_.request_renewal());
+        rail_.progress();
+        ASSERT_NE(rail_.sender_generation(), before);
+        ASSERT_EQ(FabricRailProbe::set_aside(rail_), 1u);
+        script_sender();
+    }
+    void complete(const std::vector<void*>& contexts, int error = 0) {
+        for (void* context : contexts)
+            script.completed.emplace_back(context, error);
+        rail_.progress();
+        rail_.progress();
+    }
+};
+
+TEST_F(WaitsToClose, ASenderIsClosedAtOnceWhereNothingIsUnderWay) {
+    const std::uint32_t before = rail_.sender_generation();
+    ASSERT_TRUE(rail_.request_renewal());
+    rail_.progress();
+    EXPECT_NE(rail_.sender_generation(), before);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+}
+
+TEST_F(WaitsToClose, WhatIsUnderWayEndsWhereItIsWhileOthersGoOn) {
+    Offer slow(rail_, 5, 1);
+    const std::vector<void*> old = std::exchange(script.posted, {});
+    ASSERT_EQ(old.size(), 5u);
+    replace();
+    EXPECT_TRUE(script.posted.empty()) << "nothing of it is sent again";
+    EXPECT_EQ(rail_.load(), 5u);
+    Offer next(rail_, 3, 2);
+    EXPECT_EQ(script.posted.size(), 3u);
+    EXPECT_EQ(rail_.load(), 8u);
+    complete(std::exchange(script.posted, {}));
+    EXPECT_TRUE(next.work.done());
+    EXPECT_EQ(next.work.status(), Status::ok);
+    EXPECT_FALSE(slow.work.done());
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u);
+    complete(old);
+    EXPECT_TRUE(slow.work.done());
+    EXPECT_EQ(slow.work.status(), Status::ok);
+    EXPECT_EQ(rail_.load(), 0u);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    const RailCounters counters = rail_.counters();
+    EXPECT_EQ(counters.operations[0] + counters.operations[1], 8u);
+    EXPECT_EQ(counters.bytes[0] + counters.bytes[1], 8u * 64);
+}
+
+/// It could land as long as its endpoint is open.
+TEST_F(WaitsToClose, WhatHasFailedGoesAnotherWayWhenItsSenderIsClosed) {
+    TakingRail other;
+    Detour detour(rail_, other, 1, 4);
+    detour.post();
+    std::vector<void*> old = std::exchange(script.posted, {});
+    ASSERT_EQ(old.size(), 4u);
+    const std::vector<void*> first{old[0]}, second{old[1]}, rest{old[2], old[3]};
+    complete(first, FI_ECONNABORTED);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u);
+    script_sender();
+    complete(second, FI_ECONNABORTED);
+    EXPECT_TRUE(other.taken.empty()) << "while the endpoint that it was sent from is open";
+    EXPECT_FALSE(detour.work.done());
+    complete(rest);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(other.taken.size(), 2u);
+    EXPECT_TRUE(detour.work.done());
+    EXPECT_EQ(detour.work.status(), Status::ok);
+}
+
+TEST_F(WaitsToClose, WhatNeverEndsIsGivenUp) {
+    Offer stuck(rail_, 4, 1, nullptr);
+    const std::vector<void*> old = std::exchange(script.posted, {});
+    complete({old[0]}, FI_EIO);
+    ASSERT_EQ(FabricRailProbe::set_aside(rail_), 1u);
+    script_sender();
+    EXPECT_FALSE(stuck.work.done());
+    FabricRailProbe::end_patience(rail_);
+    rail_.progress();
+    EXPECT_TRUE(stuck.work.done());
+    EXPECT_NE(stuck.work.status(), Status::ok);
+    EXPECT_EQ(rail_.load(), 0u);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u) << "it is not closed";
+    Offer next(rail_, 3, 2);
+    EXPECT_TRUE(ends(next));
+    EXPECT_EQ(next.work.status(), Status::ok);
+    complete({old[1], old[2], old[3]});
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u) << "closed after all";
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+TEST_F(WaitsToClose, MessagesEndWhereTheyAreAndProbesAtOnce) {
+    fid_ep* const endpoint = FabricRailProbe::endpoint(rail_);
+    static fi_ops_msg messages;
+    messages = *endpoint->msg;
+    messages.sendmsg = scripted_control::scripted_sendmsg;
+    endpoint->msg = &messages;
+    Message message("message", 1), probe("probe", 1);
+    probe.patience_ns = 10'000'000'000;
+    rail_.send(message);
+    rail_.send(probe);
+    ASSERT_EQ(scripted_control::script.sent.size(), 2u);
+    const std::vector<void*> old{scripted_control::script.sent[0].context,
+                                 scripted_control::script.sent[1].context};
+    replace();
+    EXPECT_EQ(message.ends, 0);
+    EXPECT_EQ(probe.ends, 1);
+    EXPECT_TRUE(probe.lost);
+    EXPECT_EQ(scripted_control::script.sent.size(), 2u) << "nothing of it is sent again";
+    complete({old[0]});
+    EXPECT_EQ(message.ends, 1);
+    EXPECT_EQ(message.result, Status::ok);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u) << "the probe is still with the provider";
+    complete({old[1]});
+    EXPECT_EQ(probe.ends, 1);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+TEST_F(WaitsToClose, NoMoreAreSetAsideThanMayBe) {
+    std::vector<std::unique_ptr<Offer>> offers;
+    std::vector<void*> old;
+    for (std::size_t i = 0; i < FabricRail::most_aside + 2; ++i) {
+        offers.push_back(std::make_unique<Offer>(rail_, 2, 1));
+        old.insert(old.end(), script.posted.begin(), script.posted.end());
+        script.posted.clear();
+        rail_.request_renewal();
+        rail_.progress();
+        script_sender();
+    }
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), FabricRail::most_aside);
+    complete(old);
+    for (const auto& offer : offers)
+        EXPECT_EQ(offer->work.status(), Status::ok);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+}  // namespace
+}  // namespace railyard
