@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -206,17 +205,19 @@ void FabricRail::close_apart(std::shared_ptr<Opened> fabric, std::size_t most_un
         all->queue.drop(most_unread);
     };
     try {
-        std::promise<void> closed;
-        std::future<void> is_closed = closed.get_future();
+        // Not a promise: one that is broken takes memory, and there may be none.
+        const auto closed = std::make_shared<std::atomic<bool>>(false);
         const std::string rail = fabric->domain.rail();
-        std::thread closing([close, fabric, closed = std::move(closed)]() mutable {
+        std::thread closing([close, fabric, closed]() mutable {
             close(std::move(fabric));
-            closed.set_value();
+            closed->store(true, std::memory_order_release);
         });
         fabric.reset();
-        const auto ended = is_closed.wait_for(std::chrono::nanoseconds(last_wait()));
+        const std::uint64_t end = now_ns() + last_wait();
+        while (!closed->load(std::memory_order_acquire) && now_ns() < end)
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
         last_wait_over.store(now_ns(), std::memory_order_relaxed);
-        if (ended == std::future_status::ready) return closing.join();
+        if (closed->load(std::memory_order_acquire)) return closing.join();
         closing.detach();
         RAILYARD_LOG(warn, rail.c_str(), "its endpoints are still being closed: not all has ended there");
     } catch (const std::exception&) {
