@@ -3,9 +3,47 @@
 #include <cstring>
 #include <utility>
 
+#include "common/clock.h"
 #include "rail/control_channel.h"
 
 namespace railyard {
+namespace {
+
+/// Peers that are kept in mind; others wait for the end of all patience.
+constexpr std::size_t most_heard_of = 256;
+/// What arrives before may have met the last receive buffers of a process that has been stopped.
+constexpr std::uint64_t conclusive_ns = 1'000'000'000;
+
+}  // namespace
+
+ControlChannel::Aside::Aside(ControlChannel& channel, std::shared_ptr<Slots> slots)
+    : channel_(&channel), slots_(std::move(slots)), since_(now_ns()) {
+    heard_of_.reserve(most_heard_of);
+    channel.asides_.push_back(this);
+}
+
+ControlChannel::Aside::~Aside() {
+    if (channel_) std::erase(channel_->asides_, this);
+}
+
+bool ControlChannel::Aside::has_heard_of(PeerAddress peer) const noexcept {
+    return std::find(heard_of_.begin(), heard_of_.end(), peer) != heard_of_.end();
+}
+
+bool ControlChannel::Aside::has_heard_of_all() const noexcept {
+    return std::all_of(slots_->begin(), slots_->end(), [this](const Slot& slot) {
+        return !slot.posted || has_heard_of(slot.message ? slot.message->destination : slot.destination);
+    });
+}
+
+void ControlChannel::note_heard_of(PeerAddress peer) noexcept {
+    const std::uint64_t now = now_ns();
+    for (Aside* aside : asides_) {
+        if (now - aside->since_ >= conclusive_ns && aside->heard_of_.size() < most_heard_of &&
+            !aside->has_heard_of(peer))
+            aside->heard_of_.push_back(peer);
+    }
+}
 
 std::size_t ControlChannel::Aside::unended() const noexcept {
     return static_cast<std::size_t>(
@@ -26,7 +64,7 @@ std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside() {
                                             {reinterpret_cast<std::uint64_t>(next->buffers.get()), bytes});
         next->descriptor = next->region.descriptor();
     }
-    std::unique_ptr<Aside> aside(new Aside(sends_));
+    std::unique_ptr<Aside> aside(new Aside(*this, sends_));
     sender_ = nullptr;
     free_sends_ = interrupted_ = nullptr;
     sends_ = std::move(next);
@@ -60,6 +98,7 @@ std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside() {
 void ControlChannel::end_as_lost(Slot& slot, Status status) noexcept {
     OutMessage& message = *std::exchange(slot.message, nullptr);
     slot.refused.reset();
+    slot.destination = message.destination;
     count(message, -1);
     message.lost = true;
     message.fragment_done(status);
@@ -69,6 +108,8 @@ void ControlChannel::give_up(Aside& aside, Status status) noexcept {
     for (Slot& slot : *aside.slots_) {
         if (slot.posted && slot.message) end_as_lost(slot, status);
     }
+    std::erase(asides_, &aside);
+    aside.channel_ = nullptr;
 }
 
 }  // namespace railyard

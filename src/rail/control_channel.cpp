@@ -200,6 +200,9 @@ void ControlChannel::end_sent(Slot& slot, const fabric::Completion& completion) 
     if (completion.receiver_not_ready && keep_refused(slot)) return;
     slot.refused.reset();
     counters_.count_sent(completion.status == Status::ok, slot.length);
+    const bool told = completion.status == Status::ok || completion.status == Status::remote_disconnect;
+    if (!asides_.empty() && told && !completion.receiver_not_ready && !closing_) [[unlikely]]
+        note_heard_of(message.destination);
     if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && sender_) {
         sender_->broke(message.destination);
         // What was posted had a connection: whoever broke it took this along. Where nobody is there, no other

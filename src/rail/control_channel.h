@@ -95,6 +95,7 @@ class ControlChannel {
         std::byte* buffer = nullptr;
         std::size_t length = 0;
         std::unique_ptr<RefusedFragment> refused;  // what is sent again
+        PeerAddress destination = no_address;      // of a message that has ended before its fragment
         bool interrupted = false;                  // sent, and perhaps never gone
         Slot* next = nullptr;
     };
@@ -127,6 +128,7 @@ class ControlChannel {
     bool answered(OutMessage& message) noexcept;
     bool post_fragments(OutMessage& message, bool& sent) noexcept;
     void end_as_lost(Slot& slot, Status status) noexcept;
+    void note_heard_of(PeerAddress peer) noexcept;
     void end_sent(Slot& slot, const fabric::Completion& completion) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
@@ -142,6 +144,7 @@ class ControlChannel {
     fabric::MemoryRegion region_;
     ReceiveSlots receives_;
     std::shared_ptr<Slots> sends_;
+    std::vector<Aside*> asides_;         ///< those that there are
     std::shared_ptr<Slots> next_sends_;  ///< ready for after a renewal
     bool closing_ = false;
     Slot* free_sends_ = nullptr;
@@ -160,6 +163,16 @@ class ControlChannel {
 
 class ControlChannel::Aside {
   public:
+    ~Aside();
+    Aside(const Aside&) = delete;
+    Aside& operator=(const Aside&) = delete;
+
+    /// A second or more after the sender was set aside the device has said what became of a message to that
+    /// peer: it has arrived, or nobody is there. Either way the device has nothing for that peer any more,
+    /// and waits for no receive buffer.
+    [[nodiscard]] bool has_heard_of(PeerAddress peer) const noexcept;
+    /// So it is with the receivers of all that has not ended.
+    [[nodiscard]] bool has_heard_of_all() const noexcept;
     /// Fragments that have not ended.
     [[nodiscard]] std::size_t unended() const noexcept;
     /// Of a sender that has been closed: what the provider may still tell of.
@@ -171,8 +184,11 @@ class ControlChannel::Aside {
 
   private:
     friend class ControlChannel;
-    explicit Aside(std::shared_ptr<Slots> slots) noexcept : slots_(std::move(slots)) {}
+    Aside(ControlChannel& channel, std::shared_ptr<Slots> slots);
+    ControlChannel* channel_;  ///< nullptr: given up
     std::shared_ptr<Slots> slots_;
+    std::vector<PeerAddress> heard_of_;  ///< room for most_heard_of
+    const std::uint64_t since_;          ///< ns
 };
 
 }  // namespace railyard

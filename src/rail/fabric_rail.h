@@ -212,7 +212,8 @@ class FabricRail final : public Rail {
     void set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void settle_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_up_aside(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool close_aside(std::size_t place) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool waits_for_nothing(Aside& aside) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void close_aside(std::size_t place) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void release_returned(std::uint32_t number, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     /// Does not wait for what never ends.
@@ -234,9 +235,10 @@ class FabricRail final : public Rail {
     /// operations stay with their transfers until then.
     struct Aside {
         std::uint32_t number = 0;
-        std::uint32_t unended = 0;  ///< operations
-        std::uint64_t until = 0;    ///< ns
-        bool given_up = false;      ///< nothing more is expected of it; closed when it is through after all
+        std::uint32_t unended = 0;                  ///< operations
+        std::uint64_t until = 0;                    ///< ns
+        std::uint64_t next_look = 0, heard_at = 0;  ///< ns; waits_for_nothing
+        bool given_up = false;  ///< nothing more is expected of it; closed when it is through after all
         std::unique_ptr<Operations> operations;
         std::unique_ptr<ControlChannel::Aside> messages;
         fabric::Fid<fid_av> addresses;
@@ -300,6 +302,7 @@ class FabricRail final : public Rail {
     bool closing_ ABSL_GUARDED_BY(role_) = false;    ///< the sender: what fails now has only been interrupted
     std::uint32_t asides_ ABSL_GUARDED_BY(role_) = 0;           ///< ever
     std::uint32_t behind_ ABSL_GUARDED_BY(role_) = 0;           ///< whose operation has failed just now
+    std::uint32_t closed_aside_ ABSL_GUARDED_BY(role_) = 0;     ///< whose endpoint is closed just now
     std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;        ///< ns; the last attempt failed
     std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;  ///< until the next one
     std::atomic<bool> renewal_requested_{false};

@@ -20,6 +20,9 @@ namespace {
 constexpr std::uint64_t last_wait_ns = 1'000'000'000, shortest_wait_ns = 10'000'000;
 constexpr std::uint64_t between_two_ns = 50'000'000;
 
+/// A provider asks again of who had no receive buffer in pauses of a second at most.
+constexpr std::uint64_t settled_ns = 1'500'000'000, between_looks_ns = 100'000'000;
+
 std::atomic<std::uint64_t> last_wait_begun{0}, last_wait_over{0};  // ns
 
 /// For how long the one that goes now is waited for; ns.
@@ -100,6 +103,10 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
     Submission& submission = *operation.submission;
     aside.unended -= chunks;
     rail.waiting_ -= chunks;
+    if (completion.status != Status::ok && aside.number == rail.closed_aside_) {  // only interrupted
+        submission.outstanding -= chunks;
+        return rail.give_back(submission, chunks_of(operation));
+    }
     rail.posted_ += chunks;  // as if it had been counted all the while
     rail.posted_bytes_ += operation.bytes();
     submission.outstanding -= chunks;
@@ -116,26 +123,62 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
     work.part_done(Status::ok, chunks);
 }
 
-/// Closes those of which all has ended, and gives up those of which it has not for too long.
+/// Closes those that the provider would not wait for, and gives up those of which not all has ended for too
+/// long.
 void FabricRail::settle_aside() noexcept {
     std::size_t place = 0;
     while (place < fabric_->aside.size()) {
-        if (close_aside(place)) continue;
-        Aside& aside = *fabric_->aside[place++];
+        Aside& aside = *fabric_->aside[place];
+        if (waits_for_nothing(aside)) {
+            close_aside(place);
+            continue;
+        }
+        ++place;
         if (!aside.given_up && now_ns() >= aside.until) give_up_aside(aside);
     }
 }
 
-/// False: it has to stay open.
-bool FabricRail::close_aside(std::size_t place) noexcept {
-    Aside& aside = *fabric_->aside[place];
-    if (aside.unended != 0 || aside.messages->unended() != 0) return false;
+/// All has ended; or the device is through with everybody whom there is something for, and has been for a
+/// while: what is missing is an answer of theirs, and libfabric does not wait for those when it closes.
+bool FabricRail::waits_for_nothing(Aside& aside) const noexcept {
     const auto is_posted = [](const Operation& operation) { return operation.posted != 0; };
-    if (aside.given_up && std::any_of(aside.operations->begin(), aside.operations->end(), is_posted))
+    if (aside.unended == 0 && aside.messages->unended() == 0)
+        return !aside.given_up || std::none_of(aside.operations->begin(), aside.operations->end(), is_posted);
+    const std::uint64_t now = now_ns();
+    if (aside.given_up || now < aside.next_look) return false;
+    aside.next_look = now + between_looks_ns;
+    const auto is_heard_of = [&](const Operation& operation) {
+        return !operation.posted || aside.messages->has_heard_of(operation.submission->route->destination);
+    };
+    if (!aside.messages->has_heard_of_all() ||
+        !std::all_of(aside.operations->begin(), aside.operations->end(), is_heard_of))
         return false;
+    if (aside.heard_at == 0) aside.heard_at = now;
+    return now - aside.heard_at >= settled_ns;
+}
+
+/// What has not ended goes out again.
+void FabricRail::close_aside(std::size_t place) noexcept {
+    Aside& aside = *fabric_->aside[place];
     drain_all();  // see ProviderCaps::reads_before_close
+    control_->give_up(*aside.messages, Status::remote_disconnect);
+    closed_aside_ = aside.number;
     aside.endpoint.reset();
     drain_all();
+    closed_aside_ = 0;
+    if (aside.unended != 0) {
+        RAILYARD_LOG(warn, name().c_str(),
+                     "a sender is closed with %u operations that have not been answered: carried out again "
+                     "unless their transfers have ended",
+                     aside.unended);
+        for (Operation& operation : *aside.operations) {
+            if (!operation.posted) continue;
+            operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
+            operation.submission->outstanding -= operation.chunks;
+            give_back(*operation.submission, chunks_of(operation));
+        }
+        waiting_ -= std::exchange(aside.unended, 0);
+    }
     release_returned(aside.number, true);
     auto& operations = fabric_->operations;
     if (operations.size() == kept_generations) operations.erase(operations.begin());
@@ -145,7 +188,6 @@ bool FabricRail::close_aside(std::size_t place) noexcept {
     sends.push_back(aside.messages->remains());
     fabric_->aside.erase(fabric_->aside.begin() + static_cast<std::ptrdiff_t>(place));
     note_unsettled();
-    return true;
 }
 
 /// Neither its operations nor what has waited for it to be closed are waited for any more.

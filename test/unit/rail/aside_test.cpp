@@ -1,4 +1,7 @@
 // Senders that are closed when all that they have sent has ended, as on fabric efa.
+#include <chrono>
+#include <thread>
+
 #include "scripted_control.h"
 #include "scripted_rail.h"
 #include "taking_rail.h"
@@ -28,12 +31,19 @@ class WaitsToClose : public FabricRailTest {
         ASSERT_EQ(FabricRailProbe::set_aside(rail_), 1u);
         script_sender();
     }
+    void script_messages() {
+        fid_ep* const endpoint = FabricRailProbe::endpoint(rail_);
+        messages_ = *endpoint->msg;
+        messages_.sendmsg = scripted_control::scripted_sendmsg;
+        endpoint->msg = &messages_;
+    }
     void complete(const std::vector<void*>& contexts, int error = 0) {
         for (void* context : contexts)
             script.completed.emplace_back(context, error);
         rail_.progress();
         rail_.progress();
     }
+    fi_ops_msg messages_{};
 };
 
 TEST_F(WaitsToClose, ASenderIsClosedAtOnceWhereNothingIsUnderWay) {
@@ -111,12 +121,42 @@ TEST_F(WaitsToClose, WhatNeverEndsIsGivenUp) {
     EXPECT_EQ(rail_.load(), 0u);
 }
 
+/// An answer was lost that libfabric does not wait for: that peer takes messages all the while.
+TEST_F(WaitsToClose, WhatIsNotAnsweredByWhoTakesMessagesGoesOutAgain) {
+    TakingRail other;
+    Detour stuck(rail_, other, 1, 4);
+    stuck.post();
+    const std::vector<void*> old = std::exchange(script.posted, {});
+    ASSERT_EQ(old.size(), 4u);
+    replace();
+    script_messages();
+    const auto send_for = [&](std::chrono::milliseconds time) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        while (std::chrono::steady_clock::now() < end) {
+            Message message("message", 1);
+            rail_.send(message);
+            complete({scripted_control::script.sent.back().context});
+            ASSERT_EQ(message.result, Status::ok);
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+    };
+    send_for(std::chrono::milliseconds(900));
+    EXPECT_TRUE(script.posted.empty()) << "its last receive buffers may have taken that";
+    send_for(std::chrono::milliseconds(1200));
+    EXPECT_TRUE(script.posted.empty()) << "libfabric may not have asked again yet";
+    send_for(std::chrono::milliseconds(1000));
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_TRUE(other.taken.empty());
+    ASSERT_EQ(script.posted.size(), 4u);
+    EXPECT_FALSE(stuck.work.done());
+    complete(std::exchange(script.posted, {}));
+    EXPECT_TRUE(stuck.work.done());
+    EXPECT_EQ(stuck.work.status(), Status::ok);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
 TEST_F(WaitsToClose, MessagesEndWhereTheyAreAndProbesAtOnce) {
-    fid_ep* const endpoint = FabricRailProbe::endpoint(rail_);
-    static fi_ops_msg messages;
-    messages = *endpoint->msg;
-    messages.sendmsg = scripted_control::scripted_sendmsg;
-    endpoint->msg = &messages;
+    script_messages();
     Message message("message", 1), probe("probe", 1);
     probe.patience_ns = 10'000'000'000;
     rail_.send(message);
