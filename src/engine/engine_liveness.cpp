@@ -250,7 +250,15 @@ void Engine::Impl::end_overdue(Transfer& transfer, std::uint32_t round, std::uin
     RAILYARD_LOG(warn, transfer.peer ? transfer.peer->agent().c_str() : agent().c_str(),
                  "a transfer has taken more than xfer_timeout_ms = %llu",
                  static_cast<unsigned long long>(config_.params.xfer_timeout_ms));
+    interrupt_transfer(transfer);
+}
+
+/// Where senders wait before they are closed, they wait to hear of their peers.
+void Engine::Impl::interrupt_transfer(Transfer& transfer) noexcept {
     transfer.interrupt();
+    if (!transfer.peer || !rails_->waits_to_close()) return;
+    transfer.peer->ask_all();
+    watch_soon();
 }
 
 /// `asked`: it moves bytes for us, and must be looked after more often.
@@ -374,7 +382,7 @@ void Engine::Impl::end_transfers_to(Peer& peer, bool interrupt) {
     transfers_.stop_transfers_to(peer, Status::remote_disconnect);
     if (!interrupt) return;
     transfers_.for_each([&](Transfer& transfer, bool in_flight, std::uint32_t) {
-        if (in_flight && transfer.peer.get() == &peer) transfer.interrupt();
+        if (in_flight && transfer.peer.get() == &peer) interrupt_transfer(transfer);
     });
 }
 

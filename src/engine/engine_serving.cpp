@@ -187,7 +187,7 @@ bool Engine::Impl::finish_served() noexcept {
                 over.splice(over.end(), served_, served);
             } else if (served->interrupt_at != UINT64_MAX && now_ns() >= served->interrupt_at) {
                 served->interrupt_at = UINT64_MAX;
-                served->transfer->interrupt();
+                interrupt_transfer(*served->transfer);
             }
         }
         served_count_.store(served_.size(), std::memory_order_release);

@@ -288,7 +288,7 @@ void Engine::Impl::cancel(std::span<Transfer* const> transfers) noexcept {
     };
     if (wait(cancel_patience_ns)) return;
     for (Transfer* transfer : transfers) {
-        if (in_flight(transfer)) transfer->interrupt();
+        if (in_flight(transfer)) interrupt_transfer(*transfer);
     }
     wait(interrupt_limit_ns);
 }

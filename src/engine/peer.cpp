@@ -141,7 +141,7 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
                                  std::vector<PeerEndpoint*>& to_probe) {
     const MutexLock lock(mutex_);
     Health health;
-    bool fresh = std::exchange(failed_probe_, false);
+    bool fresh = std::exchange(ask_all_, false);
     const bool wanted = wanted_back_.exchange(false, std::memory_order_relaxed);
     for (const auto& endpoint : resolved_) {
         ++health.paths;
@@ -180,6 +180,11 @@ void Peer::find_held_up(std::uint64_t now_ns, std::uint64_t limit_ns, std::vecto
         endpoint->may_be_held_up = false;
         rails.push_back(endpoint->rail);
     }
+}
+
+void Peer::ask_all() {
+    const MutexLock lock(mutex_);
+    ask_all_ = true;
 }
 
 bool Peer::has_failures() const {
@@ -243,7 +248,7 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uin
         return;
     }
     endpoint.may_be_held_up = true;
-    failed_probe_ = endpoint.path.fail() || failed_probe_;
+    ask_all_ = endpoint.path.fail() || ask_all_;
     if (!confirms) return;  // the next look has it probed
     endpoint.confirmed = true;
     endpoint.probe_pause = std::clamp(endpoint.probe_pause * 2, first_probe_ns, longest_probe_ns);

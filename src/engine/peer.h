@@ -188,6 +188,8 @@ class Peer {
     /// `limit_ns`, while another one has that was asked no earlier, fail, and what is under way on them is
     /// interrupted.
     void compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<PeerEndpoint*>& to_probe);
+    /// At the next look all paths are asked.
+    void ask_all();
     /// Some path has failed.
     [[nodiscard]] bool has_failures() const;
     /// A probe was answered after `since_ns`.
@@ -294,7 +296,7 @@ class Peer {
     std::atomic<PeerState> state_{PeerState::unknown};
     std::unique_ptr<PeerLatencies> owned_latencies_ ABSL_GUARDED_BY(mutex_);
     std::atomic<PeerLatencies*> latencies_{nullptr};       // written under the mutex
-    bool failed_probe_ ABSL_GUARDED_BY(mutex_) = false;    // since the last look
+    bool ask_all_ ABSL_GUARDED_BY(mutex_) = false;         // a probe has failed since the last look, or so
     std::uint64_t pinged_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
 };
 

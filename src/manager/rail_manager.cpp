@@ -28,6 +28,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
     needs_introduction_ = first.caps.needs_introduction;
     takes_senders_ = needs_introduction_ || first.caps.answers_at_sender;
     connects_ = first.caps.sends_into_sockets;
+    waits_to_close_ = first.caps.waits_to_close;
     tell_of_refused_keys_ = first.caps.tells_of_refused_keys;
     renews_keys_ = tell_of_refused_keys_ && (always_as_first_ || (blocking && params.keep_keys == "auto"));
     no_nics_ = first.family == "shm" || first.family.starts_with("tcp");

@@ -61,6 +61,8 @@ class RailManager {
     [[nodiscard]] bool takes_senders() const noexcept { return takes_senders_; }
     /// Over connections (tcp): a process that has ended takes nothing any more, and nobody says why.
     [[nodiscard]] bool connects() const noexcept { return connects_; }
+    /// Senders may have to wait before they are closed (ProviderCaps::waits_to_close).
+    [[nodiscard]] bool waits_to_close() const noexcept { return waits_to_close_; }
     /// Grows whenever a rail replaces its sender or finds that a path has failed. Any thread.
     [[nodiscard]] std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
     /// Raw addresses by rail index.
@@ -147,6 +149,7 @@ class RailManager {
     bool needs_introduction_ = false;
     bool takes_senders_ = false;
     bool connects_ = false;
+    bool waits_to_close_ = false;
     bool tell_of_refused_keys_ = false;
     bool renews_keys_ = false;  ///< of peers that were refused, who are told the present ones
     bool no_nics_ = false;      ///< the fabric's bytes are moved by cores, too

@@ -11,7 +11,7 @@ namespace {
 
 /// Peers that are kept in mind; others wait for the end of all patience.
 constexpr std::size_t most_heard_of = 256;
-/// What arrives before may have met the last receive buffers of a process that has been stopped.
+/// What fails before may have been sent before.
 constexpr std::uint64_t conclusive_ns = 1'000'000'000;
 
 }  // namespace
@@ -36,12 +36,15 @@ bool ControlChannel::Aside::has_heard_of_all() const noexcept {
     });
 }
 
-void ControlChannel::note_heard_of(PeerAddress peer) noexcept {
+void ControlChannel::note_heard_of(PeerAddress peer, Status status) noexcept {
+    if (status != Status::ok && status != Status::remote_disconnect) return;
     const std::uint64_t now = now_ns();
     for (Aside* aside : asides_) {
-        if (now - aside->since_ >= conclusive_ns && aside->heard_of_.size() < most_heard_of &&
-            !aside->has_heard_of(peer))
-            aside->heard_of_.push_back(peer);
+        if (status != Status::ok && now - aside->since_ < conclusive_ns) continue;
+        if (aside->heard_of_.size() == most_heard_of || aside->has_heard_of(peer)) continue;
+        aside->heard_of_.push_back(peer);
+        aside->certain_ = aside->certain_ && status == Status::ok;
+        aside->news_ = true;
     }
 }
 

@@ -190,6 +190,8 @@ void ControlChannel::on_sent(fabric::OpContext& op, const fabric::Completion& co
     }
     slot.next = channel.free_sends_;
     channel.free_sends_ = &slot;
+    if (!channel.asides_.empty() && !completion.receiver_not_ready) [[unlikely]]
+        channel.note_heard_of(slot.message->destination, completion.status);
     channel.end_sent(slot, completion);
 }
 
@@ -200,9 +202,6 @@ void ControlChannel::end_sent(Slot& slot, const fabric::Completion& completion) 
     if (completion.receiver_not_ready && keep_refused(slot)) return;
     slot.refused.reset();
     counters_.count_sent(completion.status == Status::ok, slot.length);
-    const bool told = completion.status == Status::ok || completion.status == Status::remote_disconnect;
-    if (!asides_.empty() && told && !completion.receiver_not_ready && !closing_) [[unlikely]]
-        note_heard_of(message.destination);
     if (completion.status == Status::remote_disconnect && !completion.receiver_not_ready && sender_) {
         sender_->broke(message.destination);
         // What was posted had a connection: whoever broke it took this along. Where nobody is there, no other

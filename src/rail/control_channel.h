@@ -128,7 +128,7 @@ class ControlChannel {
     bool answered(OutMessage& message) noexcept;
     bool post_fragments(OutMessage& message, bool& sent) noexcept;
     void end_as_lost(Slot& slot, Status status) noexcept;
-    void note_heard_of(PeerAddress peer) noexcept;
+    void note_heard_of(PeerAddress peer, Status status) noexcept;
     void end_sent(Slot& slot, const fabric::Completion& completion) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
@@ -167,10 +167,14 @@ class ControlChannel::Aside {
     Aside(const Aside&) = delete;
     Aside& operator=(const Aside&) = delete;
 
-    /// A second or more after the sender was set aside the device has said what became of a message to that
-    /// peer: it has arrived, or nobody is there. Either way the device has nothing for that peer any more,
-    /// and waits for no receive buffer.
+    /// A message to that peer which left from another sender since then has arrived; or it has failed, as
+    /// nobody is there, a second or more after this sender was set aside. Either way the device is through
+    /// with that peer, or will be in a moment, and waits for no receive buffer.
     [[nodiscard]] bool has_heard_of(PeerAddress peer) const noexcept;
+    /// All of those have arrived.
+    [[nodiscard]] bool is_certain() const noexcept { return certain_; }
+    /// It has heard of somebody since it was last asked that.
+    [[nodiscard]] bool has_news() noexcept { return std::exchange(news_, false); }
     /// So it is with the receivers of all that has not ended.
     [[nodiscard]] bool has_heard_of_all() const noexcept;
     /// Fragments that have not ended.
@@ -189,6 +193,7 @@ class ControlChannel::Aside {
     std::shared_ptr<Slots> slots_;
     std::vector<PeerAddress> heard_of_;  ///< room for most_heard_of
     const std::uint64_t since_;          ///< ns
+    bool certain_ = true, news_ = false;
 };
 
 }  // namespace railyard

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t last_wait_ns = 1'000'000'000, shortest_wait_ns = 10'000'000;
 constexpr std::uint64_t between_two_ns = 50'000'000;
 
-/// A provider asks again of who had no receive buffer in pauses of a second at most.
+/// What has failed at one peer fails for all that was sent to it before, give or take that.
 constexpr std::uint64_t settled_ns = 1'500'000'000, between_looks_ns = 100'000'000;
 
 std::atomic<std::uint64_t> last_wait_begun{0}, last_wait_over{0};  // ns
@@ -139,13 +139,14 @@ void FabricRail::settle_aside() noexcept {
 }
 
 /// All has ended; or the device is through with everybody whom there is something for, and has been for a
-/// while: what is missing is an answer of theirs, and libfabric does not wait for those when it closes.
+/// while where that is only known from failures: what is missing is an answer of theirs, and libfabric does
+/// not wait for those when it closes.
 bool FabricRail::waits_for_nothing(Aside& aside) const noexcept {
     const auto is_posted = [](const Operation& operation) { return operation.posted != 0; };
     if (aside.unended == 0 && aside.messages->unended() == 0)
         return !aside.given_up || std::none_of(aside.operations->begin(), aside.operations->end(), is_posted);
     const std::uint64_t now = now_ns();
-    if (aside.given_up || now < aside.next_look) return false;
+    if (aside.given_up || (!aside.messages->has_news() && now < aside.next_look)) return false;
     aside.next_look = now + between_looks_ns;
     const auto is_heard_of = [&](const Operation& operation) {
         return !operation.posted || aside.messages->has_heard_of(operation.submission->route->destination);
@@ -153,6 +154,7 @@ bool FabricRail::waits_for_nothing(Aside& aside) const noexcept {
     if (!aside.messages->has_heard_of_all() ||
         !std::all_of(aside.operations->begin(), aside.operations->end(), is_heard_of))
         return false;
+    if (aside.messages->is_certain()) return true;
     if (aside.heard_at == 0) aside.heard_at = now;
     return now - aside.heard_at >= settled_ns;
 }
