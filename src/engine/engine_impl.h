@@ -279,6 +279,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     bool look_at_transfers(std::uint64_t now);
     void note_progress(Transfer& transfer, bool in_flight, std::uint64_t now);
     void interrupt_transfer(Transfer& transfer) noexcept;
+    Peer::Health ask_paths(const std::shared_ptr<Peer>& peer, std::uint64_t now, std::uint64_t patience);
     void end_overdue(Transfer& transfer, std::uint32_t round, std::uint64_t now) noexcept;
     bool carry_out_again(Peer& peer);
     void tell_of_paths(Peer& peer, const Peer::Health& health);

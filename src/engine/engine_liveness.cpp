@@ -286,6 +286,15 @@ void Engine::Impl::resolve_paths(Peer& peer) noexcept {
     }
 }
 
+Peer::Health Engine::Impl::ask_paths(const std::shared_ptr<Peer>& peer, std::uint64_t now,
+                                     std::uint64_t patience) {
+    to_probe_.clear();
+    const Peer::Health health = peer->look_at_paths(now, patience, to_probe_);
+    for (PeerEndpoint* endpoint : to_probe_)
+        ping(peer, *endpoint, ping_patience_ns);
+    return health;
+}
+
 std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now) {
     if (peer->look_at_process()) {
         RAILYARD_LOG(warn, peer->agent().c_str(), "it has ended");
@@ -300,6 +309,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     peer->watched.was_in_flight = in_flight;
     const bool silent = in_flight && now - peer->watched.moved_at > patience;
     if (peer->gone()) {
+        if (peer->is_to_be_asked()) ask_paths(peer, now, patience);
         if (!silent) return UINT64_MAX;
         peer->watched.moved_at = now;  // where it cannot be interrupted, not again at once
         end_transfers_to(*peer, true);
@@ -320,11 +330,8 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         peer->compare_paths(now, patience / 4, to_probe_);
         for (PeerEndpoint* endpoint : to_probe_)
             ping(peer, *endpoint, patience);  // it may only be slow
-        to_probe_.clear();
     }
-    const Peer::Health health = peer->look_at_paths(now, patience, to_probe_);
-    for (PeerEndpoint* endpoint : to_probe_)
-        ping(peer, *endpoint, ping_patience_ns);
+    const Peer::Health health = ask_paths(peer, now, patience);
     replace_held_up_senders(*peer, now);
     tell_of_paths(*peer, health);
     if (health.paths == 0) return UINT64_MAX;

@@ -164,7 +164,9 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
             endpoint->probe_pause = first_probe_ns;
         }
         endpoint->confirmed = endpoint->confirmed && failed;
-        if (endpoint->probing || !(failed ? endpoint->probe_at <= now_ns : fresh)) continue;
+        const bool due = failed ? endpoint->probe_at <= now_ns : fresh;
+        if (endpoint->probing || !(due || endpoint->ask_again)) continue;
+        endpoint->ask_again = false;
         to_probe.push_back(&ask(*endpoint, now_ns));
     }
     return health;
@@ -185,6 +187,13 @@ void Peer::find_held_up(std::uint64_t now_ns, std::uint64_t limit_ns, std::vecto
 void Peer::ask_all() {
     const MutexLock lock(mutex_);
     ask_all_ = true;
+    for (const auto& endpoint : resolved_)
+        endpoint->ask_again = true;  // an answer that is awaited now may be to what was sent before
+}
+
+bool Peer::is_to_be_asked() const {
+    const MutexLock lock(mutex_);
+    return ask_all_;
 }
 
 bool Peer::has_failures() const {

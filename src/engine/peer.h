@@ -48,6 +48,7 @@ struct PeerEndpoint {
     Path path;
     // Bits, as a process may have millions of these.
     bool probing : 1 = false;            ///< guarded by the peer's mutex, as all that follows
+    bool ask_again : 1 = false;          ///< once it is not being asked any more
     bool confirmed : 1 = false;          ///< a probe has failed, too
     bool introduced_before : 1 = false;  ///< it has acknowledged a sender of ours
     bool may_be_held_up : 1 = false;     ///< something failed there since our sender was replaced for a probe
@@ -188,8 +189,9 @@ class Peer {
     /// `limit_ns`, while another one has that was asked no earlier, fail, and what is under way on them is
     /// interrupted.
     void compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vector<PeerEndpoint*>& to_probe);
-    /// At the next look all paths are asked.
+    /// At the next look all paths are asked, and those again that are being asked.
     void ask_all();
+    [[nodiscard]] bool is_to_be_asked() const;
     /// Some path has failed.
     [[nodiscard]] bool has_failures() const;
     /// A probe was answered after `since_ns`.

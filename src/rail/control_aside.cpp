@@ -1,6 +1,8 @@
 // Control messages of senders that are set aside (FabricRail::set_aside).
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "common/clock.h"
@@ -88,13 +90,62 @@ std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside() {
         slot.next = std::exchange(list, &slot);
     }
     for (Slot& old : *aside->slots_) {
-        old.handler = [](fabric::OpContext& op, const fabric::Completion& completion) noexcept {
-            Slot& ended = static_cast<Slot&>(op);
-            if (ended.message) ended.channel->end_sent(ended, completion);
-        };
+        old.handler = on_sent_aside;
         if (old.posted && old.message->patience_ns) end_as_lost(old, Status::remote_disconnect);
     }
     return aside;
+}
+
+void ControlChannel::on_sent_aside(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
+    Slot& slot = static_cast<Slot&>(op);
+    if (!slot.message) return;
+    const auto is_closing = [&](const Aside* aside) {
+        const Slots& slots = *aside->slots_;
+        return aside->closing_ && &slot >= slots.data() && &slot < slots.data() + slots.size();
+    };
+    const auto& asides = slot.channel->asides_;
+    slot.interrupted =
+        completion.status != Status::ok && std::any_of(asides.begin(), asides.end(), is_closing);
+    if (!slot.interrupted) slot.channel->end_sent(slot, completion);
+}
+
+/// What its sender was closed with is sent again, ahead of what is for the same peers.
+void ControlChannel::take_back(Aside& aside) noexcept {
+    for (Slot& slot : *aside.slots_) {
+        if (!(slot.posted || slot.interrupted) || !slot.message) continue;
+        OutMessage& message = *slot.message;
+        if (message.interrupted_at == 0) message.interrupted_at = now_ns();
+        std::unique_ptr<RefusedFragment> fragment = std::move(slot.refused);
+        if (!fragment) {
+            fragment.reset(new (std::nothrow) RefusedFragment);
+            if (fragment) std::memcpy(fragment->bytes.data(), slot.buffer, slot.length);
+        }
+        if (!fragment || is_lost(message)) {
+            end_as_lost(slot, Status::remote_disconnect);
+            continue;
+        }
+        fragment->message = std::exchange(slot.message, nullptr);
+        fragment->length = slot.length;
+        fragment->due_ns = 0;
+        count(message, -1);
+        refused_.put(std::move(fragment));
+    }
+    forget(aside);
+}
+
+void ControlChannel::forget(Aside& aside) noexcept {
+    std::erase(asides_, &aside);
+    aside.channel_ = nullptr;
+}
+
+/// Somebody else may be called so next.
+void ControlChannel::forget(PeerAddress peer) noexcept {
+    for (Aside* aside : asides_) {
+        std::erase(aside->heard_of_, peer);
+        for (Slot& slot : *aside->slots_) {
+            if (!slot.message && slot.destination == peer) slot.destination = no_address;
+        }
+    }
 }
 
 /// Its bytes stay with the provider.
@@ -111,8 +162,7 @@ void ControlChannel::give_up(Aside& aside, Status status) noexcept {
     for (Slot& slot : *aside.slots_) {
         if (slot.posted && slot.message) end_as_lost(slot, status);
     }
-    std::erase(asides_, &aside);
-    aside.channel_ = nullptr;
+    forget(aside);
 }
 
 }  // namespace railyard

@@ -56,6 +56,7 @@ std::shared_ptr<void> ControlChannel::begin_renewal() {
     next_sends_ = std::make_shared<Slots>(send_slots);
     if (answers_) kept->second = answers_->begin_renewal();
     closing_ = true;
+    sender_ = nullptr;
     return kept;
 }
 

@@ -56,6 +56,10 @@ class ControlChannel {
     std::unique_ptr<Aside> set_aside();
     /// What has not ended there ends as lost, with `status`, whatever the provider may still tell of it.
     void give_up(Aside& aside, Status status) noexcept;
+    /// Its sender has been closed: what had not ended there is sent again.
+    void take_back(Aside& aside) noexcept;
+    /// That address has been removed.
+    void forget(PeerAddress peer) noexcept;
     /// Fragments with the sender that there is now.
     [[nodiscard]] std::size_t with_sender() const noexcept;
     void queue(OutMessage* chain) noexcept { pending_.append(chain); }
@@ -130,6 +134,8 @@ class ControlChannel {
     void end_as_lost(Slot& slot, Status status) noexcept;
     void note_heard_of(PeerAddress peer, Status status) noexcept;
     void end_sent(Slot& slot, const fabric::Completion& completion) noexcept;
+    void forget(Aside& aside) noexcept;
+    static void on_sent_aside(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void on_sent(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
 
     const fabric::Domain& domain_;
@@ -179,6 +185,8 @@ class ControlChannel::Aside {
     [[nodiscard]] bool has_heard_of_all() const noexcept;
     /// Fragments that have not ended.
     [[nodiscard]] std::size_t unended() const noexcept;
+    /// Its sender is being closed: what fails from here on has only been interrupted.
+    void close() noexcept { closing_ = true; }
     /// Of a sender that has been closed: what the provider may still tell of.
     [[nodiscard]] std::shared_ptr<void> remains() noexcept {
         slots_->region = {};
@@ -193,7 +201,7 @@ class ControlChannel::Aside {
     std::shared_ptr<Slots> slots_;
     std::vector<PeerAddress> heard_of_;  ///< room for most_heard_of
     const std::uint64_t since_;          ///< ns
-    bool certain_ = true, news_ = false;
+    bool certain_ = true, news_ = false, closing_ = false;
 };
 
 }  // namespace railyard

@@ -42,8 +42,9 @@ FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, 
                            bool blocking)
     : domain(device, rail),
       queue(domain,
-            (1 + (device->caps.waits_to_close ? most_aside : 0)) *
-                    (credits(device->caps) + control_completions(device->caps)) +
+            (1 + (device->caps.waits_to_close ? most_aside : 0)) * credits(device->caps) +
+                (1 + (device->caps.waits_to_close ? most_aside + most_given_up : 0)) *
+                    control_completions(device->caps) +
                 unread_immediates(device->caps),
             blocking),
       wait(domain, queue),
@@ -129,7 +130,9 @@ PeerAddress FabricRail::do_insert_peer(std::string_view address) {
 
 void FabricRail::do_remove_peer(PeerAddress peer) noexcept {
     control_->peer_removed(removals_.fetch_add(1, std::memory_order_acq_rel) + 1);
-    if (fabric_->addresses.remove(peer) && sending_) sending_->forget(peer);
+    if (!fabric_->addresses.remove(peer)) return;
+    if (sending_) sending_->forget(peer);
+    control_->forget(peer);
 }
 
 PeerAddress FabricRail::do_admit_sender(std::string_view address) {
@@ -265,6 +268,37 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     } else {
         rail.operation_failed(operation, completion);
     }
+}
+
+void FabricRail::publish_sender() noexcept {
+    {
+        const MutexLock lock(sender_mutex_);
+        sender_.address.clear();
+        sender_.generation = sender_generation_.load(std::memory_order_relaxed) + (renewals_++ ? 1 : 0);
+        sender_generation_.store(sender_.generation, std::memory_order_release);
+    }
+    name_sender();
+}
+
+/// Until that is done nobody is introduced to it, as while it is being replaced.
+void FabricRail::name_sender() noexcept {
+    const fabric::Endpoint* const sender = fabric_->sender.get();
+    try {
+        std::string address = sender ? sender->name() : std::string();
+        const MutexLock lock(sender_mutex_);
+        sender_.address = std::move(address);
+        unnamed_ = false;
+    } catch (const std::exception&) {
+        unnamed_ = true;  // another time
+    }
+    note_unsettled();
+    if (unnamed_) return;
+    if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
+}
+
+Rail::Sender FabricRail::sender() const {
+    const MutexLock lock(sender_mutex_);
+    return sender_;
 }
 
 void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {

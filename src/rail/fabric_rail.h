@@ -54,6 +54,7 @@ class FabricRail final : public Rail {
     static constexpr std::size_t most_aside = 4;
     static constexpr std::size_t most_given_up = 16;  ///< of those that nothing more is expected of
     static constexpr std::uint64_t longest_aside_ns = 30'000'000'000;
+    static constexpr std::uint32_t present_sender = UINT32_MAX;  ///< instead of an Aside::number
 
     /// Opens everything; throws Error{backend}. `sink` must outlive the rail.
     FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device, ControlSink& sink,
@@ -110,7 +111,8 @@ class FabricRail final : public Rail {
         std::uint64_t since = 0;  ///< ns
         bool key_refused = false;
         std::uint64_t key = 0;  ///< that one
-        /// Aside::number of the sender that has to be closed before anything is done about it; 0: none has.
+        /// Aside::number of the sender that has to be closed before anything is done about it, or
+        /// present_sender; 0: none has.
         std::uint32_t behind = 0;
     };
 
@@ -215,6 +217,8 @@ class FabricRail final : public Rail {
     [[nodiscard]] bool waits_for_nothing(Aside& aside) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void close_aside(std::size_t place) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void release_returned(std::uint32_t number, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void hand_over_returned(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool may_set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     /// Does not wait for what never ends.
     static void close_apart(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept;
@@ -300,11 +304,12 @@ class FabricRail final : public Rail {
     bool unnamed_ ABSL_GUARDED_BY(role_) = false;    ///< there was no memory for the sender's address
     bool unsettled_ ABSL_GUARDED_BY(role_) = false;  ///< that, or senders are set aside
     bool closing_ ABSL_GUARDED_BY(role_) = false;    ///< the sender: what fails now has only been interrupted
-    std::uint32_t asides_ ABSL_GUARDED_BY(role_) = 0;           ///< ever
-    std::uint32_t behind_ ABSL_GUARDED_BY(role_) = 0;           ///< whose operation has failed just now
-    std::uint32_t closed_aside_ ABSL_GUARDED_BY(role_) = 0;     ///< whose endpoint is closed just now
-    std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;        ///< ns; the last attempt failed
-    std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;  ///< until the next one
+    std::uint32_t asides_ ABSL_GUARDED_BY(role_) = 0;                ///< ever
+    std::uint32_t failing_ ABSL_GUARDED_BY(role_) = present_sender;  ///< whose operation has ended just now
+    std::uint32_t behind_ ABSL_GUARDED_BY(role_) = 0;                ///< Returned::behind of what comes back
+    std::uint32_t closed_aside_ ABSL_GUARDED_BY(role_) = 0;          ///< whose endpoint is closed just now
+    std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;             ///< ns; the last attempt failed
+    std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;       ///< until the next one
     std::atomic<bool> renewal_requested_{false};
     std::atomic<std::uint64_t> removals_{0};  ///< of peers' addresses
     std::uint32_t renewals_ ABSL_GUARDED_BY(role_) = 0;

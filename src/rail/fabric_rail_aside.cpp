@@ -22,6 +22,10 @@ constexpr std::uint64_t between_two_ns = 50'000'000;
 
 /// What has failed at one peer fails for all that was sent to it before, give or take that.
 constexpr std::uint64_t settled_ns = 1'500'000'000, between_looks_ns = 100'000'000;
+/// Where as many are set aside as may be.
+constexpr std::uint64_t between_tries_ns = 10'000'000;
+/// Between attempts to have another sender: after some seconds of them the one that there is is closed first.
+constexpr std::uint64_t hopeless_pause_ns = 3'000'000'000;
 
 std::atomic<std::uint64_t> last_wait_begun{0}, last_wait_over{0};  // ns
 
@@ -44,20 +48,38 @@ FabricRail::Aside* FabricRail::aside_of(const Operation& operation) noexcept {
     return nullptr;
 }
 
+/// Where the provider waits before it closes. Not for ever, where there is no memory for another sender.
+bool FabricRail::may_set_aside() noexcept {
+    return fabric_->domain.caps().waits_to_close && !fabric_->queue.broken() &&
+           (outstanding() != 0 || control_->with_sender() != 0) && reopen_pause_ns_ < hopeless_pause_ns;
+}
+
 /// What is under way stays with its transfers until it has ended there, and what waits for the sender to be
 /// closed goes on waiting. Another one takes over.
 void FabricRail::set_aside() noexcept {
-    renewal_requested_.store(false, std::memory_order_relaxed);
-    const auto given_up = static_cast<std::size_t>(std::count_if(
-        fabric_->aside.begin(), fabric_->aside.end(), [](const auto& aside) { return aside->given_up; }));
-    if (given_up >= most_given_up) renewal_needed_ = false;  // it could wait for ever
-    if (given_up >= most_given_up || fabric_->aside.size() - given_up >= most_aside) return;
+    std::size_t given_up = 0, with_provider = outstanding();
+    for (const auto& aside : fabric_->aside) {
+        given_up += aside->given_up ? 1 : 0;
+        for (const Operation& operation : *aside->operations)
+            with_provider += operation.posted != 0 ? 1 : 0;
+    }
+    const std::size_t waiting = fabric_->aside.size() - given_up;
+    if (waiting == 0 && (given_up >= most_given_up || with_provider > most_aside * depth_)) {
+        renewal_requested_.store(false, std::memory_order_relaxed);
+        renewal_needed_ = false;  // it could wait for ever
+        return hand_over_returned(0);
+    }
+    if (waiting >= most_aside || given_up >= most_given_up || with_provider > most_aside * depth_) {
+        reopen_at_ = now_ns() + between_tries_ns;
+        return;
+    }
     std::unique_ptr<Operations> operations;
     std::unique_ptr<Aside> aside;
     try {
         operations = std::make_unique<Operations>(depth_);
         aside = std::make_unique<Aside>();
         fabric_->aside.reserve(fabric_->aside.size() + 1);
+        returned_.reserve((fabric_->aside.size() + 2) * depth_ * pieces_);
         std::optional<fabric::AddressVector::Another> addresses;
         if (fabric_->callers) addresses = fabric_->addresses.another();
         aside->messages = control_->set_aside();  // last: it has no way back
@@ -66,6 +88,7 @@ void FabricRail::set_aside() noexcept {
         return put_renewal_off(error);  // nothing has been done
     }
     renewal_needed_ = false;
+    renewal_requested_.store(false, std::memory_order_relaxed);
     aside->number = ++asides_;
     aside->until = now_ns() + longest_aside_ns;
     for (Operation& operation : *fabric_->operations.back()) {
@@ -75,9 +98,7 @@ void FabricRail::set_aside() noexcept {
         aside->unended += operation.chunks;
     }
     waiting_ += aside->unended;
-    for (Returned& returned : returned_) {
-        if (returned.behind == 0) returned.behind = aside->number;
-    }
+    hand_over_returned(aside->number);
     aside->operations = std::move(fabric_->operations.back());
     fabric_->operations.pop_back();
     aside->endpoint = std::move(fabric_->sender);
@@ -111,9 +132,11 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
     rail.posted_bytes_ += operation.bytes();
     submission.outstanding -= chunks;
     if (completion.status != Status::ok) {
-        rail.behind_ = aside.number;
+        const bool closing = std::exchange(rail.closing_, false);  // that is another sender
+        rail.failing_ = aside.number;
         rail.operation_failed(operation, completion);
-        rail.behind_ = 0;
+        rail.failing_ = present_sender;
+        rail.closing_ = closing;
         return;
     }
     Work& work = *submission.lane->work;
@@ -129,7 +152,7 @@ void FabricRail::settle_aside() noexcept {
     std::size_t place = 0;
     while (place < fabric_->aside.size()) {
         Aside& aside = *fabric_->aside[place];
-        if (waits_for_nothing(aside)) {
+        if (fabric_->queue.broken() || waits_for_nothing(aside)) {
             close_aside(place);
             continue;
         }
@@ -163,11 +186,12 @@ bool FabricRail::waits_for_nothing(Aside& aside) const noexcept {
 void FabricRail::close_aside(std::size_t place) noexcept {
     Aside& aside = *fabric_->aside[place];
     drain_all();  // see ProviderCaps::reads_before_close
-    control_->give_up(*aside.messages, Status::remote_disconnect);
     closed_aside_ = aside.number;
+    aside.messages->close();
     aside.endpoint.reset();
-    drain_all();
+    drain_all();  // what had ended before counts
     closed_aside_ = 0;
+    control_->take_back(*aside.messages);
     if (aside.unended != 0) {
         RAILYARD_LOG(warn, name().c_str(),
                      "a sender is closed with %u operations that have not been answered: carried out again "
@@ -184,7 +208,7 @@ void FabricRail::close_aside(std::size_t place) noexcept {
     release_returned(aside.number, true);
     auto& operations = fabric_->operations;
     if (operations.size() == kept_generations) operations.erase(operations.begin());
-    operations.insert(operations.begin(), std::move(aside.operations));
+    operations.insert(operations.end() - 1, std::move(aside.operations));  // the last are the present ones
     auto& sends = fabric_->old_sends;
     if (sends.size() == kept_generations) sends.erase(sends.begin());
     sends.push_back(aside.messages->remains());
@@ -237,6 +261,13 @@ void FabricRail::release_returned(std::uint32_t number, bool closed) noexcept {
         returned_[kept++] = returned;
     }
     returned_.resize(kept);
+}
+
+/// What has waited for the sender that there was.
+void FabricRail::hand_over_returned(std::uint32_t number) noexcept {
+    for (Returned& returned : returned_) {
+        if (returned.behind == present_sender) returned.behind = number;
+    }
 }
 
 /// In a thread of its own, as the provider may wait for ever.

@@ -42,11 +42,15 @@ void FabricRail::operation_failed(Operation& operation, const fabric::Completion
     const bool late = fabric_->domain.caps().late_after_error &&
                       !fabric::refused_here(fabric::Codes::efa, completion.provider_error) && !closing_;
     // Before the transfer hears of it, nothing may be left that could still write.
-    renewal_needed_ = renewal_needed_ || (late && behind_ == 0);
-    if (!late || (completion.status == Status::remote_disconnect && submission.route->path))
-        return chunks_failed(submission, chunks, completion.status);
-    submission.lane->work->stop(completion.status);
-    give_back(submission, chunks);
+    renewal_needed_ = renewal_needed_ || (late && failing_ == present_sender);
+    behind_ = late ? failing_ : 0;
+    if (!late || (completion.status == Status::remote_disconnect && submission.route->path)) {
+        chunks_failed(submission, chunks, completion.status);
+    } else {
+        submission.lane->work->stop(completion.status);
+        give_back(submission, chunks);
+    }
+    behind_ = 0;
 }
 
 Run FabricRail::chunks_of(const Operation& operation) noexcept {
@@ -94,8 +98,6 @@ bool FabricRail::settle_failures() noexcept {
     const bool wanted = ends ? asked || !sending_ : asked || sending_;
     if (!wanted && returned_.empty()) return false;
     if (wanted && now_ns() >= reopen_at_) renew();
-    // While there was no memory to replace it: what is told of, or goes another way, could still land.
-    if (renewal_needed_ && sending_) return false;
     return place_returned();
 }
 
@@ -108,13 +110,12 @@ void FabricRail::renew() noexcept {
     if (!fabric_->domain.caps().separate_sender || (!sending_ && fabric_->queue.broken())) {
         renewal_needed_ = false;
         renewal_requested_.store(false, std::memory_order_relaxed);
+        hand_over_returned(0);
         return stop_sending();
     }
     meter_.pause();
     drain_all();  // see ProviderCaps::reads_before_close
-    if (fabric_->domain.caps().waits_to_close && !fabric_->queue.broken() &&
-        (outstanding() != 0 || control_->with_sender() != 0))
-        return set_aside();
+    if (may_set_aside()) return set_aside();
     std::unique_ptr<Operations> operations;
     std::shared_ptr<void> sends;
     std::unique_ptr<fabric::UnsentBytesDropped> dropped;
@@ -134,6 +135,7 @@ void FabricRail::renew() noexcept {
     drain_all();  // what had ended before counts; what the closing flushes has only been interrupted
     closing_ = false;
     take_back();
+    hand_over_returned(0);
     try {
         if (fabric_->old_sends.size() == kept_generations)
             fabric_->old_sends.erase(fabric_->old_sends.begin());
@@ -269,37 +271,6 @@ void FabricRail::start_sender() {
         returned_.size());
 }
 
-void FabricRail::publish_sender() noexcept {
-    {
-        const MutexLock lock(sender_mutex_);
-        sender_.address.clear();
-        sender_.generation = sender_generation_.load(std::memory_order_relaxed) + (renewals_++ ? 1 : 0);
-        sender_generation_.store(sender_.generation, std::memory_order_release);
-    }
-    name_sender();
-}
-
-/// Until that is done nobody is introduced to it, as while it is being replaced.
-void FabricRail::name_sender() noexcept {
-    const fabric::Endpoint* const sender = fabric_->sender.get();
-    try {
-        std::string address = sender ? sender->name() : std::string();
-        const MutexLock lock(sender_mutex_);
-        sender_.address = std::move(address);
-        unnamed_ = false;
-    } catch (const std::exception&) {
-        unnamed_ = true;  // another time
-    }
-    note_unsettled();
-    if (unnamed_) return;
-    if (config_.changes) config_.changes->fetch_add(1, std::memory_order_release);
-}
-
-Rail::Sender FabricRail::sender() const {
-    const MutexLock lock(sender_mutex_);
-    return sender_;
-}
-
 /// Where its path has failed or nothing can be sent from here. The path counts as failed then: others would
 /// only hand their chunks back.
 bool FabricRail::go_elsewhere(const Submission& submission, Run chunks) noexcept {
@@ -339,6 +310,7 @@ bool FabricRail::place_returned() noexcept {
                 continue;
             }
             renewal_needed_ = true;
+            returned.behind = present_sender;
             returned_[kept++] = returned;
             continue;
         }

@@ -197,6 +197,87 @@ TEST_F(WaitsToClose, MessagesEndWhereTheyAreAndProbesAtOnce) {
     EXPECT_EQ(rail_.load(), 0u);
 }
 
+/// What messages over the other sender have overtaken, say: it is not lost.
+TEST_F(WaitsToClose, AMessageThatHasNotEndedWhenItsSenderIsClosedIsSentAgain) {
+    script_messages();
+    Message message("text", 1);
+    rail_.send(message);
+    ASSERT_EQ(scripted_control::script.sent.size(), 1u);
+    replace();
+    script_messages();
+    send(1, 0);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(message.ends, 0);
+    ASSERT_EQ(scripted_control::script.sent.size(), 3u);
+    EXPECT_EQ(scripted_control::script.sent.back().text, "text0");
+    complete({scripted_control::script.sent.back().context});
+    EXPECT_EQ(message.ends, 1);
+    EXPECT_EQ(message.result, Status::ok);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+/// Whatever becomes of the next one.
+TEST_F(WaitsToClose, WhatHasFailedWaitsForItsOwnSenderAlone) {
+    TakingRail other;
+    Detour detour(rail_, other, 1, 4);
+    detour.post();
+    const std::vector<void*> old = std::exchange(script.posted, {});
+    ASSERT_EQ(old.size(), 4u);
+    complete({old[0]}, FI_ECONNABORTED);
+    ASSERT_EQ(FabricRailProbe::set_aside(rail_), 1u);
+    script_sender();
+    Offer stuck(rail_, 2, 2);
+    const std::vector<void*> later = std::exchange(script.posted, {});
+    ASSERT_EQ(later.size(), 2u);
+    for (std::size_t i = 1; i < old.size(); ++i)
+        script.completed.emplace_back(old[i], 0);
+    ASSERT_TRUE(rail_.request_renewal());
+    rail_.progress();
+    rail_.progress();
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u) << "that of the others";
+    EXPECT_EQ(other.taken.size(), 1u);
+    EXPECT_TRUE(detour.work.done());
+    EXPECT_EQ(detour.work.status(), Status::ok);
+    EXPECT_FALSE(stuck.work.done());
+    complete(later);
+    EXPECT_EQ(stuck.work.status(), Status::ok);
+}
+
+TEST_F(WaitsToClose, WhatIsSetAsideWhenTheCompletionQueueBreaksGoesOverAnotherRail) {
+    TakingRail other;
+    Detour detour(rail_, other, 1, 4);
+    detour.post();
+    ASSERT_EQ(std::exchange(script.posted, {}).size(), 4u);
+    replace();
+    script.queue_answer = -FI_EOVERRUN;
+    for (int pass = 0; pass < 3; ++pass)
+        rail_.progress();
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(other.taken.size(), 4u);
+    EXPECT_TRUE(detour.work.done());
+    EXPECT_EQ(detour.work.status(), Status::ok);
+}
+
+/// The one who is called as a former peer was says nothing of it.
+TEST_F(WaitsToClose, WhoIsCalledAsAFormerPeerSaysNothingOfIt) {
+    script_messages();
+    const PeerAddress former = rail_.insert_peer(rail_.address());
+    Message probe("probe", former);
+    probe.patience_ns = 10'000'000'000;
+    rail_.send(probe);
+    ASSERT_EQ(scripted_control::script.sent.size(), 1u);
+    const std::vector<void*> old{scripted_control::script.sent[0].context};
+    replace();
+    script_messages();
+    rail_.remove_peer(former);
+    ASSERT_EQ(rail_.insert_peer(rail_.address()), former);
+    send(former, 0);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u);
+    complete(old);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    rail_.remove_peer(former);
+}
+
 TEST_F(WaitsToClose, NoMoreAreSetAsideThanMayBe) {
     std::vector<std::unique_ptr<Offer>> offers;
     std::vector<void*> old;
