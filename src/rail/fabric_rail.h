@@ -219,6 +219,7 @@ class FabricRail final : public Rail {
     void release_returned(std::uint32_t number, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void hand_over_returned(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] bool may_set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool nothing_leaves() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     /// Does not wait for what never ends.
     static void close_apart(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept;

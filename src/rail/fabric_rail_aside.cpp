@@ -26,6 +26,8 @@ constexpr std::uint64_t settled_ns = 1'500'000'000, between_looks_ns = 100'000'0
 constexpr std::uint64_t between_tries_ns = 10'000'000;
 /// Between attempts to have another sender: after some seconds of them the one that there is is closed first.
 constexpr std::uint64_t hopeless_pause_ns = 3'000'000'000;
+/// The same where there is none at all.
+constexpr std::uint64_t without_sender_ns = 800'000'000;
 
 std::atomic<std::uint64_t> last_wait_begun{0}, last_wait_over{0};  // ns
 
@@ -152,13 +154,19 @@ void FabricRail::settle_aside() noexcept {
     std::size_t place = 0;
     while (place < fabric_->aside.size()) {
         Aside& aside = *fabric_->aside[place];
-        if (fabric_->queue.broken() || waits_for_nothing(aside)) {
+        if (fabric_->queue.broken() || nothing_leaves() || waits_for_nothing(aside)) {
             close_aside(place);
             continue;
         }
         ++place;
         if (!aside.given_up && now_ns() >= aside.until) give_up_aside(aside);
     }
+}
+
+/// There is no other sender, as where the device has gone: nobody is heard of, and nothing else stands still
+/// while one is closed.
+bool FabricRail::nothing_leaves() const noexcept {
+    return !sending_ && reopen_pause_ns_ >= without_sender_ns;
 }
 
 /// All has ended; or the device is through with everybody whom there is something for, and has been for a

@@ -40,6 +40,25 @@ TEST_P(FabricEfa, WhatWaitedForAHandshakeIsRungFor) {
     a_->release(transfer);
 }
 
+/// It waits for an answer to a handshake, and nothing leaves any more that could tell whether one comes.
+class GoneUnderAHandshake : public Failover {
+  protected:
+    GoneUnderAHandshake() : Failover(2, {{"peer_timeout_ms", "1000"}, {"xfer_timeout_ms", "0"}}) {}
+};
+
+TEST_P(GoneUnderAHandshake, WhatIsUnderWayOnADeviceThatHasGoneGoesAnotherWay) {
+    Transfer* transfer = prepare();
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_EQ(a_->post(*transfer), Status::in_progress);
+    cluster().set("gone=1", first_of_a);
+    EXPECT_EQ(wait(*transfer), Status::ok);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    EXPECT_TRUE(source_->bytes == target_->bytes);
+    a_->release(transfer);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, GoneUnderAHandshake, testing::Values("efa"), efa_name);
+
 /// Beside beta, gamma on a NIC of its own.
 class BesideASilentPeer : public Failover {
   protected:
