@@ -309,7 +309,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     peer->watched.was_in_flight = in_flight;
     const bool silent = in_flight && now - peer->watched.moved_at > patience;
     if (peer->gone()) {
-        if (peer->is_to_be_asked()) ask_paths(peer, now, patience);
+        if (rails_->waits_to_close() && peer->is_to_be_asked()) ask_paths(peer, now, patience);
         if (!silent) return UINT64_MAX;
         peer->watched.moved_at = now;  // where it cannot be interrupted, not again at once
         end_transfers_to(*peer, true);
@@ -369,15 +369,19 @@ void Engine::Impl::replace_held_up_senders(Peer& peer, std::uint64_t now) {
         rail->look_for_unanswered(1);
 }
 
-/// It answers all the while, so the answers to what is in flight have been lost. Once a round of each
-/// transfer.
+/// It answers all the while, so the answers to what is in flight have been lost. A few times in a round of
+/// each transfer.
 bool Engine::Impl::carry_out_again(Peer& peer) {
-    bool first = false;
+    bool some = false;
     transfers_.for_each([&](Transfer& transfer, bool in_flight, std::uint32_t) {
         if (!in_flight || transfer.peer.get() != &peer) return;
-        first = std::exchange(transfer.renewed_post, transfer.seen_posted) != transfer.seen_posted || first;
+        if (std::exchange(transfer.renewed_post, transfer.seen_posted) != transfer.seen_posted)
+            transfer.renewals = 0;
+        if (transfer.renewals == Transfer::most_renewals) return;
+        ++transfer.renewals;
+        some = true;
     });
-    if (!first || !peer.renew_senders()) return false;
+    if (!some || !peer.renew_senders()) return false;
     RAILYARD_LOG(warn, peer.agent().c_str(),
                  "answers, and nothing in flight has got on for %llu ms: carried out again",
                  static_cast<unsigned long long>(config_.params.peer_timeout_ms));

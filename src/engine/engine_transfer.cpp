@@ -16,6 +16,8 @@ constexpr std::uint32_t polls_per_full_pass = 8;
 /// What a released transfer is granted to end by itself, and then when its operations are interrupted.
 constexpr std::uint64_t cancel_patience_ns = 20'000'000;
 constexpr std::uint64_t interrupt_limit_ns = 200'000'000;
+/// Where the peer's NIC has to say something first.
+constexpr std::uint64_t interrupt_limit_apart_ns = 1'000'000'000;
 
 /// Of a small transfer, how many rounds share one look at the exact clock, which costs as much as its post.
 constexpr std::uint32_t rounds_per_measurement = 8;
@@ -290,7 +292,7 @@ void Engine::Impl::cancel(std::span<Transfer* const> transfers) noexcept {
     for (Transfer* transfer : transfers) {
         if (in_flight(transfer)) interrupt_transfer(*transfer);
     }
-    wait(interrupt_limit_ns);
+    wait(rails_->waits_to_close() ? interrupt_limit_apart_ns : interrupt_limit_ns);
 }
 
 void Engine::Impl::release(std::span<Transfer* const> transfers) noexcept {

@@ -193,7 +193,8 @@ void Peer::ask_all() {
 
 bool Peer::is_to_be_asked() const {
     const MutexLock lock(mutex_);
-    return ask_all_;
+    return ask_all_ || std::any_of(resolved_.begin(), resolved_.end(),
+                                   [](const auto& endpoint) { return endpoint->ask_again; });
 }
 
 bool Peer::has_failures() const {
@@ -265,18 +266,29 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uin
 }
 
 void Peer::probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns) {
+    const bool again = waits_to_close();
     const MutexLock lock(mutex_);
     endpoint.probing = endpoint.excused = false;
     endpoint.probe_at = now_ns;
+    endpoint.ask_again = again;
 }
 
 bool Peer::excuse(PeerEndpoint& endpoint, std::uint64_t now_ns, std::uint64_t patience_ns) {
+    const bool again = waits_to_close();
     const MutexLock lock(mutex_);
     if (now_ns - endpoint.asked_at >= patience_ns) return false;
     endpoint.probing = false;
     endpoint.excused = true;
     endpoint.probe_at = now_ns;
+    endpoint.ask_again = again;
     return true;
+}
+
+/// Then a question that was lost with its sender may be what another sender waits to hear the answer of,
+/// also where the path is well.
+bool Peer::waits_to_close() const {
+    const std::shared_ptr<RailManager> manager = rails_.lock();
+    return manager && manager->waits_to_close();
 }
 
 DueKeepalive Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone) {

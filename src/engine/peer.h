@@ -259,6 +259,7 @@ class Peer {
     void count_unacquainted() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     /// Nobody would tell, and what is sent to it stays there.
     [[nodiscard]] bool has_ended_unseen() const noexcept;
+    [[nodiscard]] bool waits_to_close() const;
     /// The endpoint, which a probe is sent to now.
     static PeerEndpoint& ask(PeerEndpoint& endpoint, std::uint64_t now_ns) noexcept;
 

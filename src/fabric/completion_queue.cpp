@@ -34,27 +34,38 @@ int nested_epoll(int outer) {
 
 }  // namespace
 
-CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool blocking) : domain_(domain) {
+CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool blocking, std::size_t least)
+    : domain_(domain) {
     codes_ = domain.caps().codes;
     // efa may have been told to spend receive buffers (FI_EFA_USE_UNSOLICITED_WRITE_RECV): a context then
     // says so.
     immediates_take_receives_ = codes_ == Codes::efa || (domain.info().mode & FI_RX_CQ_DATA) != 0;
+    bool waitable = blocking && domain.caps().blocking_wait;
+    int rc = open(depth, waitable);
+    if (rc != 0 && least < depth) rc = open(least, waitable);
+    if (rc != 0 && waitable) {
+        RAILYARD_LOG(info, domain.rail().c_str(),
+                     "no waitable completion queue (%s): the progress thread polls", fi_strerror(-rc));
+        waitable = false;
+        rc = open(depth, waitable);
+        if (rc != 0 && least < depth) rc = open(least, waitable);
+    }
+    check(rc, "fi_cq_open", domain.rail());
+    if (waitable && fi_control(&queue_->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
+    if (wait_fd_ >= 0 && domain.caps().stale_wait_signal) wait_fd_ = nested_epoll(wait_fd_);
+}
+
+int CompletionQueue::open(std::size_t depth, bool waitable) noexcept {
     fi_cq_attr attr{};
     attr.size = depth;
     attr.format = FI_CQ_FORMAT_DATA;
-    attr.wait_obj = blocking && domain.caps().blocking_wait ? FI_WAIT_FD : FI_WAIT_NONE;
+    attr.wait_obj = waitable ? FI_WAIT_FD : FI_WAIT_NONE;
     fid_cq* queue = nullptr;
-    int rc = fi_cq_open(domain.get(), &attr, &queue, nullptr);
-    if (rc != 0 && attr.wait_obj == FI_WAIT_FD) {
-        RAILYARD_LOG(info, domain.rail().c_str(),
-                     "no waitable completion queue (%s): the progress thread polls", fi_strerror(-rc));
-        attr.wait_obj = FI_WAIT_NONE;
-        rc = fi_cq_open(domain.get(), &attr, &queue, nullptr);
-    }
-    check(rc, "fi_cq_open", domain.rail());
+    const int rc = fi_cq_open(domain_.get(), &attr, &queue, nullptr);
+    if (rc != 0) return rc;
     queue_ = Fid<fid_cq>(queue);
-    if (attr.wait_obj == FI_WAIT_FD && fi_control(&queue->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
-    if (wait_fd_ >= 0 && domain.caps().stale_wait_signal) wait_fd_ = nested_epoll(wait_fd_);
+    depth_ = depth;
+    return 0;
 }
 
 std::size_t CompletionQueue::drain(std::size_t limit) noexcept {
@@ -65,18 +76,30 @@ std::size_t CompletionQueue::drain_whole(std::size_t limit) noexcept {
     return read<true>(limit);
 }
 
+template <bool ends>
 void CompletionQueue::drop(std::size_t limit) noexcept {
     fi_cq_data_entry entries[32];
+    const auto end = [](void* context) {
+        if (ends && context) static_cast<OpContext*>(context)->posted = 0;
+    };
     for (std::size_t total = 0; total < limit;) {
         ssize_t count = fi_cq_read(queue_.get(), entries, std::size(entries));
         if (count == -FI_EAVAIL) {
             fi_cq_err_entry error{};
             count = fi_cq_readerr(queue_.get(), &error, 0);
+            if (count > 0) end(error.op_context);
+        } else {
+            for (ssize_t i = 0; i < count; ++i)
+                end(entries[i].flags & (FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA) ? nullptr
+                                                                             : entries[i].op_context);
         }
         if (count <= 0) return;
         total += static_cast<std::size_t>(count);
     }
 }
+
+template void CompletionQueue::drop<false>(std::size_t) noexcept;
+template void CompletionQueue::drop<true>(std::size_t) noexcept;
 
 template <bool whole>
 std::size_t CompletionQueue::read(std::size_t limit) noexcept {
@@ -166,8 +189,9 @@ void CompletionQueue::count_failure(const char* call, ssize_t answer) noexcept {
         RAILYARD_LOG(error, domain_.rail().c_str(), "%s: %s (%d), %llu such answers so far", call,
                      fi_strerror(error), error, static_cast<unsigned long long>(failures_));
     }
-    const bool final = error == FI_EOVERRUN || error == FI_ENODEV || error == FI_EIO;
-    if (!final && failures_in_row_ < most_failures) return;
+    const bool gone = error == FI_ENODEV || error == FI_EIO;
+    if (gone) device_gone_.store(true, std::memory_order_relaxed);
+    if (!gone && error != FI_EOVERRUN && failures_in_row_ < most_failures) return;
     if (broken_.exchange(true, std::memory_order_relaxed)) return;
     RAILYARD_LOG(error, domain_.rail().c_str(),
                  "the completion queue is broken: nothing ends on it any more");

@@ -17,9 +17,13 @@ class ImmediateSink;
 
 class CompletionQueue {
   public:
-    /// `depth` is the number of operations that may be outstanding on it. `blocking`: open it with a file
-    /// descriptor to wait for, where the provider has that.
-    CompletionQueue(const Domain& domain, std::size_t depth, bool blocking);
+    /// `depth` is the number of operations that may be outstanding on it, or `least` where the device takes
+    /// no more. `blocking`: open it with a file descriptor to wait for, where the provider has that. Throws
+    /// Error.
+    CompletionQueue(const Domain& domain, std::size_t depth, bool blocking, std::size_t least = SIZE_MAX);
+
+    /// What it has become.
+    [[nodiscard]] std::size_t depth() const noexcept { return depth_; }
 
     /// Ends up to about `limit` operations through OpContext::complete_with; returns how many. This call also
     /// drives providers that progress manually. Role holder only.
@@ -29,7 +33,10 @@ class CompletionQueue {
     std::size_t drain_whole(std::size_t limit) noexcept;
 
     /// Reads as much, and nobody hears of it. Role holder only.
-    void drop(std::size_t limit) noexcept;
+    void drop(std::size_t limit) noexcept { drop<false>(limit); }
+    /// The same of a queue all of whose contexts are still there: what has ended is with the provider no
+    /// more.
+    void drop_ended(std::size_t limit) noexcept { drop<true>(limit); }
 
     /// Who hears of peers' immediate data; nobody at first. Role holder only.
     void tell_of_immediates(ImmediateSink* sink) noexcept { immediates_ = sink; }
@@ -42,10 +49,15 @@ class CompletionQueue {
     /// outstanding on a broken queue may never end. Any thread.
     [[nodiscard]] bool broken() const noexcept { return broken_.load(std::memory_order_relaxed); }
     static constexpr std::uint32_t most_failures = 8;
+    /// The same, where it is the device that has gone. Any thread.
+    [[nodiscard]] bool device_gone() const noexcept { return device_gone_.load(std::memory_order_relaxed); }
 
     [[nodiscard]] fid_cq* get() const noexcept { return queue_.get(); }
 
   private:
+    int open(std::size_t depth, bool waitable) noexcept;
+    template <bool ends>
+    void drop(std::size_t limit) noexcept;
     template <bool whole>
     std::size_t read(std::size_t limit) noexcept;
     [[gnu::cold]] void complete_remote(const fi_cq_data_entry& entry) noexcept;
@@ -61,6 +73,8 @@ class CompletionQueue {
     std::uint64_t repeated_ = 0;         ///< ends of operations that had ended
     std::uint32_t failures_in_row_ = 0;  // since it last answered as it should
     std::atomic<bool> broken_{false};
+    std::atomic<bool> device_gone_{false};
+    std::size_t depth_ = 0;
     Fid<fid_cq> queue_;
 };
 

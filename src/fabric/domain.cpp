@@ -5,9 +5,21 @@
 #include <cstddef>
 
 #include "common/log.h"
+#include "common/mutex.h"
 #include "common/occasional.h"
 
 namespace railyard::fabric {
+
+namespace {
+
+/// efa keeps all domains of a process in a list that nothing guards, and rails may be closed by threads of
+/// their own.
+Mutex& domains_mutex() noexcept {
+    static auto* const mutex = new Mutex;  // outlives static engines
+    return *mutex;
+}
+
+}  // namespace
 
 Domain::Domain(std::shared_ptr<const Device> device, std::string rail)
     : device_(std::move(device)), rail_(std::move(rail)) {
@@ -22,8 +34,14 @@ Domain::Domain(std::shared_ptr<const Device> device, std::string rail)
     event_queue_ = Fid<fid_eq>(event_queue);
 
     fid_domain* domain = nullptr;
+    const MutexLock lock(domains_mutex());
     check(fi_domain(fabric_.get(), device_->info.get(), &domain, nullptr), "fi_domain", rail_);
     domain_ = Fid<fid_domain>(domain);
+}
+
+Domain::~Domain() {
+    const MutexLock lock(domains_mutex());
+    domain_.reset();
 }
 
 bool Domain::drain_events() noexcept {

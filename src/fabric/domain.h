@@ -33,6 +33,9 @@ class Domain {
   public:
     /// Throws Error{backend}.
     Domain(std::shared_ptr<const Device> device, std::string rail);
+    ~Domain();
+    Domain(const Domain&) = delete;
+    Domain& operator=(const Domain&) = delete;
 
     [[nodiscard]] fid_domain* get() const noexcept { return domain_.get(); }
     [[nodiscard]] fid_fabric* fabric() const noexcept { return fabric_.get(); }

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/status.h"
+
 namespace railyard::fabric {
 
 /// Closes its fid on destruction. Objects that a fid depends on must outlive it (member order).
@@ -37,8 +39,14 @@ class Fid {
     T* fid_ = nullptr;
 };
 
+/// The device is not there any more, or does nothing.
+class DeviceGone : public Error {
+  public:
+    using Error::Error;
+};
+
 /// Throws Error{backend} "call failed on where: reason (code)" for a negative return value, with what the
-/// process has run out of, where that is so.
+/// process has run out of, where that is so; DeviceGone where that is the reason.
 void check(long rc, const char* call, std::string_view where);
 
 }  // namespace railyard::fabric

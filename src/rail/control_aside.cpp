@@ -11,16 +11,14 @@
 namespace railyard {
 namespace {
 
-/// Peers that are kept in mind; others wait for the end of all patience.
-constexpr std::size_t most_heard_of = 256;
 /// What fails before may have been sent before.
 constexpr std::uint64_t conclusive_ns = 1'000'000'000;
 
 }  // namespace
 
-ControlChannel::Aside::Aside(ControlChannel& channel, std::shared_ptr<Slots> slots)
+ControlChannel::Aside::Aside(ControlChannel& channel, std::shared_ptr<Slots> slots, std::size_t awaited)
     : channel_(&channel), slots_(std::move(slots)), since_(now_ns()) {
-    heard_of_.reserve(most_heard_of);
+    awaited_.reserve(send_slots + awaited);
     channel.asides_.push_back(this);
 }
 
@@ -28,14 +26,27 @@ ControlChannel::Aside::~Aside() {
     if (channel_) std::erase(channel_->asides_, this);
 }
 
-bool ControlChannel::Aside::has_heard_of(PeerAddress peer) const noexcept {
-    return std::find(heard_of_.begin(), heard_of_.end(), peer) != heard_of_.end();
+/// Or where it belongs.
+std::vector<ControlChannel::Aside::Awaited>::iterator ControlChannel::Aside::place_of(
+    PeerAddress peer) noexcept {
+    return std::lower_bound(awaited_.begin(), awaited_.end(), peer,
+                            [](const Awaited& one, PeerAddress other) { return one.peer < other; });
 }
 
-bool ControlChannel::Aside::has_heard_of_all() const noexcept {
-    return std::all_of(slots_->begin(), slots_->end(), [this](const Slot& slot) {
-        return !slot.posted || has_heard_of(slot.message ? slot.message->destination : slot.destination);
-    });
+void ControlChannel::Aside::await(PeerAddress peer) noexcept {
+    const auto place = place_of(peer);
+    if (place != awaited_.end() && place->peer == peer) return;
+    if (awaited_.size() < awaited_.capacity()) awaited_.insert(place, {peer, false});
+}
+
+bool ControlChannel::Aside::has_heard_of(PeerAddress peer) noexcept {
+    const auto place = place_of(peer);
+    return place != awaited_.end() && place->peer == peer && place->heard_of;
+}
+
+bool ControlChannel::Aside::has_heard_of_all() noexcept {
+    return std::all_of(slots_->begin(), slots_->end(),
+                       [this](const Slot& slot) { return !slot.posted || has_heard_of(slot.receiver()); });
 }
 
 void ControlChannel::note_heard_of(PeerAddress peer, Status status) noexcept {
@@ -43,8 +54,9 @@ void ControlChannel::note_heard_of(PeerAddress peer, Status status) noexcept {
     const std::uint64_t now = now_ns();
     for (Aside* aside : asides_) {
         if (status != Status::ok && now - aside->since_ < conclusive_ns) continue;
-        if (aside->heard_of_.size() == most_heard_of || aside->has_heard_of(peer)) continue;
-        aside->heard_of_.push_back(peer);
+        const auto place = aside->place_of(peer);
+        if (place == aside->awaited_.end() || place->peer != peer || place->heard_of) continue;
+        place->heard_of = true;
         aside->certain_ = aside->certain_ && status == Status::ok;
         aside->news_ = true;
     }
@@ -60,7 +72,7 @@ std::size_t ControlChannel::with_sender() const noexcept {
         std::count_if(sends_->begin(), sends_->end(), [](const Slot& slot) { return slot.posted != 0; }));
 }
 
-std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside() {
+std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside(std::size_t awaited) {
     constexpr std::size_t bytes = send_slots * fragment_size;
     auto next = std::make_shared<Slots>(send_slots);
     next->buffers = std::make_unique_for_overwrite<std::byte[]>(bytes);
@@ -69,7 +81,7 @@ std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside() {
                                             {reinterpret_cast<std::uint64_t>(next->buffers.get()), bytes});
         next->descriptor = next->region.descriptor();
     }
-    std::unique_ptr<Aside> aside(new Aside(*this, sends_));
+    std::unique_ptr<Aside> aside(new Aside(*this, sends_, awaited));
     sender_ = nullptr;
     free_sends_ = interrupted_ = nullptr;
     sends_ = std::move(next);
@@ -91,6 +103,7 @@ std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside() {
     }
     for (Slot& old : *aside->slots_) {
         old.handler = on_sent_aside;
+        if (old.posted) aside->await(old.receiver());
         if (old.posted && old.message->patience_ns) end_as_lost(old, Status::remote_disconnect);
     }
     return aside;
@@ -141,7 +154,7 @@ void ControlChannel::forget(Aside& aside) noexcept {
 /// Somebody else may be called so next.
 void ControlChannel::forget(PeerAddress peer) noexcept {
     for (Aside* aside : asides_) {
-        std::erase(aside->heard_of_, peer);
+        std::erase_if(aside->awaited_, [=](const Aside::Awaited& one) { return one.peer == peer; });
         for (Slot& slot : *aside->slots_) {
             if (!slot.message && slot.destination == peer) slot.destination = no_address;
         }
@@ -162,7 +175,6 @@ void ControlChannel::give_up(Aside& aside, Status status) noexcept {
     for (Slot& slot : *aside.slots_) {
         if (slot.posted && slot.message) end_as_lost(slot, status);
     }
-    forget(aside);
 }
 
 }  // namespace railyard

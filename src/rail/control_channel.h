@@ -52,8 +52,9 @@ class ControlChannel {
     class Aside;
     /// The sender stays open, and what it has of messages ends with it, as it ends; another one sends from
     /// other buffers. Only probes end now, as lost: they would be waited for. Nothing is sent until
-    /// send_from(). Throws where there is no memory for it, and has done nothing then. Between renewals.
-    std::unique_ptr<Aside> set_aside();
+    /// send_from(). Has room for as many that are awaited besides. Throws where there is no memory for it,
+    /// and has done nothing then. Between renewals.
+    std::unique_ptr<Aside> set_aside(std::size_t awaited);
     /// What has not ended there ends as lost, with `status`, whatever the provider may still tell of it.
     void give_up(Aside& aside, Status status) noexcept;
     /// Its sender has been closed: what had not ended there is sent again.
@@ -102,6 +103,10 @@ class ControlChannel {
         PeerAddress destination = no_address;      // of a message that has ended before its fragment
         bool interrupted = false;                  // sent, and perhaps never gone
         Slot* next = nullptr;
+
+        [[nodiscard]] PeerAddress receiver() const noexcept {
+            return message ? message->destination : destination;
+        }
     };
     /// All send slots of one sender.
     struct Slots : std::vector<Slot> {
@@ -173,16 +178,18 @@ class ControlChannel::Aside {
     Aside(const Aside&) = delete;
     Aside& operator=(const Aside&) = delete;
 
-    /// A message to that peer which left from another sender since then has arrived; or it has failed, as
-    /// nobody is there, a second or more after this sender was set aside. Either way the device is through
-    /// with that peer, or will be in a moment, and waits for no receive buffer.
-    [[nodiscard]] bool has_heard_of(PeerAddress peer) const noexcept;
+    /// Its sender has operations to that peer, too.
+    void await(PeerAddress peer) noexcept;
+    /// It awaits that peer, and a message there which left from another sender since then has arrived; or it
+    /// has failed, as nobody is there, a second or more after this sender was set aside. Either way the
+    /// device is through with that peer, or will be in a moment, and waits for no receive buffer.
+    [[nodiscard]] bool has_heard_of(PeerAddress peer) noexcept;
     /// All of those have arrived.
     [[nodiscard]] bool is_certain() const noexcept { return certain_; }
     /// It has heard of somebody since it was last asked that.
     [[nodiscard]] bool has_news() noexcept { return std::exchange(news_, false); }
     /// So it is with the receivers of all that has not ended.
-    [[nodiscard]] bool has_heard_of_all() const noexcept;
+    [[nodiscard]] bool has_heard_of_all() noexcept;
     /// Fragments that have not ended.
     [[nodiscard]] std::size_t unended() const noexcept;
     /// Its sender is being closed: what fails from here on has only been interrupted.
@@ -196,11 +203,16 @@ class ControlChannel::Aside {
 
   private:
     friend class ControlChannel;
-    Aside(ControlChannel& channel, std::shared_ptr<Slots> slots);
-    ControlChannel* channel_;  ///< nullptr: given up
+    Aside(ControlChannel& channel, std::shared_ptr<Slots> slots, std::size_t awaited);
+    struct Awaited {
+        PeerAddress peer;
+        bool heard_of;
+    };
+    [[nodiscard]] std::vector<Awaited>::iterator place_of(PeerAddress peer) noexcept;
+    ControlChannel* channel_;  ///< nullptr: closed
     std::shared_ptr<Slots> slots_;
-    std::vector<PeerAddress> heard_of_;  ///< room for most_heard_of
-    const std::uint64_t since_;          ///< ns
+    std::vector<Awaited> awaited_;  ///< receivers of all that its sender has, in order; room for them
+    const std::uint64_t since_;     ///< ns
     bool certain_ = true, news_ = false, closing_ = false;
 };
 

@@ -30,10 +30,22 @@ std::size_t unread_immediates(const fabric::ProviderCaps& caps) {
     return caps.tells_of_writes ? Rail::most_unread_immediates : 0;
 }
 
+/// What is with the endpoints besides, and with those that are set aside.
+std::size_t queue_beside_operations(const fabric::ProviderCaps& caps) {
+    const std::size_t endpoints =
+        1 + (caps.waits_to_close ? FabricRail::most_aside + FabricRail::most_given_up : 0);
+    return endpoints * control_completions(caps) + unread_immediates(caps);
+}
+
 /// Operations that may be outstanding: what the endpoint takes, less the control channel's share.
 std::size_t credits(const fabric::ProviderCaps& caps) {
     const std::size_t depth = std::clamp<std::size_t>(caps.transmit_depth, 32, 4096);
     return depth - std::min(ControlChannel::send_slots, depth / 2);
+}
+
+/// With as many senders that are set aside in the middle of all that they may have. Devices limit it.
+std::size_t queue_depth(const fabric::ProviderCaps& caps, std::size_t aside) {
+    return (1 + aside) * credits(caps) + queue_beside_operations(caps);
 }
 
 }  // namespace
@@ -41,12 +53,8 @@ std::size_t credits(const fabric::ProviderCaps& caps) {
 FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail,
                            bool blocking)
     : domain(device, rail),
-      queue(domain,
-            (1 + (device->caps.waits_to_close ? most_aside : 0)) * credits(device->caps) +
-                (1 + (device->caps.waits_to_close ? most_aside + most_given_up : 0)) *
-                    control_completions(device->caps) +
-                unread_immediates(device->caps),
-            blocking),
+      queue(domain, queue_depth(device->caps, device->caps.waits_to_close ? most_aside : 0), blocking,
+            queue_depth(device->caps, 0)),
       wait(domain, queue),
       addresses(domain),
       callers(domain.caps().separate_sender && domain.caps().own_vectors
@@ -66,6 +74,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
       config_(config),
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
       depth_(credits(device->caps)),
+      most_with_others_(fabric_->queue.depth() - queue_depth(device->caps, 0)),
       pieces_(std::min(device->caps.rma_pieces, fabric::RmaRow::most_pieces)),
       loopback_(device->caps.stays_on_host, fabric_->endpoint.name()) {
     RoleGuard guard(role_);
@@ -133,6 +142,8 @@ void FabricRail::do_remove_peer(PeerAddress peer) noexcept {
     if (!fabric_->addresses.remove(peer)) return;
     if (sending_) sending_->forget(peer);
     control_->forget(peer);
+    for (const auto& aside : fabric_->aside)
+        std::replace(aside->destinations.begin(), aside->destinations.end(), peer, no_address);
 }
 
 PeerAddress FabricRail::do_admit_sender(std::string_view address) {
@@ -301,10 +312,14 @@ Rail::Sender FabricRail::sender() const {
     return sender_;
 }
 
+fabric::OpContext::Handler FabricRail::ordinary_handler() const noexcept {
+    return pieces_ > 1 ? on_complete<true> : on_complete<false>;
+}
+
 void FabricRail::use(std::unique_ptr<Operations> operations) noexcept {
     free_operations_ = nullptr;
     for (Operation& operation : *operations) {
-        operation.handler = pieces_ > 1 ? on_complete<true> : on_complete<false>;
+        operation.handler = ordinary_handler();
         operation.rail = this;
         operation.next = free_operations_;
         free_operations_ = &operation;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -159,8 +160,7 @@ class FabricRail final : public Rail {
     }
     /// Completions that may lie in the queue, and as many again, that come while they are read.
     [[nodiscard]] std::size_t most_unread() const noexcept {
-        return 2 * ((1 + (fabric_->domain.caps().waits_to_close ? most_aside : 0)) * depth_ +
-                    most_unread_immediates);
+        return 2 * (depth_ + most_with_others_ + most_unread_immediates);
     }
     [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         if (lane.striped) return outstanding() < striped_operations && outstanding_bytes() < striped_bytes;
@@ -187,6 +187,7 @@ class FabricRail final : public Rail {
         posted_bytes_ -= operation.bytes();
     }
     using Operations = std::vector<Operation>;
+    [[nodiscard]] fabric::OpContext::Handler ordinary_handler() const noexcept;
     void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static Run chunks_of(const Operation& operation) noexcept;
     void give_back(Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -211,18 +212,35 @@ class FabricRail final : public Rail {
     void note_unsettled() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         unsettled_ = unnamed_ || !fabric_->aside.empty();
     }
+    [[nodiscard]] std::optional<fabric::AddressVector::Another> addresses_for_another()
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void hand_over_operations(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void settle_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void keep_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void give_up_stopped() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void give_up(Operation& operation, fabric::OpContext::Handler handler) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool disown(Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_up_aside(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void take_back(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] bool waits_for_nothing(Aside& aside) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void close_aside(std::size_t place) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void release_returned(std::uint32_t number, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void hand_over_returned(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] bool may_set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[nodiscard]] bool nothing_leaves() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool device_gone() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+    static void on_given_up_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+    static void ignore_completion(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+    // fabric_rail_closing.cpp
     /// Does not wait for what never ends.
     static void close_apart(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept;
+    static void close_when_ended(std::shared_ptr<Opened> fabric, std::size_t most_unread,
+                                 bool apart) noexcept;
+    static void close_now(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept;
+    static void keep_open(std::shared_ptr<Opened> fabric, std::atomic<Opened*>& list) noexcept;
+    static std::atomic<Opened*> open_for_ever_, without_thread_;  ///< next_open
 
     // fabric_rail_failures.cpp
     void drain_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -245,6 +263,7 @@ class FabricRail final : public Rail {
         std::uint64_t next_look = 0, heard_at = 0;  ///< ns; waits_for_nothing
         bool given_up = false;  ///< nothing more is expected of it; closed when it is through after all
         std::unique_ptr<Operations> operations;
+        std::vector<PeerAddress> destinations;  ///< of them
         std::unique_ptr<ControlChannel::Aside> messages;
         fabric::Fid<fid_av> addresses;
         std::unique_ptr<fabric::Endpoint> endpoint;
@@ -254,6 +273,8 @@ class FabricRail final : public Rail {
     struct Opened {
         Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail, bool blocking);
         std::unique_ptr<fabric::Endpoint> new_sender();
+        /// Operations and messages that have not ended.
+        [[nodiscard]] std::size_t unended() const noexcept;
         /// The current ones last; before them those of senders that were replaced, for stray completions.
         std::vector<std::unique_ptr<Operations>> operations;
         std::vector<std::shared_ptr<void>> old_sends;
@@ -271,6 +292,8 @@ class FabricRail final : public Rail {
         std::vector<std::unique_ptr<fabric::Endpoint>> frozen;
         std::vector<std::unique_ptr<Aside>> aside;
         std::unique_ptr<fabric::Endpoint> sender;  ///< none: operations leave from `endpoint`
+        std::shared_ptr<Opened> itself;            ///< one that stays open for ever
+        Opened* next_open = nullptr;
     };
     void publish_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void name_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -280,6 +303,8 @@ class FabricRail final : public Rail {
     /// Where operations leave from; nullptr while there is nothing.
     fabric::Endpoint* sending_ ABSL_GUARDED_BY(role_) ABSL_PT_GUARDED_BY(role_) = nullptr;
     const std::size_t depth_;
+    /// Operations that senders which are set aside may have beside as many of the present one.
+    const std::size_t most_with_others_;
     const std::size_t pieces_;  ///< of an operation, at most
     ControlChannel* control_ ABSL_PT_GUARDED_BY(role_);
     std::uint32_t rounds_ ABSL_GUARDED_BY(role_) = 0;
@@ -311,6 +336,8 @@ class FabricRail final : public Rail {
     std::uint32_t closed_aside_ ABSL_GUARDED_BY(role_) = 0;          ///< whose endpoint is closed just now
     std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;             ///< ns; the last attempt failed
     std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;       ///< until the next one
+    bool reopen_without_device_ ABSL_GUARDED_BY(role_) = false;      ///< why it failed
+    std::uint64_t stopped_until_ ABSL_GUARDED_BY(role_) = 0;         ///< ns; keep_sender; 0: no
     std::atomic<bool> renewal_requested_{false};
     std::atomic<std::uint64_t> removals_{0};  ///< of peers' addresses
     std::uint32_t renewals_ ABSL_GUARDED_BY(role_) = 0;

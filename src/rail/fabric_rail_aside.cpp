@@ -1,12 +1,9 @@
 // Senders that can only be closed when all that they have sent has ended (ADR 40): others take over at once.
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "common/clock.h"
@@ -16,10 +13,6 @@
 namespace railyard {
 namespace {
 
-/// For which rails that go one after the other wait together, and each of them at least.
-constexpr std::uint64_t last_wait_ns = 1'000'000'000, shortest_wait_ns = 10'000'000;
-constexpr std::uint64_t between_two_ns = 50'000'000;
-
 /// What has failed at one peer fails for all that was sent to it before, give or take that.
 constexpr std::uint64_t settled_ns = 1'500'000'000, between_looks_ns = 100'000'000;
 /// Where as many are set aside as may be.
@@ -28,17 +21,6 @@ constexpr std::uint64_t between_tries_ns = 10'000'000;
 constexpr std::uint64_t hopeless_pause_ns = 3'000'000'000;
 /// The same where there is none at all.
 constexpr std::uint64_t without_sender_ns = 800'000'000;
-
-std::atomic<std::uint64_t> last_wait_begun{0}, last_wait_over{0};  // ns
-
-/// For how long the one that goes now is waited for; ns.
-std::uint64_t last_wait() noexcept {
-    const std::uint64_t now = now_ns();
-    if (now - last_wait_over.load(std::memory_order_relaxed) > between_two_ns)
-        last_wait_begun.store(now, std::memory_order_relaxed);
-    const std::uint64_t waited = now - last_wait_begun.load(std::memory_order_relaxed);
-    return std::max(last_wait_ns - std::min(waited, last_wait_ns), shortest_wait_ns);
-}
 
 }  // namespace
 
@@ -50,10 +32,22 @@ FabricRail::Aside* FabricRail::aside_of(const Operation& operation) noexcept {
     return nullptr;
 }
 
-/// Where the provider waits before it closes. Not for ever, where there is no memory for another sender.
+/// Where the provider waits before it closes. Not for ever, where there is no memory for another sender; on a
+/// broken queue nobody would hear that all has ended.
 bool FabricRail::may_set_aside() noexcept {
-    return fabric_->domain.caps().waits_to_close && !fabric_->queue.broken() &&
-           (outstanding() != 0 || control_->with_sender() != 0) && reopen_pause_ns_ < hopeless_pause_ns;
+    if (!fabric_->domain.caps().waits_to_close) return false;
+    if (fabric_->queue.broken()) return true;
+    if (fabric_->aside.empty() && outstanding() > most_with_others_) return false;
+    return (outstanding() != 0 || control_->with_sender() != 0) && reopen_pause_ns_ < hopeless_pause_ns;
+}
+
+/// None where the device has gone: there is no sender for them either.
+std::optional<fabric::AddressVector::Another> FabricRail::addresses_for_another() {
+    try {
+        return fabric_->addresses.another();
+    } catch (const fabric::DeviceGone&) {
+        return std::nullopt;
+    }
 }
 
 /// What is under way stays with its transfers until it has ended there, and what waits for the sender to be
@@ -66,12 +60,10 @@ void FabricRail::set_aside() noexcept {
             with_provider += operation.posted != 0 ? 1 : 0;
     }
     const std::size_t waiting = fabric_->aside.size() - given_up;
-    if (waiting == 0 && (given_up >= most_given_up || with_provider > most_aside * depth_)) {
-        renewal_requested_.store(false, std::memory_order_relaxed);
-        renewal_needed_ = false;  // it could wait for ever
-        return hand_over_returned(0);
-    }
-    if (waiting >= most_aside || given_up >= most_given_up || with_provider > most_aside * depth_) {
+    const bool broken = fabric_->queue.broken();
+    const bool full = given_up >= most_given_up || with_provider > most_with_others_;
+    if (!broken && waiting == 0 && full) return keep_sender();
+    if (!broken && (waiting >= most_aside || full)) {
         reopen_at_ = now_ns() + between_tries_ns;
         return;
     }
@@ -80,11 +72,12 @@ void FabricRail::set_aside() noexcept {
     try {
         operations = std::make_unique<Operations>(depth_);
         aside = std::make_unique<Aside>();
+        aside->destinations.assign(depth_, no_address);
         fabric_->aside.reserve(fabric_->aside.size() + 1);
         returned_.reserve((fabric_->aside.size() + 2) * depth_ * pieces_);
         std::optional<fabric::AddressVector::Another> addresses;
-        if (fabric_->callers) addresses = fabric_->addresses.another();
-        aside->messages = control_->set_aside();  // last: it has no way back
+        if (fabric_->callers && !broken) addresses = addresses_for_another();
+        aside->messages = control_->set_aside(depth_);  // last: it has no way back
         if (addresses) aside->addresses = fabric_->addresses.use(*std::move(addresses));
     } catch (const std::exception& error) {
         return put_renewal_off(error);  // nothing has been done
@@ -93,16 +86,9 @@ void FabricRail::set_aside() noexcept {
     renewal_requested_.store(false, std::memory_order_relaxed);
     aside->number = ++asides_;
     aside->until = now_ns() + longest_aside_ns;
-    for (Operation& operation : *fabric_->operations.back()) {
-        if (!operation.posted) continue;
-        operation.handler = on_aside_complete;
-        take_from_posted(operation);
-        aside->unended += operation.chunks;
-    }
-    waiting_ += aside->unended;
+    stopped_until_ = 0;
+    hand_over_operations(*aside);
     hand_over_returned(aside->number);
-    aside->operations = std::move(fabric_->operations.back());
-    fabric_->operations.pop_back();
     aside->endpoint = std::move(fabric_->sender);
     sending_ = nullptr;
     RAILYARD_LOG(info, name().c_str(), "a sender is closed when %u operations and %zu messages have ended",
@@ -115,6 +101,21 @@ void FabricRail::set_aside() noexcept {
         put_renewal_off(error);
     }
     publish_sender();
+}
+
+void FabricRail::hand_over_operations(Aside& aside) noexcept {
+    aside.operations = std::move(fabric_->operations.back());
+    fabric_->operations.pop_back();
+    for (std::size_t i = 0; i < aside.operations->size(); ++i) {
+        Operation& operation = (*aside.operations)[i];
+        if (!operation.posted || disown(operation)) continue;
+        operation.handler = on_aside_complete;
+        take_from_posted(operation);
+        aside.unended += operation.chunks;
+        aside.destinations[i] = operation.submission->route->destination;
+        aside.messages->await(aside.destinations[i]);
+    }
+    waiting_ += aside.unended;
 }
 
 void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
@@ -149,42 +150,101 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
 }
 
 /// Closes those that the provider would not wait for, and gives up those of which not all has ended for too
-/// long.
+/// long. None where nobody would hear of an end: the provider could wait for ever.
 void FabricRail::settle_aside() noexcept {
+    const std::uint64_t now = now_ns();
+    const bool gone = device_gone(), unheard = gone || fabric_->queue.broken();
+    if (stopped_until_ != 0 && now >= stopped_until_) give_up_stopped();
     std::size_t place = 0;
     while (place < fabric_->aside.size()) {
         Aside& aside = *fabric_->aside[place];
-        if (fabric_->queue.broken() || nothing_leaves() || waits_for_nothing(aside)) {
+        if (!unheard && waits_for_nothing(aside)) {
             close_aside(place);
             continue;
         }
         ++place;
-        if (!aside.given_up && now_ns() >= aside.until) give_up_aside(aside);
+        if (aside.given_up) continue;
+        if (gone) {
+            take_back(aside);  // nothing of it leaves any more
+            aside.given_up = true;
+        } else if (unheard || now >= aside.until) {
+            give_up_aside(aside);
+        }
     }
 }
 
-/// There is no other sender, as where the device has gone: nobody is heard of, and nothing else stands still
-/// while one is closed.
-bool FabricRail::nothing_leaves() const noexcept {
-    return !sending_ && reopen_pause_ns_ >= without_sender_ns;
+bool FabricRail::device_gone() const noexcept {
+    return fabric_->queue.device_gone() ||
+           (!sending_ && reopen_without_device_ && reopen_pause_ns_ >= without_sender_ns);
 }
+
+/// As many are set aside as may be, and perhaps none of them can ever be closed. What has been posted from
+/// the present one cannot be interrupted then, nor may anything be carried out elsewhere that it has.
+void FabricRail::keep_sender() noexcept {
+    renewal_requested_.store(false, std::memory_order_relaxed);
+    renewal_needed_ = false;
+    release_returned(present_sender, false);
+    if (stopped_until_ == 0) stopped_until_ = now_ns() + longest_aside_ns;
+}
+
+/// What has been stopped since then, and has not ended.
+void FabricRail::give_up_stopped() noexcept {
+    stopped_until_ = 0;
+    for (Operation& operation : *fabric_->operations.back()) {
+        if (!operation.posted || operation.handler == on_given_up_complete) continue;
+        if (operation.submission->lane->work->status() == Status::ok) continue;
+        posted_bytes_ -= operation.bytes();
+        give_up(operation, on_given_up_complete);
+    }
+}
+
+/// Its transfer is told, and hears no more of it.
+void FabricRail::give_up(Operation& operation, fabric::OpContext::Handler handler) noexcept {
+    Submission& submission = *operation.submission;
+    operation.handler = handler;
+    submission.outstanding -= operation.chunks;
+    counters_.count_error(Status::remote_disconnect);
+    if (submission.route->path) note_failure(*submission.route->path);
+    submission.lane->work->part_done(Status::remote_disconnect, operation.chunks);
+}
+
+/// It was given up on the present sender, and took its place there until now.
+void FabricRail::on_given_up_complete(fabric::OpContext& op, const fabric::Completion&) noexcept {
+    Operation& operation = static_cast<Operation&>(op);
+    FabricRail& rail = *operation.rail;
+    rail.role_.assert_held();
+    rail.posted_ -= operation.chunks;
+    operation.handler = rail.ordinary_handler();
+    operation.next = rail.free_operations_;
+    rail.free_operations_ = &operation;
+}
+
+/// The same for one whose sender is the present one no more. False for one that has not been given up.
+bool FabricRail::disown(Operation& operation) noexcept {
+    if (operation.handler != on_given_up_complete) return false;
+    posted_ -= operation.chunks;
+    operation.handler = ignore_completion;
+    return true;
+}
+
+void FabricRail::ignore_completion(fabric::OpContext&, const fabric::Completion&) noexcept {}
 
 /// All has ended; or the device is through with everybody whom there is something for, and has been for a
 /// while where that is only known from failures: what is missing is an answer of theirs, and libfabric does
 /// not wait for those when it closes.
 bool FabricRail::waits_for_nothing(Aside& aside) const noexcept {
     const auto is_posted = [](const Operation& operation) { return operation.posted != 0; };
-    if (aside.unended == 0 && aside.messages->unended() == 0)
-        return !aside.given_up || std::none_of(aside.operations->begin(), aside.operations->end(), is_posted);
+    if (aside.unended == 0 && aside.messages->unended() == 0 &&
+        std::none_of(aside.operations->begin(), aside.operations->end(), is_posted))
+        return true;
     const std::uint64_t now = now_ns();
-    if (aside.given_up || (!aside.messages->has_news() && now < aside.next_look)) return false;
+    if (!aside.messages->has_news() && now < aside.next_look) return false;
     aside.next_look = now + between_looks_ns;
-    const auto is_heard_of = [&](const Operation& operation) {
-        return !operation.posted || aside.messages->has_heard_of(operation.submission->route->destination);
-    };
-    if (!aside.messages->has_heard_of_all() ||
-        !std::all_of(aside.operations->begin(), aside.operations->end(), is_heard_of))
-        return false;
+    if (!aside.messages->has_heard_of_all()) return false;
+    for (std::size_t i = 0; i < aside.destinations.size(); ++i) {
+        if ((*aside.operations)[i].posted && !aside.messages->has_heard_of(aside.destinations[i]))
+            return false;
+    }
     if (aside.messages->is_certain()) return true;
     if (aside.heard_at == 0) aside.heard_at = now;
     return now - aside.heard_at >= settled_ns;
@@ -199,21 +259,7 @@ void FabricRail::close_aside(std::size_t place) noexcept {
     aside.endpoint.reset();
     drain_all();  // what had ended before counts
     closed_aside_ = 0;
-    control_->take_back(*aside.messages);
-    if (aside.unended != 0) {
-        RAILYARD_LOG(warn, name().c_str(),
-                     "a sender is closed with %u operations that have not been answered: carried out again "
-                     "unless their transfers have ended",
-                     aside.unended);
-        for (Operation& operation : *aside.operations) {
-            if (!operation.posted) continue;
-            operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
-            operation.submission->outstanding -= operation.chunks;
-            give_back(*operation.submission, chunks_of(operation));
-        }
-        waiting_ -= std::exchange(aside.unended, 0);
-    }
-    release_returned(aside.number, true);
+    take_back(aside);
     auto& operations = fabric_->operations;
     if (operations.size() == kept_generations) operations.erase(operations.begin());
     operations.insert(operations.end() - 1, std::move(aside.operations));  // the last are the present ones
@@ -224,22 +270,38 @@ void FabricRail::close_aside(std::size_t place) noexcept {
     note_unsettled();
 }
 
+/// Nothing that it has can come to anything any more: what has not ended goes out again, as does what has
+/// waited for that.
+void FabricRail::take_back(Aside& aside) noexcept {
+    control_->take_back(*aside.messages);
+    if (aside.unended != 0) {
+        RAILYARD_LOG(warn, name().c_str(),
+                     "a sender is closed with %u operations that have not been answered: carried out again "
+                     "unless their transfers have ended",
+                     aside.unended);
+        for (Operation& operation : *aside.operations) {
+            if (!operation.posted || operation.handler == ignore_completion) continue;
+            operation.handler = ignore_completion;
+            operation.submission->outstanding -= operation.chunks;
+            give_back(*operation.submission, chunks_of(operation));
+        }
+        waiting_ -= std::exchange(aside.unended, 0);
+    }
+    release_returned(aside.number, true);
+}
+
 /// Neither its operations nor what has waited for it to be closed are waited for any more.
 void FabricRail::give_up_aside(Aside& aside) noexcept {
     std::string peer;
-    for (Operation& operation : *aside.operations) {
-        if (!operation.posted) continue;
-        Submission& submission = *operation.submission;
-        operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
-        submission.outstanding -= operation.chunks;
-        counters_.count_error(Status::remote_disconnect);
+    for (std::size_t i = 0; i < aside.operations->size(); ++i) {
+        Operation& operation = (*aside.operations)[i];
+        if (!operation.posted || operation.handler == ignore_completion) continue;
         try {
-            if (peer.empty()) peer = fabric_->addresses.text_of(submission.route->destination);
+            if (peer.empty()) peer = fabric_->addresses.text_of(aside.destinations[i]);
         } catch (const std::bad_alloc&) {
             peer.clear();  // it is left out
         }
-        if (submission.route->path) note_failure(*submission.route->path);
-        submission.lane->work->part_done(Status::remote_disconnect, operation.chunks);
+        give_up(operation, ignore_completion);
     }
     RAILYARD_LOG(
         warn, name().c_str(),
@@ -275,36 +337,6 @@ void FabricRail::release_returned(std::uint32_t number, bool closed) noexcept {
 void FabricRail::hand_over_returned(std::uint32_t number) noexcept {
     for (Returned& returned : returned_) {
         if (returned.behind == present_sender) returned.behind = number;
-    }
-}
-
-/// In a thread of its own, as the provider may wait for ever.
-void FabricRail::close_apart(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept {
-    const auto close = [most_unread](std::shared_ptr<Opened> all) {
-        all->queue.drop(most_unread);
-        for (auto& aside : all->aside)
-            aside->endpoint.reset();
-        all->sender.reset();
-        all->queue.drop(most_unread);
-    };
-    try {
-        // Not a promise: one that is broken takes memory, and there may be none.
-        const auto closed = std::make_shared<std::atomic<bool>>(false);
-        const std::string rail = fabric->domain.rail();
-        std::thread closing([close, fabric, closed]() mutable {
-            close(std::move(fabric));
-            closed->store(true, std::memory_order_release);
-        });
-        fabric.reset();
-        const std::uint64_t end = now_ns() + last_wait();
-        while (!closed->load(std::memory_order_acquire) && now_ns() < end)
-            std::this_thread::sleep_for(std::chrono::microseconds(50));
-        last_wait_over.store(now_ns(), std::memory_order_relaxed);
-        if (closed->load(std::memory_order_acquire)) return closing.join();
-        closing.detach();
-        RAILYARD_LOG(warn, rail.c_str(), "its endpoints are still being closed: not all has ended there");
-    } catch (const std::exception&) {
-        if (fabric) close(std::move(fabric));  // there was no thread
     }
 }
 

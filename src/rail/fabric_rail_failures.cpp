@@ -159,6 +159,7 @@ void FabricRail::stop_sending() noexcept {
 
 void FabricRail::put_renewal_off(const std::exception& error) noexcept {
     RAILYARD_LOG(error, name().c_str(), "no new endpoint to send from, tried again later: %s", error.what());
+    reopen_without_device_ = dynamic_cast<const fabric::DeviceGone*>(&error) != nullptr;
     reopen_pause_ns_ = std::clamp(2 * reopen_pause_ns_, first_reopen_pause_ns, longest_reopen_pause_ns);
     reopen_at_ = now_ns() + reopen_pause_ns_;
 }
@@ -206,7 +207,7 @@ void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
     drain_all();
     std::size_t unanswered = control_->unanswered(often);
     for (Operation& operation : *fabric_->operations.back())
-        unanswered += operation.found_again(often) ? 1 : 0;
+        unanswered += operation.handler != on_given_up_complete && operation.found_again(often) ? 1 : 0;
     publish_load();
     if (unanswered == 0 || renewal_needed_) return;
     RAILYARD_LOG(warn, name().c_str(), "%zu operations are not answered: %s from a new endpoint", unanswered,
@@ -236,8 +237,8 @@ void FabricRail::drain_all() noexcept {
 /// Whatever the provider may still say of it.
 void FabricRail::take_back() noexcept {
     for (Operation& operation : *fabric_->operations.back()) {
-        if (!operation.posted) continue;
-        operation.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
+        if (!operation.posted || disown(operation)) continue;
+        operation.handler = ignore_completion;
         free_operation(operation, operation.chunks);
         take_from_posted(operation);
         give_back(*operation.submission, chunks_of(operation));

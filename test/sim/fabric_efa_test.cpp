@@ -59,6 +59,27 @@ TEST_P(GoneUnderAHandshake, WhatIsUnderWayOnADeviceThatHasGoneGoesAnotherWay) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, GoneUnderAHandshake, testing::Values("efa"), efa_name);
 
+/// The peer's NIC fails to send the answer to a handshake, that operations wait for.
+class LostAnswers : public Failover {
+  protected:
+    LostAnswers()
+        : Failover(1, {{"peer_timeout_ms", "600"}, {"xfer_timeout_ms", "0"}, {"devices", one_of_a}},
+                   one_of_b) {}
+};
+
+TEST_P(LostAnswers, ATransferIsCarriedOutAgainAfterTheSecondToo) {
+    Transfer* transfer = prepare();
+    cluster().set("error_code=15", first_of_b);
+    cluster().set("error_next=2", first_of_b);
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(run(*transfer), Status::ok);
+    EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(1200)) << "two have been lost";
+    EXPECT_TRUE(source_->bytes == target_->bytes);
+    a_->release(transfer);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, LostAnswers, testing::Values("efa"), efa_name);
+
 /// Beside beta, gamma on a NIC of its own.
 class BesideASilentPeer : public Failover {
   protected:

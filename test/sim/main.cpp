@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "simulated_machine.h"
 
@@ -39,6 +40,10 @@ int main(int argc, char** argv) {
     const std::string directory = attached()->directory();
     int result = RUN_ALL_TESTS();
     attached().reset();
+    // Rails of fabric efa may be closed by threads that their engine did not wait for (ADR 40).
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    while (std::filesystem::exists(directory) && std::chrono::steady_clock::now() < limit)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (std::filesystem::exists(directory)) {
         std::fprintf(stderr, "the tests left %s behind:\n", directory.c_str());
         for (const auto& entry : std::filesystem::directory_iterator(directory))

@@ -243,19 +243,127 @@ TEST_F(WaitsToClose, WhatHasFailedWaitsForItsOwnSenderAlone) {
     EXPECT_EQ(stuck.work.status(), Status::ok);
 }
 
-TEST_F(WaitsToClose, WhatIsSetAsideWhenTheCompletionQueueBreaksGoesOverAnotherRail) {
+TEST_F(WaitsToClose, WhatIsSetAsideWhenTheDeviceGoesGoesOverAnotherRail) {
     TakingRail other;
     Detour detour(rail_, other, 1, 4);
     detour.post();
     ASSERT_EQ(std::exchange(script.posted, {}).size(), 4u);
     replace();
-    script.queue_answer = -FI_EOVERRUN;
+    script.queue_answer = -FI_ENODEV;
     for (int pass = 0; pass < 3; ++pass)
         rail_.progress();
-    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 2u) << "the provider could wait for ever";
     EXPECT_EQ(other.taken.size(), 4u);
     EXPECT_TRUE(detour.work.done());
     EXPECT_EQ(detour.work.status(), Status::ok);
+}
+
+/// It may still land.
+TEST_F(WaitsToClose, WhatIsUnderWayWhenTheCompletionQueueBreaksEndsWithAnError) {
+    TakingRail other;
+    Detour before(rail_, other, 1, 4), after(rail_, other, 1, 4);
+    before.post();
+    replace();
+    after.post();
+    ASSERT_EQ(std::exchange(script.posted, {}).size(), 8u);
+    script.queue_answer = -FI_EOVERRUN;
+    for (int pass = 0; pass < 3; ++pass)
+        rail_.progress();
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 2u) << "the provider could wait for ever";
+    EXPECT_TRUE(other.taken.empty());
+    EXPECT_EQ(before.work.status(), Status::remote_disconnect);
+    EXPECT_EQ(after.work.status(), Status::remote_disconnect);
+    EXPECT_TRUE(before.work.done());
+    EXPECT_TRUE(after.work.done());
+}
+
+TEST_F(WaitsToClose, HowManyOthersAreHeardOfDoesNotMatter) {
+    TakingRail other;
+    Detour stuck(rail_, other, 1, 4);
+    stuck.post();
+    ASSERT_EQ(std::exchange(script.posted, {}).size(), 4u);
+    replace();
+    script_messages();
+    for (PeerAddress peer = 2; peer < 402; ++peer)
+        send(peer, 0);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u);
+    send(1, 0);
+    expect_again(stuck, other);
+}
+
+TEST_F(WaitsToClose, WhatWasGivenUpIsClosedWhenItsPeerIsHeardOf) {
+    Offer stuck(rail_, 4, 1, nullptr);
+    ASSERT_EQ(std::exchange(script.posted, {}).size(), 4u);
+    replace();
+    FabricRailProbe::end_patience(rail_);
+    rail_.progress();
+    EXPECT_EQ(stuck.work.status(), Status::remote_disconnect);
+    script_messages();
+    send(2, 0);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u) << "that is somebody else";
+    send(1, 0);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+/// Senders that can never be closed, as many as may be: what is under way on the next one stays there.
+class NoneMayBeSetAside : public WaitsToClose {
+  protected:
+    NoneMayBeSetAside() {
+        for (std::size_t i = 0; i < FabricRail::most_given_up; ++i) {
+            Offer stuck(rail_, 2, 1);
+            script.posted.clear();
+            replace_beside(i);
+            FabricRailProbe::end_patience(rail_);
+            rail_.progress();
+            EXPECT_TRUE(stuck.work.done());
+        }
+    }
+    void replace_beside(std::size_t others) {
+        EXPECT_TRUE(rail_.request_renewal());
+        rail_.progress();
+        EXPECT_EQ(FabricRailProbe::set_aside(rail_), others + 1);
+        script_sender();
+    }
+};
+
+TEST_F(NoneMayBeSetAside, WhatIsStoppedThereEnds) {
+    Offer stuck(rail_, 3, 1), well(rail_, 2, 2);
+    const std::vector<void*> posted = std::exchange(script.posted, {});
+    ASSERT_EQ(posted.size(), 5u);
+    stuck.work.stop(Status::canceled);
+    rail_.request_renewal();
+    rail_.progress();
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), FabricRail::most_given_up);
+    EXPECT_FALSE(stuck.work.done()) << "it may still land";
+    FabricRailProbe::end_patience(rail_);
+    rail_.progress();
+    EXPECT_TRUE(stuck.work.done());
+    EXPECT_EQ(stuck.work.status(), Status::canceled);
+    EXPECT_FALSE(well.work.done());
+    complete(posted);
+    EXPECT_EQ(well.work.status(), Status::ok);
+    EXPECT_EQ(rail_.load(), 0u);
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    Offer all(rail_, depth, 1);
+    EXPECT_EQ(script.posted.size(), depth) << "its place is free again";
+    complete(std::exchange(script.posted, {}));
+    for (std::size_t read = 0; read < depth; read += FabricRail::completions_per_round)
+        rail_.progress();
+    EXPECT_TRUE(all.work.done());
+}
+
+TEST_F(NoneMayBeSetAside, WhatFailsThereIsNotCarriedOutElsewhere) {
+    TakingRail other;
+    Detour detour(rail_, other, 1, 2);
+    detour.post();
+    const std::vector<void*> posted = std::exchange(script.posted, {});
+    ASSERT_EQ(posted.size(), 2u);
+    complete({posted[0]}, FI_ECONNABORTED);
+    EXPECT_TRUE(other.taken.empty()) << "its sender is open";
+    complete({posted[1]});
+    EXPECT_TRUE(detour.work.done());
+    EXPECT_EQ(detour.work.status(), Status::remote_disconnect);
 }
 
 /// The one who is called as a former peer was says nothing of it.

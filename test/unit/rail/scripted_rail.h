@@ -37,6 +37,7 @@ struct FabricRailProbe {
         RoleGuard guard(rail.role_);
         for (auto& aside : rail.fabric_->aside)
             aside->until = 0;
+        rail.stopped_until_ = std::min<std::uint64_t>(rail.stopped_until_, 1);
     }
 };
 
