@@ -223,9 +223,11 @@ RYF_API ryf_status ryf_initiator_create(ryf_instance* instance, ryf_initiator** 
 RYF_API ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_config* config);
 
 /** Adds a target, and begins to connect: grains that are transferred meanwhile follow its answer, which
- * ryf_initiator_make_progress takes in. It sees none that were transferred before.
- * Errors: EXISTS, INVALID_ARG (other number or length of regions, another provider), INVALID_STATE (not set
- * up), INTERNAL. Does not wait for the target. */
+ * ryf_initiator_make_progress takes in. It sees none that were transferred before. Where another target has
+ * answered, and this one has not within a tenth of `connect_timeout_ms`, it is left out of what has waited
+ * for it, and of what is transferred until it has answered: docs/flow.md, "Who is who". Errors: EXISTS,
+ * INVALID_ARG (other number or length of regions, another provider), INVALID_STATE (not set up), INTERNAL.
+ * Does not wait for the target. */
 RYF_API ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_target_info* info);
 
 /** Takes it away, with what is on its way to it: waits up to a quarter of a second for that to end,
@@ -254,11 +256,11 @@ RYF_API ryf_status ryf_initiator_transfer_slices(ryf_initiator* initiator, uint3
 RYF_API ryf_status ryf_initiator_grain_ready(ryf_initiator* initiator, uint32_t index);
 
 /** Looks after what is on its way. OK: nothing is left.
- * Errors: NOT_READY (something is left, or a target has not answered), DISCONNECTED (a target was destroyed,
- * is gone, or has not answered in time, and has been removed: ryf_last_error names it; the others go on; call
- * again), INTERNAL (a grain could not be sent to a target, which keeps being one; a call for each),
- * INVALID_STATE. Does not block, but where it removes a target: it waits for what is on its way there to end,
- * up to a quarter of a second where the provider cannot interrupt it (shm, cxi). */
+ * Errors: NOT_READY (something is left, or a target has not answered and was not left out), DISCONNECTED (a
+ * target was destroyed, is gone, or has not answered in time, and has been removed: ryf_last_error names it;
+ * the others go on; call again), INTERNAL (a grain could not be sent to a target, which keeps being one; a
+ * call for each), INVALID_STATE. Does not block, but where it removes a target: it waits for what is on its
+ * way there to end, up to a quarter of a second where the provider cannot interrupt it (shm, cxi). */
 RYF_API ryf_status ryf_initiator_make_progress(ryf_initiator* initiator);
 
 /** The same, until nothing is left, for at most `timeout_ms`.

@@ -141,14 +141,21 @@ void Initiator::remove_the_lost() {
     if (end_where(is_lost)) lost_.splice(lost_.end(), lost);
 }
 
+void Initiator::expect_answers() {
+    const bool some = std::any_of(links_.begin(), links_.end(),
+                                  [](const auto& link) { return link->answered() && link->lost().empty(); });
+    if (some != (answered_since_ns_ != 0)) answered_since_ns_ = some ? now_ns() : 0;
+    for (const auto& link : links_)
+        link->expect_answer(answered_since_ns_);
+}
+
 bool Initiator::drive() {
     side_.engine().progress();
     // First, so that what had arrived when a target took its leave has ended well.
     for (const auto& link : links_)
         link->progress();
     read_letters();
-    for (const auto& link : links_)
-        link->expect_answer();
+    expect_answers();
     const bool left =
         std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->has_left(); });
     remove_the_lost();

@@ -53,6 +53,8 @@ class Initiator {
     template <class Which>
     bool end_where(Which which) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     void await_answer(TargetLink& link) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    /// Who is late is left out, or given up.
+    void expect_answers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     void remove_the_lost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
     Side side_;
@@ -60,7 +62,8 @@ class Initiator {
     std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(turn_);
     std::vector<SentSlices> sent_ ABSL_GUARDED_BY(turn_);  ///< by grain index
     std::uint32_t openings_ ABSL_GUARDED_BY(turn_) = 0;
-    std::list<std::string> lost_ ABSL_GUARDED_BY(turn_);  ///< targets, with the reason; to be told of
+    std::uint64_t answered_since_ns_ ABSL_GUARDED_BY(turn_) = 0;  ///< some target has; 0: none has
+    std::list<std::string> lost_ ABSL_GUARDED_BY(turn_);          ///< targets, with the reason; to be told of
     std::vector<Notification> letters_ ABSL_GUARDED_BY(turn_);
 };
 

@@ -17,6 +17,8 @@ constexpr std::uint64_t striped_unit = std::uint64_t{256} << 10;
 constexpr std::uint64_t single_unit = std::uint64_t{16} << 20;
 /// Prepared transfers a grain that are kept for ranges of slices.
 constexpr std::size_t most_handles = 64;
+/// Of connect_timeout_ms, for which grains wait for one target while others have answered.
+constexpr std::uint64_t patience_share = 10;
 
 GrainGeometry geometry_for(Side& side, const TargetInfo& info) {
     const std::uint64_t length = info.regions.front().length;
@@ -56,7 +58,7 @@ TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening
         engine.disconnect(id_);
         throw;
     }
-    answer_due_ns_ = now_ns() + engine.params().connect_timeout_ms * 1'000'000;
+    added_ns_ = now_ns();
 }
 
 void TargetLink::add_handles(std::vector<Transfer*>& all) const {
@@ -104,8 +106,10 @@ void TargetLink::transfer(std::uint32_t index, Slices slices, bool begins_round)
     // What goes wrong here is this target's alone: the others have it, or will.
     try {
         if (source_) return begin(index, slices, begins_round);
-        waiting_.push_back({index, slices, begins_round});
-        return;
+        if (!left_out_) {
+            waiting_.push_back({index, slices, begins_round});
+            return;
+        }
     } catch (const Error& error) {
         if (error.status() == Status::remote_disconnect) return lose(error.what());
         fail(index, error.what());
@@ -218,6 +222,7 @@ void TargetLink::on_letter(const FlowLetter& letter) {
     if (letter.kind == LetterKind::close) return lose("it was destroyed");
     if (letter.kind != LetterKind::taken || source_) return;
     source_ = letter.source;
+    left_out_ = false;
     std::vector<Waiting> waiting = std::move(waiting_);
     waiting_.clear();
     for (const Waiting& next : waiting)
@@ -243,10 +248,29 @@ void TargetLink::progress() noexcept {
         lose("it does not answer any more");
 }
 
-void TargetLink::expect_answer() {
-    if (source_ || !lost_.empty() || now_ns() <= answer_due_ns_) return;
-    const std::string limit = std::to_string(side_.engine().params().connect_timeout_ms);
-    lose(("it has not answered within connect_timeout_ms, " + limit + " ms").c_str());
+void TargetLink::expect_answer(std::uint64_t others_since_ns) {
+    if (source_ || !lost_.empty()) return;
+    const std::uint64_t now = now_ns(), limit_ms = side_.engine().params().connect_timeout_ms;
+    if (now > added_ns_ + limit_ms * 1'000'000) {
+        const std::string limit = std::to_string(limit_ms);
+        return lose(("it has not answered within connect_timeout_ms, " + limit + " ms").c_str());
+    }
+    if (others_since_ns == 0) {  // nobody to go on with
+        left_out_ = false;
+    } else if (!waiting_.empty() &&
+               now > std::max(added_ns_, others_since_ns) + limit_ms * 1'000'000 / patience_share) {
+        leave_out();
+    }
+}
+
+/// As if it had been added when it answers: what has waited for it is not sent, nor the rest of those rounds.
+void TargetLink::leave_out() noexcept {
+    left_out_ = true;
+    for (const Waiting& each : waiting_)
+        grains_[each.index].skipped = true;
+    waiting_.clear();
+    RAILYARD_LOG(info, side_.name().c_str(),
+                 "target %s has not answered yet: the others are sent to without it", id_.c_str());
 }
 
 std::optional<std::string> TargetLink::take_failure() {

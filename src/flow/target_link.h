@@ -55,11 +55,12 @@ class TargetLink {
     void on_letter(const FlowLetter& letter);
     /// Looks what has ended.
     void progress() noexcept;
-    /// Gives it up where its answer is late. After the letters that have come: nobody may have looked at them
+    /// Gives it up where its answer is late, and leaves it out before that, where others have answered since
+    /// `others_since_ns` (0: nobody has). After the letters that have come: nobody may have looked at them
     /// for long.
-    void expect_answer();
-    /// The target's answer, or something that is under way.
-    [[nodiscard]] bool has_left() const noexcept { return !source_ || !under_way_.empty(); }
+    void expect_answer(std::uint64_t others_since_ns);
+    /// The target's answer, where it is waited for, or something that is under way.
+    [[nodiscard]] bool has_left() const noexcept { return (!source_ && !left_out_) || !under_way_.empty(); }
     /// Why it is no target any more; empty while it is one.
     [[nodiscard]] const std::string& lost() const noexcept { return lost_; }
     /// Why a grain did not get there: each once, and of one that failed again since, the last time. Throws
@@ -94,6 +95,7 @@ class TargetLink {
     void begin(std::uint32_t index, Slices slices, bool begins_round);
     Handle& handle_for(Grain& grain, std::uint32_t index, Slices slices);
     [[nodiscard]] Transfer* prepare(const Handle& handle);
+    void leave_out() noexcept;
     Status post(Handle& handle, std::uint32_t round);
     void ended(const Handle& handle, Status status) noexcept;
     void fail(std::uint32_t index, const char* reason) noexcept;
@@ -109,7 +111,9 @@ class TargetLink {
     std::vector<Handle*> under_way_;
     std::vector<Waiting> waiting_;         ///< for the target's answer
     std::optional<std::uint32_t> source_;  ///< what the target calls us; none: it has not answered
-    std::uint64_t answer_due_ns_ = 0;
+    std::uint64_t added_ns_ = 0;
+    /// It has not answered, and is not waited for: rounds that begin meanwhile are not sent to it.
+    bool left_out_ = false;
     std::string lost_;
     std::size_t failed_ = 0;      ///< grains whose failure is to be told
     std::uint64_t failures_ = 0;  ///< that have been

@@ -1,105 +1,12 @@
 // What becomes of flows when a side dies, hangs or never answers: each is a process of its own, this program
 // again.
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdio>
 #include <iostream>
 #include <thread>
 
-#include "../shared_memory.h"
-#include "flow_program.h"
+#include "far_side.h"
 
 namespace railyard::flow::test {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-
-constexpr std::size_t ring_size = 8;
-constexpr std::size_t grain_length = 1'000'000;
-
-/// `serve`: a target that takes grains. `send`: an initiator to the target whose info comes on its input.
-class OtherSide {
-  public:
-    explicit OtherSide(const char* role) {
-        int to[2], from[2];
-        if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
-        process_ = fork();
-        if (process_ < 0) throw std::runtime_error("fork");
-        if (process_ == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            dup2(to[0], STDIN_FILENO);
-            dup2(from[1], STDOUT_FILENO);
-            execl("/proc/self/exe", "flow_faults", role, nullptr);
-            _exit(127);
-        }
-        close(to[0]);
-        close(from[1]);
-        to_ = fdopen(to[1], "w");
-        from_ = from[0];
-    }
-    ~OtherSide() {
-        kill(process_, SIGKILL);
-        waitpid(process_, nullptr, 0);
-        std::fclose(to_);
-        close(from_);
-        railyard::test::remove_shared_memory_of(process_);
-    }
-    OtherSide(const OtherSide&) = delete;
-    OtherSide& operator=(const OtherSide&) = delete;
-
-    void say(const std::string& line) {
-        std::fprintf(to_, "%s\n", line.c_str());
-        std::fflush(to_);
-    }
-    /// The next line; what there is of it after 20 s, or at the other side's end.
-    [[nodiscard]] std::string hear() {
-        const auto end = Clock::now() + std::chrono::seconds(20);
-        while (heard_.find('\n') == std::string::npos) {
-            const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now()).count();
-            pollfd ready{from_, POLLIN, 0};
-            char bytes[4096];
-            if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) <= 0) break;
-            const ssize_t length = read(from_, bytes, sizeof(bytes));
-            if (length <= 0) break;
-            heard_.append(bytes, static_cast<std::size_t>(length));
-        }
-        const std::size_t length = heard_.find('\n');
-        std::string line = heard_.substr(0, length);
-        heard_.erase(0, length == std::string::npos ? length : length + 1);
-        return line;
-    }
-    void send_signal(int signal) {
-        kill(process_, signal);
-        if (signal == SIGSTOP) waitpid(process_, nullptr, WUNTRACED);
-    }
-
-  private:
-    pid_t process_ = -1;
-    FILE* to_ = nullptr;
-    int from_ = -1;
-    std::string heard_;
-};
-
-/// A target in a process of its own.
-struct FarTarget : OtherSide {
-    FarTarget() : OtherSide("serve") {
-        const std::string text = hear();
-        EXPECT_RYF(ryf_target_info_from_string(text.c_str(), &info)) << text;
-    }
-    ~FarTarget() { ryf_target_info_free(info); }
-    /// Grains that it has seen whole; each is a line that it says.
-    void expect_grains(std::uint32_t count) {
-        for (std::uint32_t i = 0; i < count; ++i)
-            EXPECT_EQ(hear(), "grain");
-    }
-    ryf_target_info* info = nullptr;
-};
 
 class FlowFaults : public testing::TestWithParam<Fabric> {
   protected:
@@ -275,14 +182,14 @@ TEST_P(FlowFaults, RemovingAStoppedTargetWaitsOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FlowFaults, testing::ValuesIn(fabrics()), name_of);
 
-int serve() {
+int serve(std::uint32_t slices) {
     Instance instance;
-    Target target(instance, fabrics().front(), ring_size, grain_length);
+    Target target(instance, fabrics().front(), ring_size, grain_length, slices);
     std::cout << target.text() << std::endl;
     ryf_grain grain{};
     while (ryf_target_wait_for_new_grain(target.handle, &grain, 60'000) == RYF_OK)
-        std::cout << (target.ring.holds(grain.index, target.ring.grain(grain.index)[0]) ? "grain" : "torn")
-                  << std::endl;
+        std::cout << (target.ring.holds(grain.index, target.ring.grain(grain.index)[0]) ? "grain " : "torn ")
+                  << grain.round << ' ' << target.sources().at(grain.source).lost << std::endl;
     return 0;
 }
 
@@ -306,7 +213,8 @@ int send() {
 
 int main(int count, char** words) {
     const std::string role = count == 2 ? words[1] : "";
-    if (role == "serve") return railyard::flow::test::serve();
+    if (role == "serve") return railyard::flow::test::serve(1);
+    if (role == "serve-slices") return railyard::flow::test::serve(4);
     if (role == "send") return railyard::flow::test::send();
     testing::InitGoogleTest(&count, words);
     return RUN_ALL_TESTS();

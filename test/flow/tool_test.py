@@ -216,6 +216,27 @@ class Flow(unittest.TestCase):
         self.assertEqual(code, 1, err)
         self.assertRegex(err, r"railyard-flow: (ended while up to \d+ grains were still on their way|a target is gone)")
 
+    @unittest.skipIf("efa" in FABRIC, "its NICs give up who is stopped for so long")
+    def test_every_target_gets_all_of_it_where_one_answers_late(self):
+        infos = [self.info, self.info + "-late"]
+        size = ["--grain-size", "64K", "--ring", "16", "--grains", "10"]
+        targets = []
+        for info in infos:
+            targets.append(start("target", "--info", info, "--json", *FABRIC, *size))
+            self.addCleanup(kill, targets[-1])
+            deadline = time.monotonic() + LIMIT
+            while not os.path.exists(info) and time.monotonic() < deadline:
+                time.sleep(0.01)
+        targets[1].send_signal(signal.SIGSTOP)
+        try:
+            sender = self.initiator(infos[0], "--info", infos[1], "--ring", "16", "--grains", "10", "--rate", "100")
+            time.sleep(1.5)
+        finally:
+            targets[1].send_signal(signal.SIGCONT)
+        for process in (sender, *targets):
+            code, out, err = end(process)
+            self.assertEqual(code, 0, (out, err))
+
     def test_bad_usage_names_the_option(self):
         for words, name in ((["target", "--ring", "0"], "--ring"), (["initiator", "--rate", "-1"], "--rate"),
                             (["initiator", "--connect-timeout", "nan"], "--connect-timeout: 'nan' is no number"),

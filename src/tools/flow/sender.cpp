@@ -45,6 +45,7 @@ class Sender {
     void add_targets();
     void add_target(const std::string& path, const std::string& text);
     void open_stream();
+    void wait_for_targets(std::uint64_t deadline);
     void send_stream();
     void fill();
     bool send();
@@ -199,12 +200,22 @@ bool Sender::send() {
     return true;
 }
 
-/// The first grain alone: when it is there, every target has answered, and the clock starts.
+/// The answers of all targets, as one that is late would be left out of what is sent before; and then the
+/// first grain alone. When it is there the clock starts.
 void Sender::open_stream() {
     began_ns_ = now_ns();
     const std::uint64_t deadline = began_ns_ + span_ns(options_.connect_timeout);
+    ++under_way_;
+    wait_for_targets(deadline);
+    if (!targets_left() || stopping()) return;
     fill();
     if (!send()) return;
+    wait_for_targets(deadline);
+    began_ns_ = now_ns();
+}
+
+/// Until nothing is left. Throws Failure when that takes too long.
+void Sender::wait_for_targets(std::uint64_t deadline) {
     while (under_way_ != 0 && targets_left() && !stopping()) {
         if (now_ns() >= deadline)
             throw Failure(
@@ -212,7 +223,6 @@ void Sender::open_stream() {
                 "--connect-timeout");
         progress(100);
     }
-    began_ns_ = now_ns();
 }
 
 /// Until the place of the next grain is free: at once, but where the whole ring may be under way.

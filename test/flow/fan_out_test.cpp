@@ -1,0 +1,160 @@
+// Flows to several targets of which one is late, stopped or taken away: what becomes of the others.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "far_side.h"
+
+namespace railyard::flow::test {
+namespace {
+
+/// An initiator that waits so long for answers.
+struct PatientInitiator {
+    PatientInitiator(Instance& instance, const Fabric& fabric, const char* connect_timeout_ms) {
+        setenv("RAILYARD_CONNECT_TIMEOUT_MS", connect_timeout_ms, 1);
+        made = std::make_unique<Initiator>(instance, fabric, ring_size, grain_length);
+        unsetenv("RAILYARD_CONNECT_TIMEOUT_MS");
+    }
+    std::unique_ptr<Initiator> made;
+};
+
+class FanOut : public testing::TestWithParam<Fabric> {
+  protected:
+    /// One grain to all that are there, as a live program does: fills, sends, and drives until nothing is
+    /// left. False once `limit` has passed, or where a target is gone.
+    static bool send_within(Initiator& initiator, std::uint32_t number, milliseconds limit) {
+        const std::uint32_t index = number % ring_size;
+        const auto end = Clock::now() + limit;
+        ryf_status status = RYF_ERR_NOT_READY;
+        while (status == RYF_ERR_NOT_READY && Clock::now() < end)
+            status = ryf_initiator_grain_ready(initiator.handle, index);
+        if (status != RYF_OK) return false;
+        initiator.ring.fill(index, static_cast<unsigned char>(number));
+        status = ryf_initiator_transfer_grain(initiator.handle, index);
+        if (status != RYF_OK) return false;
+        while ((status = ryf_initiator_make_progress(initiator.handle)) == RYF_ERR_NOT_READY &&
+               Clock::now() < end) {
+        }
+        return status == RYF_OK;
+    }
+    Instance instance_;
+};
+
+/// Its process is stopped before it has answered. It gets the first grain that begins after its answer, and
+/// misses those before as if it had been added then.
+TEST_P(FanOut, ATargetThatHasNotAnsweredDoesNotHoldUpTheOthers) {
+    Target healthy(instance_, GetParam(), ring_size, grain_length);
+    FarTarget late;
+    PatientInitiator patient(instance_, GetParam(), "6000");
+    Initiator& initiator = *patient.made;
+    initiator.add(healthy);
+    late.send_signal(SIGSTOP);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, late.info));
+    const auto begun = Clock::now();
+    std::uint32_t sent = 0;
+    for (; sent < 3 * ring_size; ++sent) {
+        if (!send_within(initiator, sent, milliseconds(4000))) break;
+        EXPECT_EQ(healthy.next().index, sent % ring_size);
+    }
+    const bool given_up = sent < 3 * ring_size;
+    if (GetParam().provider == RYF_PROVIDER_EFA && given_up) return;  // NICs say so before that
+    ASSERT_EQ(sent, 3 * ring_size) << ryf_last_error();
+    EXPECT_LT(Clock::now() - begun, milliseconds(4000));
+    late.send_signal(SIGCONT);
+    // Nothing waits for it, so that OK says nothing of its answer: some grains more, until it sees one.
+    for (const std::uint32_t most = sent + 50; sent < most; ++sent) {
+        EXPECT_TRUE(send_within(initiator, sent, milliseconds(4000))) << ryf_last_error();
+        EXPECT_EQ(healthy.next().index, sent % ring_size);
+        if (late.says_something(milliseconds(50))) break;
+    }
+    const FarTarget::Seen first = late.take();
+    EXPECT_EQ(first.round, 1u);
+    EXPECT_EQ(first.lost, 0u);
+}
+
+/// Slices that are under way when it answers are not the first ones that it gets.
+TEST_P(FanOut, ATargetThatAnswersInTheMiddleOfARoundSeesTheNextOne) {
+    constexpr std::uint32_t slices = 4;
+    Target healthy(instance_, GetParam(), ring_size, grain_length, slices);
+    FarTarget late("serve-slices");
+    PatientInitiator patient(instance_, GetParam(), "6000");
+    Initiator& initiator = *patient.made;
+    initiator.add(healthy);
+    late.send_signal(SIGSTOP);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, late.info));
+    initiator.ring.fill(0, 1);
+    ASSERT_RYF(ryf_initiator_transfer_slices(initiator.handle, 0, 0, 1));
+    const ryf_status status = initiator.settle(4000);
+    if (GetParam().provider == RYF_PROVIDER_EFA && status == RYF_ERR_DISCONNECTED) return;
+    ASSERT_RYF(status);
+    late.send_signal(SIGCONT);
+    std::this_thread::sleep_for(
+        milliseconds(500));  // it has answered by then, or gets even less of the round
+    ASSERT_RYF(initiator.settle());
+    ASSERT_RYF(ryf_initiator_transfer_slices(initiator.handle, 0, 2, 3));
+    ASSERT_RYF(initiator.settle());
+    EXPECT_EQ(healthy.next().round, 1u);
+    EXPECT_TRUE(healthy.ring.holds(0, 1));
+    for (unsigned char round = 2; round <= 20; ++round) {
+        initiator.ring.fill(0, round);
+        for (std::uint32_t slice = 0; slice < slices; ++slice) {
+            ASSERT_RYF(ryf_initiator_transfer_slices(initiator.handle, 0, slice, slice));
+            ASSERT_RYF(initiator.settle());
+        }
+        EXPECT_EQ(healthy.next().round, round);
+        if (late.says_something(milliseconds(100))) break;
+    }
+    const FarTarget::Seen first = late.take();
+    EXPECT_EQ(first.round, 1u);
+    EXPECT_EQ(first.lost, 0u);
+}
+
+/// Where both are well and one is a bit slow to answer, both get what is sent at once.
+TEST_P(FanOut, ATargetThatAnswersSoonGetsWhatWasSentBefore) {
+    Target quick(instance_, GetParam(), ring_size, grain_length);
+    FarTarget slow;
+    PatientInitiator patient(instance_, GetParam(), "20000");
+    Initiator& initiator = *patient.made;
+    slow.send_signal(SIGSTOP);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, quick.info));
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, slow.info));
+    for (std::uint32_t i = 0; i < ring_size; ++i) {
+        initiator.ring.fill(i, static_cast<unsigned char>(i + 1));
+        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+    }
+    const auto end = Clock::now() + milliseconds(100);
+    while (Clock::now() < end)
+        EXPECT_EQ(ryf_initiator_make_progress(initiator.handle), RYF_ERR_NOT_READY);
+    slow.send_signal(SIGCONT);
+    ASSERT_RYF(initiator.settle());
+    slow.expect_grains(ring_size);
+    for (std::uint32_t i = 0; i < ring_size; ++i)
+        quick.next();
+}
+
+/// While none has answered there is nobody to go on with: grains wait, and the time of one target begins with
+/// the answer of another.
+TEST_P(FanOut, NobodyIsLeftOutUntilSomebodyHasAnswered) {
+    if (GetParam().provider == RYF_PROVIDER_EFA) GTEST_SKIP() << "NICs give up who is stopped for so long";
+    FarTarget one, other;
+    PatientInitiator patient(instance_, GetParam(), "10000");
+    Initiator& initiator = *patient.made;
+    for (FarTarget* target : {&one, &other}) {
+        target->send_signal(SIGSTOP);
+        ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target->info));
+    }
+    initiator.ring.fill(0, 1);
+    ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, 0));
+    EXPECT_EQ(initiator.settle(1500), RYF_ERR_TIMEOUT);
+    one.send_signal(SIGCONT);
+    EXPECT_EQ(initiator.settle(300), RYF_ERR_TIMEOUT);
+    other.send_signal(SIGCONT);
+    ASSERT_RYF(initiator.settle());
+    one.expect_grains(1);
+    other.expect_grains(1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, FanOut, testing::ValuesIn(fabrics()), name_of);
+
+}  // namespace
+}  // namespace railyard::flow::test
