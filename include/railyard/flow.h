@@ -231,7 +231,8 @@ RYF_API ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_confi
 RYF_API ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_target_info* info);
 
 /** Takes it away, with what is on its way to it: waits up to a quarter of a second for that to end,
- * or for its answer where it has not connected yet.
+ * or for its answer where it has not connected yet. Other threads go on meanwhile; those grains are on their
+ * way until it returns.
  * Errors: NOT_FOUND, INVALID_ARG, INVALID_STATE. */
 RYF_API ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_target_info* info);
 
@@ -260,7 +261,8 @@ RYF_API ryf_status ryf_initiator_grain_ready(ryf_initiator* initiator, uint32_t 
  * target was destroyed, is gone, or has not answered in time, and has been removed: ryf_last_error names it;
  * the others go on; call again), INTERNAL (a grain could not be sent to a target, which keeps being one; a
  * call for each), INVALID_STATE. Does not block, but where it removes a target: it waits for what is on its
- * way there to end, up to a quarter of a second where the provider cannot interrupt it (shm, cxi). */
+ * way there to end, up to a quarter of a second where the provider cannot interrupt it (shm, cxi), and other
+ * threads go on. */
 RYF_API ryf_status ryf_initiator_make_progress(ryf_initiator* initiator);
 
 /** The same, until nothing is left, for at most `timeout_ms`.

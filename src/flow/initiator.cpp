@@ -13,12 +13,14 @@ namespace {
 constexpr std::uint32_t nap_ms = 1;
 /// What a target is granted to answer, when it is removed before it has.
 constexpr std::uint64_t answer_patience_ns = 220'000'000;
+constexpr std::uint64_t answer_look_ns = 1'000'000;
 
 }  // namespace
 
 Initiator::Initiator(const SideConfig& config) : side_("initiator", config), sent_(side_.grains()) {}
 
 Initiator::~Initiator() {
+    Departures gone(*this);
     const LeaseGuard turn(turn_);
     side_.engine().progress();
     try {
@@ -27,59 +29,101 @@ Initiator::~Initiator() {
         RAILYARD_LOG(debug, side_.name().c_str(), "letters were left: %s", error.what());
     }
     try {
-        end_where([](const TargetLink&) { return true; });
+        take_out([](const TargetLink&) { return true; }, gone);
     } catch (const std::exception& error) {
         RAILYARD_LOG(warn, side_.name().c_str(), "no leave of the targets: %s", error.what());
     }
 }
 
 /// Waits for whatever is under way to them together, and not for one after the other.
+Initiator::Departures::~Departures() {
+    if (links_.empty()) return;
+    initiator_.side_.engine().release(handles_);
+    const LeaseGuard turn(initiator_.turn_);
+    std::erase_if(initiator_.leaving_, [&](const auto& link) {
+        return std::find(links_.begin(), links_.end(), link.get()) != links_.end();
+    });
+}
+
 template <class Which>
-bool Initiator::end_where(Which which) {
+bool Initiator::take_out(Which which, Departures& gone) {
     if (std::none_of(links_.begin(), links_.end(), [&](const auto& link) { return which(*link); }))
         return false;
     const auto first =
         std::stable_partition(links_.begin(), links_.end(), [&](const auto& link) { return !which(*link); });
-    std::vector<Transfer*> handles;
+    const auto count = static_cast<std::size_t>(links_.end() - first);
+    std::vector<Transfer*> handles = gone.handles_;
     for (auto link = first; link != links_.end(); ++link)
         (*link)->add_handles(handles);
-    for (auto link = first; link != links_.end(); ++link)
+    gone.links_.reserve(gone.links_.size() + count);
+    leaving_.reserve(leaving_.size() + count);
+    gone.handles_ = std::move(handles);
+    for (auto link = first; link != links_.end(); ++link) {
         (*link)->leave();
-    side_.engine().release(handles);
+        gone.links_.push_back(link->get());
+        leaving_.push_back(std::move(*link));
+    }
     links_.erase(first, links_.end());
     return true;
 }
 
+TargetLink* Initiator::find(const std::string& id) const {
+    const auto found =
+        std::find_if(links_.begin(), links_.end(), [&](const auto& link) { return link->id() == id; });
+    return found == links_.end() ? nullptr : found->get();
+}
+
 void Initiator::add_target(const TargetInfo& info) {
+    for (int attempt = 0; !add_unless_leaving(info); ++attempt)
+        wait_a_moment(attempt);
+}
+
+/// What is late of the opening before must not meet the next one.
+bool Initiator::add_unless_leaving(const TargetInfo& info) {
     const LeaseGuard turn(turn_);
-    for (const auto& link : links_) {
-        if (link->id() == info.id())
-            throw Error(Status::repost_active, "target " + info.id() + " has been added already");
-    }
+    if (find(info.id()))
+        throw Error(Status::repost_active, "target " + info.id() + " has been added already");
+    if (std::any_of(leaving_.begin(), leaving_.end(),
+                    [&](const auto& link) { return link->id() == info.id(); }))
+        return false;
     links_.reserve(links_.size() + 1);  // a link that nobody keeps would not take its leave
     links_.push_back(std::make_unique<TargetLink>(side_, info, ++openings_));
     for (std::uint32_t index = 0; index < sent_.size(); ++index) {
         if (sent_[index].unfinished()) links_.back()->skip_round(index);
     }
+    return true;
 }
 
 bool Initiator::remove_target(const TargetInfo& info) {
+    const auto opening = await_answer(info.id());
+    if (!opening) return false;
+    Departures gone(*this);
     const LeaseGuard turn(turn_);
-    const auto is_it = [&](const TargetLink& link) { return link.id() == info.id(); };
-    for (const auto& link : links_) {
-        if (is_it(*link)) await_answer(*link);
-    }
-    return end_where(is_it);
+    return take_out([&](const TargetLink& link) { return link.opening() == *opening; }, gone);
 }
 
 /// Of one that is to be removed. Until then our leave might overtake what introduces us, or not get there at
 /// all, and a source would be left behind at the target.
-void Initiator::await_answer(TargetLink& link) {
-    link.forget_waiting();
+std::optional<std::uint32_t> Initiator::await_answer(const std::string& id) {
+    Engine& engine = side_.engine();
     const std::uint64_t end = now_ns() + answer_patience_ns;
-    while (!link.answered() && link.lost().empty() && now_ns() < end) {
-        side_.engine().progress();
-        read_letters();
+    std::optional<std::uint32_t> opening;
+    for (;;) {
+        const std::uint64_t now = now_ns();
+        {
+            const LeaseGuard turn(turn_);
+            read_letters();
+            TargetLink* const link = find(id);
+            if (!link || (opening && link->opening() != *opening)) return std::nullopt;
+            opening = link->opening();
+            if (link->answered() || !link->lost().empty() || now >= end) return opening;
+            link->leave_out();
+        }
+        // Another thread may take in the answer.
+        const std::uint64_t next_look = std::min(end, now + answer_look_ns);
+        do {
+            engine.progress();
+        } while (!engine.has_notifications() && now_ns() < next_look);
     }
 }
 
@@ -90,6 +134,8 @@ void Initiator::require_grain(std::uint32_t index) const {
 }
 
 bool Initiator::is_busy(std::uint32_t index, Slices slices) const {
+    if (std::any_of(leaving_.begin(), leaving_.end(), [&](const auto& link) { return link->carries(index); }))
+        return true;
     const bool begins_round = sent_[index].begins_round(slices);
     return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
         return link->busy(index, link->resolve(slices), begins_round);
@@ -98,8 +144,9 @@ bool Initiator::is_busy(std::uint32_t index, Slices slices) const {
 
 Outcome Initiator::grain_ready(std::uint32_t index) {
     require_grain(index);
+    Departures gone(*this);
     const LeaseGuard turn(turn_);
-    drive();
+    drive(gone);
     return is_busy(index, whole_grain) ? Outcome::not_ready : Outcome::ok;
 }
 
@@ -109,10 +156,11 @@ void Initiator::require_targets() const {
 
 Outcome Initiator::transfer(std::uint32_t index, Slices slices) {
     require_grain(index);
+    Departures gone(*this);
     const LeaseGuard turn(turn_);
     require_targets();
     if (is_busy(index, slices)) {
-        drive();  // a program may do nothing but call again
+        drive(gone);  // a program may do nothing but call again
         require_targets();
         if (is_busy(index, slices)) return Outcome::not_ready;
     }
@@ -132,13 +180,13 @@ void Initiator::read_letters() {
     });
 }
 
-void Initiator::remove_the_lost() {
+void Initiator::remove_the_lost(Departures& gone) {
     const auto is_lost = [](const TargetLink& link) { return !link.lost().empty(); };
     std::list<std::string> lost;
     for (const auto& link : links_) {
         if (is_lost(*link)) lost.push_back(link->lost());
     }
-    if (end_where(is_lost)) lost_.splice(lost_.end(), lost);
+    if (take_out(is_lost, gone)) lost_.splice(lost_.end(), lost);
 }
 
 void Initiator::expect_answers() {
@@ -149,7 +197,7 @@ void Initiator::expect_answers() {
         link->expect_answer(answered_since_ns_);
 }
 
-bool Initiator::drive() {
+bool Initiator::drive(Departures& gone) {
     side_.engine().progress();
     // First, so that what had arrived when a target took its leave has ended well.
     for (const auto& link : links_)
@@ -157,13 +205,14 @@ bool Initiator::drive() {
     read_letters();
     expect_answers();
     const bool left =
-        std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->has_left(); });
-    remove_the_lost();
+        std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->has_left(); }) ||
+        std::any_of(leaving_.begin(), leaving_.end(), [](const auto& link) { return link->carries(); });
+    remove_the_lost(gone);
     return left;
 }
 
-Outcome Initiator::step(std::string& what) {
-    const bool left = drive();
+Outcome Initiator::step(std::string& what, Departures& gone) {
+    const bool left = drive(gone);
     if (!lost_.empty()) {
         what = std::move(lost_.front());
         lost_.pop_front();
@@ -179,8 +228,9 @@ Outcome Initiator::step(std::string& what) {
 }
 
 Outcome Initiator::make_progress(std::string& what) {
+    Departures gone(*this);
     const LeaseGuard turn(turn_);
-    return step(what);
+    return step(what, gone);
 }
 
 Outcome Initiator::make_progress(std::uint32_t timeout_ms, std::string& what) {

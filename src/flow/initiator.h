@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,25 +42,47 @@ class Initiator {
     Outcome make_progress(std::uint32_t timeout_ms, std::string& what);
 
   private:
+    /// Links that have been taken out, with what is under way to them. Ends that at its own end, which waits
+    /// and must not be in the turn: others go on meanwhile.
+    class Departures {
+      public:
+        explicit Departures(Initiator& initiator) noexcept : initiator_(initiator) {}
+        ~Departures();
+        Departures(const Departures&) = delete;
+        Departures& operator=(const Departures&) = delete;
+
+      private:
+        friend Initiator;
+        Initiator& initiator_;
+        std::vector<const TargetLink*> links_;
+        std::vector<Transfer*> handles_;
+    };
+
     void require_grain(std::uint32_t index) const;
     void require_targets() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     /// Those slices of the grain are on their way to some target.
     [[nodiscard]] bool is_busy(std::uint32_t index, Slices slices) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     /// Looks what has ended; true while something is left.
-    bool drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
-    Outcome step(std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    bool drive(Departures& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    Outcome step(std::string& what, Departures& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     void read_letters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    /// False: what was under way to it has not ended since it was taken out.
+    bool add_unless_leaving(const TargetInfo& info);
     /// Takes leave of those targets; false: there are none. Throws std::bad_alloc, with nothing done.
     template <class Which>
-    bool end_where(Which which) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
-    void await_answer(TargetLink& link) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    bool take_out(Which which, Departures& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    /// Waits for it, not in the turn. The link's opening; nothing: there is no such target.
+    std::optional<std::uint32_t> await_answer(const std::string& id);
+    [[nodiscard]] TargetLink* find(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
     /// Who is late is left out, or given up.
     void expect_answers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
-    void remove_the_lost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+    void remove_the_lost(Departures& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
     Side side_;
     ThreadRole turn_;  ///< nearly always of one thread, which then needs no locked instruction for it
     std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(turn_);
+    /// Of Departures: what is under way to them still reads its grains.
+    std::vector<std::unique_ptr<TargetLink>> leaving_ ABSL_GUARDED_BY(turn_);
     std::vector<SentSlices> sent_ ABSL_GUARDED_BY(turn_);  ///< by grain index
     std::uint32_t openings_ ABSL_GUARDED_BY(turn_) = 0;
     std::uint64_t answered_since_ns_ ABSL_GUARDED_BY(turn_) = 0;  ///< some target has; 0: none has

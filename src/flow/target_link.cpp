@@ -260,17 +260,16 @@ void TargetLink::expect_answer(std::uint64_t others_since_ns) {
     } else if (!waiting_.empty() &&
                now > std::max(added_ns_, others_since_ns) + limit_ms * 1'000'000 / patience_share) {
         leave_out();
+        RAILYARD_LOG(info, side_.name().c_str(),
+                     "target %s has not answered yet: the others are sent to without it", id_.c_str());
     }
 }
 
-/// As if it had been added when it answers: what has waited for it is not sent, nor the rest of those rounds.
 void TargetLink::leave_out() noexcept {
-    left_out_ = true;
+    left_out_ = !source_;
     for (const Waiting& each : waiting_)
         grains_[each.index].skipped = true;
     waiting_.clear();
-    RAILYARD_LOG(info, side_.name().c_str(),
-                 "target %s has not answered yet: the others are sent to without it", id_.c_str());
 }
 
 std::optional<std::string> TargetLink::take_failure() {

@@ -30,6 +30,8 @@ class TargetLink {
     void leave() noexcept;
 
     [[nodiscard]] const std::string& id() const noexcept { return id_; }
+    /// Tells it from others of the same target, before and later.
+    [[nodiscard]] std::uint32_t opening() const noexcept { return opening_; }
     /// Throws Error{invalid_param} for slices that the target does not have.
     [[nodiscard]] Slices resolve(Slices slices) const {
         if (slices == whole_grain) return {0, geometry_.slices() - 1};
@@ -40,14 +42,18 @@ class TargetLink {
     /// Of resolved slices: true while some of them are on their way, or others, where these begin the next
     /// round.
     [[nodiscard]] bool busy(std::uint32_t index, Slices slices, bool begins_round) const noexcept;
+    /// Something of the grain is on its way, or of any grain.
+    [[nodiscard]] bool carries(std::uint32_t index) const noexcept { return grains_[index].under_way != 0; }
+    [[nodiscard]] bool carries() const noexcept { return !under_way_.empty(); }
     /// Sends them now, or once the target has answered. Allocates where such a range is sent for the first
     /// time; what goes wrong is a failure of the grain.
     void transfer(std::uint32_t index, Slices slices, bool begins_round) noexcept;
     /// Nothing of the grain before its next round: the target would take parts of two rounds for a whole one.
     void skip_round(std::uint32_t index) noexcept { grains_[index].skipped = true; }
 
-    /// What would be sent once the target has answered.
-    void forget_waiting() noexcept { waiting_.clear(); }
+    /// As if it had been added when it answers: what has waited for it is not sent, nor the rest of those
+    /// rounds, nor what is transferred meanwhile. Without an effect once it has answered.
+    void leave_out() noexcept;
     /// It has answered.
     [[nodiscard]] bool answered() const noexcept { return source_.has_value(); }
 
@@ -95,7 +101,6 @@ class TargetLink {
     void begin(std::uint32_t index, Slices slices, bool begins_round);
     Handle& handle_for(Grain& grain, std::uint32_t index, Slices slices);
     [[nodiscard]] Transfer* prepare(const Handle& handle);
-    void leave_out() noexcept;
     Status post(Handle& handle, std::uint32_t round);
     void ended(const Handle& handle, Status status) noexcept;
     void fail(std::uint32_t index, const char* reason) noexcept;

@@ -154,6 +154,97 @@ TEST_P(FanOut, NobodyIsLeftOutUntilSomebodyHasAnswered) {
     other.expect_grains(1);
 }
 
+/// While another thread takes `victim` away: how long that took, what was called and had returned meanwhile,
+/// and the grains that got to the healthy target.
+struct Beside {
+    milliseconds removal{0};
+    int calls = 0, grains = 0;
+};
+Beside send_beside_removal(Initiator& initiator, FarTarget& victim, Target& healthy) {
+    Beside seen;
+    std::atomic<bool> removed{false};
+    const auto begun = Clock::now();
+    std::thread remover([&] {
+        EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, victim.info));
+        removed = true;
+    });
+    for (std::uint32_t i = ring_size / 2; !removed; i = i + 1 < ring_size ? i + 1 : ring_size / 2) {
+        const bool well_under_way = Clock::now() - begun > milliseconds(30);
+        ryf_grain grain{};
+        if (ryf_initiator_grain_ready(initiator.handle, i) == RYF_OK) {
+            EXPECT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+        }
+        ryf_initiator_make_progress(initiator.handle);
+        if (well_under_way && !removed) ++seen.calls;
+        seen.grains += ryf_target_try_new_grain(healthy.handle, &grain) == RYF_OK ? 1 : 0;
+    }
+    seen.removal = std::chrono::duration_cast<milliseconds>(Clock::now() - begun);
+    remover.join();
+    return seen;
+}
+
+/// Its answer is waited for.
+TEST_P(FanOut, RemovingOneThatHasNotAnsweredHoldsUpNoOtherThread) {
+    Target healthy(instance_, GetParam(), ring_size, grain_length);
+    FarTarget victim;
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    initiator.add(healthy);
+    victim.send_signal(SIGSTOP);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, victim.info));
+    const Beside seen = send_beside_removal(initiator, victim, healthy);
+    EXPECT_GE(seen.removal, milliseconds(200));
+    EXPECT_GE(seen.calls, 3);
+    EXPECT_GE(seen.grains, 2);
+    EXPECT_RYF(initiator.settle());
+}
+
+/// The end of what is under way to it is waited for, where it cannot be interrupted.
+TEST_P(FanOut, RemovingAStoppedOneHoldsUpNoOtherThread) {
+    Target healthy(instance_, GetParam(), ring_size, grain_length);
+    FarTarget victim;
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    initiator.add(healthy);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, victim.info));
+    ASSERT_RYF(initiator.settle());
+    victim.send_signal(SIGSTOP);
+    for (std::uint32_t i = 0; i < ring_size / 2; ++i)
+        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+    const bool all_there = initiator.settle(50) == RYF_OK;
+    const Beside seen = send_beside_removal(initiator, victim, healthy);
+    if (GetParam().provider == RYF_PROVIDER_SHM && !all_there) {
+        EXPECT_GE(seen.removal, milliseconds(200));
+        EXPECT_GE(seen.calls, 3);
+    }
+    victim.send_signal(SIGCONT);  // over shm what goes to others on the rail may wait for it, too
+    EXPECT_RYF(initiator.settle());
+    initiator.send(0, 77);  // nothing of it is on its way any more
+}
+
+/// Another thread adds it again while it is being removed: not before what was under way has ended.
+TEST_P(FanOut, OneThatIsBeingRemovedIsAddedAgainAfterwards) {
+    Target target(instance_, GetParam(), ring_size, grain_length);
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    initiator.add(target);
+    for (unsigned char round = 1; round <= 30; ++round) {
+        for (std::uint32_t i = 0; i < ring_size; ++i)
+            ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+        std::thread remover([&] { EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, target.info)); });
+        ryf_status status = RYF_ERR_EXISTS;
+        while (status == RYF_ERR_EXISTS)
+            status = ryf_initiator_add_target(initiator.handle, target.info);
+        EXPECT_RYF(status);
+        remover.join();
+        EXPECT_RYF(initiator.settle());
+        ryf_grain grain{};
+        while (ryf_target_try_new_grain(target.handle, &grain) == RYF_OK) {
+        }
+        initiator.send(3, round);
+        EXPECT_EQ(target.next().index, 3u);
+        EXPECT_TRUE(target.ring.holds(3, round));
+    }
+    EXPECT_EQ(target.sources().size(), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, FanOut, testing::ValuesIn(fabrics()), name_of);
 
 }  // namespace
