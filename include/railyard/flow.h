@@ -156,6 +156,27 @@ typedef struct ryf_source {
     uint64_t reserved[4]; /**< 0 */
 } ryf_source;
 
+/** How it stands with a target. */
+typedef enum ryf_target_state RYF_ENUM {
+    RYF_TARGET_CONNECTING = 0, /**< it has not answered */
+    RYF_TARGET_CONNECTED = 1,
+    RYF_TARGET_GONE = 2 /**< it has been removed, as RYF_ERR_DISCONNECTED says, for the reason in `error` */
+} ryf_target_state;
+
+/** What an initiator knows of one target. Counted since it was added. */
+typedef struct ryf_target_report {
+    char id[64]; /**< that of its target info, ryf_target_info_id; cut off where it is longer */
+    ryf_target_state state;
+    uint32_t under_way; /**< transfers of grains, or of slices: where it stays and `bytes` does not grow, the
+                           target does not get on, and holds up the others once the ring has gone round */
+    uint64_t grains;    /**< whole ones that have got there */
+    uint64_t bytes;     /**< that have got there */
+    uint64_t failed;    /**< transfers of grains, or of slices */
+    uint64_t left_out;  /**< grains that began while it was not waited for: ryf_initiator_add_target */
+    char error[256];    /**< what failed last, or why it is gone, cut off; "" where nothing has */
+    uint64_t reserved[4]; /**< 0 */
+} ryf_target_report;
+
 /* Instance */
 
 /** An instance, which everything else belongs to. Opens nothing yet.
@@ -236,6 +257,11 @@ RYF_API ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_
  * Errors: NOT_FOUND, INVALID_ARG, INVALID_STATE. */
 RYF_API ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_target_info* info);
 
+/** Every target, in the order in which they were added, and behind them those that are gone and have not been
+ * added again, the latest 64. The two-call way of ryf_instance_interfaces. Errors: INVALID_ARG (NULL, too
+ * little room), INVALID_STATE, INTERNAL. Does not block, and makes no progress. */
+RYF_API ryf_status ryf_initiator_targets(ryf_initiator* initiator, ryf_target_report* targets, size_t* count);
+
 /** Begins to send grain `index` to every target, to each once. The region must not change before
  * ryf_initiator_make_progress says that nothing is left, or ryf_initiator_grain_ready that nothing is of it.
  * Errors: NOT_READY (this grain is still on its way to some target; nothing has been begun, and what is on
@@ -280,6 +306,9 @@ RYF_API ryf_status ryf_initiator_destroy(ryf_initiator* initiator);
  * included; with `text` NULL nothing else is done. Errors: INVALID_ARG (NULL, too little room: nothing is
  * written). */
 RYF_API ryf_status ryf_target_info_to_string(const ryf_target_info* info, char* text, size_t* size);
+
+/** Its target's name, which is unique. As ryf_target_info_to_string. */
+RYF_API ryf_status ryf_target_info_id(const ryf_target_info* info, char* text, size_t* size);
 
 /** From such text, which may come from anywhere; the caller frees it with ryf_target_info_free.
  * Errors: INVALID_ARG (not whole, contradicts itself, or of a newer version, which ryf_last_error names). */

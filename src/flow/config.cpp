@@ -157,4 +157,26 @@ std::vector<ryf_interface> list_interfaces(ryf_provider provider) {
     return all;
 }
 
+ryf_target_report to_report(const TargetReport& report) noexcept {
+    ryf_target_report out{};
+    std::snprintf(out.id, sizeof(out.id), "%s", report.id.c_str());
+    switch (report.state) {
+        case TargetState::connecting:
+            out.state = RYF_TARGET_CONNECTING;
+            break;
+        case TargetState::connected:
+            out.state = RYF_TARGET_CONNECTED;
+            break;
+        case TargetState::gone:
+            out.state = RYF_TARGET_GONE;
+    }
+    out.under_way = report.under_way;
+    out.grains = report.grains;
+    out.bytes = report.bytes;
+    out.failed = report.failed;
+    out.left_out = report.left_out;
+    std::snprintf(out.error, sizeof(out.error), "%s", report.error.c_str());
+    return out;
+}
+
 }  // namespace railyard::flow

@@ -127,6 +127,17 @@ ryf_status hand_out(const std::vector<Item>& found, Item* out, size_t& count) {
     return RYF_OK;
 }
 
+/// The same with a text, and the NUL behind it.
+ryf_status hand_out(const std::string& found, char* out, size_t& size) {
+    const size_t room = std::exchange(size, found.size() + 1);
+    if (!out) return RYF_OK;
+    if (room <= found.size())
+        refuse(RYF_ERR_INVALID_ARG,
+               "room for " + std::to_string(room) + " bytes, " + std::to_string(size) + " are needed");
+    std::memcpy(out, found.c_str(), found.size() + 1);
+    return RYF_OK;
+}
+
 /// A failing outcome with its words.
 ryf_status told(const char* call, Outcome outcome, const std::string& what) {
     if (outcome == Outcome::disconnected || outcome == Outcome::failed)
@@ -282,6 +293,16 @@ ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_targe
     });
 }
 
+ryf_status ryf_initiator_targets(ryf_initiator* initiator, ryf_target_report* targets, size_t* count) {
+    return guarded(__func__, [&] {
+        size_t& room = require(count, "count");
+        std::vector<ryf_target_report> list;
+        for (const flow::TargetReport& report : set_up(initiator, "initiator").targets())
+            list.push_back(flow::to_report(report));
+        return hand_out(list, targets, room);
+    });
+}
+
 ryf_status ryf_initiator_transfer_grain(ryf_initiator* initiator, uint32_t index) {
     return guarded(__func__, [&] {
         return to_status(set_up(initiator, "initiator").transfer(index, flow::whole_grain));
@@ -327,15 +348,14 @@ ryf_status ryf_initiator_destroy(ryf_initiator* initiator) {
 ryf_status ryf_target_info_to_string(const ryf_target_info* info, char* text, size_t* size) {
     return guarded(__func__, [&] {
         size_t& room = require(size, "size");
-        const std::string json = flow::to_json(require(info, "info").info);
-        const size_t given = std::exchange(room, json.size() + 1);
-        if (!text) return RYF_OK;
-        if (given <= json.size()) {
-            refuse(RYF_ERR_INVALID_ARG,
-                   "room for " + std::to_string(given) + " bytes, " + std::to_string(room) + " are needed");
-        }
-        std::memcpy(text, json.c_str(), json.size() + 1);
-        return RYF_OK;
+        return hand_out(flow::to_json(require(info, "info").info), text, room);
+    });
+}
+
+ryf_status ryf_target_info_id(const ryf_target_info* info, char* text, size_t* size) {
+    return guarded(__func__, [&] {
+        size_t& room = require(size, "size");
+        return hand_out(require(info, "info").info.id(), text, room);
     });
 }
 

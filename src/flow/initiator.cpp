@@ -14,6 +14,8 @@ constexpr std::uint32_t nap_ms = 1;
 /// What a target is granted to answer, when it is removed before it has.
 constexpr std::uint64_t answer_patience_ns = 220'000'000;
 constexpr std::uint64_t answer_look_ns = 1'000'000;
+/// Targets that are remembered when they have gone.
+constexpr std::size_t most_gone = 64;
 
 }  // namespace
 
@@ -91,6 +93,7 @@ bool Initiator::add_unless_leaving(const TargetInfo& info) {
     for (std::uint32_t index = 0; index < sent_.size(); ++index) {
         if (sent_[index].unfinished()) links_.back()->skip_round(index);
     }
+    gone_.remove_if([&](const TargetReport& gone) { return gone.id == info.id(); });
     return true;
 }
 
@@ -183,10 +186,26 @@ void Initiator::read_letters() {
 void Initiator::remove_the_lost(Departures& gone) {
     const auto is_lost = [](const TargetLink& link) { return !link.lost().empty(); };
     std::list<std::string> lost;
+    std::list<TargetReport> reports;
     for (const auto& link : links_) {
-        if (is_lost(*link)) lost.push_back(link->lost());
+        if (!is_lost(*link)) continue;
+        lost.push_back(link->lost());
+        reports.push_back(link->report());
     }
-    if (take_out(is_lost, gone)) lost_.splice(lost_.end(), lost);
+    if (!take_out(is_lost, gone)) return;
+    lost_.splice(lost_.end(), lost);
+    gone_.splice(gone_.end(), reports);
+    while (gone_.size() > most_gone)
+        gone_.pop_front();
+}
+
+std::vector<TargetReport> Initiator::targets() {
+    std::vector<TargetReport> reports;
+    const LeaseGuard turn(turn_);
+    for (const auto& link : links_)
+        reports.push_back(link->report());
+    reports.insert(reports.end(), gone_.begin(), gone_.end());
+    return reports;
 }
 
 void Initiator::expect_answers() {

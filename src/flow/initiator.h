@@ -31,6 +31,9 @@ class Initiator {
     void add_target(const TargetInfo& info);
     /// False: it is none.
     bool remove_target(const TargetInfo& info);
+    /// All of them, and those that have gone since, which have not been added again, the latest of them.
+    /// Throws std::bad_alloc.
+    [[nodiscard]] std::vector<TargetReport> targets();
     /// `whole`: from the first slice to the last, whatever their number is. ok or not_ready. Throws Error:
     /// invalid_param, not_found (no target).
     Outcome transfer(std::uint32_t index, Slices slices);
@@ -87,6 +90,7 @@ class Initiator {
     std::uint32_t openings_ ABSL_GUARDED_BY(turn_) = 0;
     std::uint64_t answered_since_ns_ ABSL_GUARDED_BY(turn_) = 0;  ///< some target has; 0: none has
     std::list<std::string> lost_ ABSL_GUARDED_BY(turn_);          ///< targets, with the reason; to be told of
+    std::list<TargetReport> gone_ ABSL_GUARDED_BY(turn_);
     std::vector<Notification> letters_ ABSL_GUARDED_BY(turn_);
 };
 

@@ -110,6 +110,7 @@ void TargetLink::transfer(std::uint32_t index, Slices slices, bool begins_round)
             waiting_.push_back({index, slices, begins_round});
             return;
         }
+        rounds_left_out_ += begins_round ? 1 : 0;
     } catch (const Error& error) {
         if (error.status() == Status::remote_disconnect) return lose(error.what());
         fail(index, error.what());
@@ -121,7 +122,10 @@ void TargetLink::transfer(std::uint32_t index, Slices slices, bool begins_round)
 
 void TargetLink::begin(std::uint32_t index, Slices slices, bool begins_round) {
     Grain& grain = grains_[index];
-    grain.round += begins_round ? 1 : 0;
+    if (begins_round) {
+        ++grain.round;
+        grain.arrived = 0;
+    }
     Handle& handle = handle_for(grain, index, slices);
     under_way_.reserve(under_way_.size() + 1);
     const Status status = post(handle, grain.round);
@@ -148,6 +152,8 @@ TargetLink::Handle& TargetLink::handle_for(Grain& grain, std::uint32_t index, Sl
     handle->slices = slices;
     handle->first = geometry_.first_unit(slices.first);
     handle->count = geometry_.end_unit(slices.last) - handle->first;
+    const Span last = geometry_.slice_at(slices.last);
+    handle->bytes = last.offset + last.length - geometry_.slice_at(slices.first).offset;
     grain.handles.push_back(std::move(handle));
     try {
         grain.handles.back()->transfer = prepare(*grain.handles.back());
@@ -187,7 +193,13 @@ Status TargetLink::post(Handle& handle, std::uint32_t round) {
 }
 
 void TargetLink::ended(const Handle& handle, Status status) noexcept {
-    if (status == Status::ok) return;
+    if (status == Status::ok) {
+        Grain& grain = grains_[handle.index];
+        grain.arrived += handle.count;
+        whole_ += grain.arrived == geometry_.units() ? 1 : 0;
+        bytes_ += handle.bytes;
+        return;
+    }
     if (status != Status::remote_disconnect) return fail(handle.index, to_string(status));
     char reason[64];
     std::snprintf(reason, sizeof(reason), "grain %u: %s", handle.index, to_string(status));
@@ -199,6 +211,7 @@ void TargetLink::fail(std::uint32_t index, const char* reason) noexcept {
     Grain& grain = grains_[index];
     failed_ += grain.failed == 0 ? 1 : 0;
     grain.failed = ++failures_;
+    last_failed_ = index;
     try {
         grain.why = reason;
     } catch (const std::bad_alloc&) {
@@ -267,8 +280,10 @@ void TargetLink::expect_answer(std::uint64_t others_since_ns) {
 
 void TargetLink::leave_out() noexcept {
     left_out_ = !source_;
-    for (const Waiting& each : waiting_)
+    for (const Waiting& each : waiting_) {
         grains_[each.index].skipped = true;
+        rounds_left_out_ += each.begins_round ? 1 : 0;
+    }
     waiting_.clear();
 }
 
@@ -283,6 +298,29 @@ std::optional<std::string> TargetLink::take_failure() {
     first->failed = 0;
     --failed_;
     return what;
+}
+
+TargetReport TargetLink::report() const {
+    TargetReport report;
+    report.id = id_;
+    report.under_way = static_cast<std::uint32_t>(under_way_.size());
+    report.grains = whole_;
+    report.bytes = bytes_;
+    report.failed = failures_;
+    report.left_out = rounds_left_out_;
+    if (!lost_.empty()) {
+        report.state = TargetState::gone;
+        report.under_way = 0;
+        report.error = lost_;
+        return report;
+    }
+    if (source_) report.state = TargetState::connected;
+    if (failures_ != 0) {
+        const std::string& why = grains_[last_failed_].why;
+        report.error = "grain " + std::to_string(last_failed_) + ": " +
+                       (why.empty() ? "out of memory for the reason" : why);
+    }
+    return report;
 }
 
 }  // namespace railyard::flow

@@ -12,6 +12,7 @@
 #include "flow/sent_slices.h"
 #include "flow/side.h"
 #include "flow/target_info.h"
+#include "flow/target_report.h"
 
 namespace railyard::flow {
 
@@ -72,6 +73,8 @@ class TargetLink {
     /// Why a grain did not get there: each once, and of one that failed again since, the last time. Throws
     /// std::bad_alloc, and it is still there to be taken.
     [[nodiscard]] std::optional<std::string> take_failure();
+    /// Throws std::bad_alloc.
+    [[nodiscard]] TargetReport report() const;
 
   private:
     /// A prepared transfer of some slices of a grain, for any number of rounds.
@@ -81,11 +84,13 @@ class TargetLink {
         Slices slices;
         std::uint32_t first = 0;  ///< unit
         std::uint32_t count = 0;  ///< of units
+        std::uint64_t bytes = 0;
         bool under_way = false;
     };
     struct Grain {
         std::uint32_t round = 0;
         std::uint32_t under_way = 0;  ///< handles
+        std::uint32_t arrived = 0;    ///< units of this round
         bool skipped = false;         ///< this round: what is left of it is not sent
         std::vector<std::unique_ptr<Handle>> handles;
         std::uint64_t failed = 0;  ///< the how many'th failure that was; 0: none is to be told
@@ -120,9 +125,13 @@ class TargetLink {
     /// It has not answered, and is not waited for: rounds that begin meanwhile are not sent to it.
     bool left_out_ = false;
     std::string lost_;
-    std::size_t failed_ = 0;      ///< grains whose failure is to be told
-    std::uint64_t failures_ = 0;  ///< that have been
-    std::string letter_;          ///< room for one
+    std::size_t failed_ = 0;         ///< grains whose failure is to be told
+    std::uint64_t failures_ = 0;     ///< that have been
+    std::uint32_t last_failed_ = 0;  ///< grain index, where one has
+    std::uint64_t whole_ = 0;        ///< grains that have got there
+    std::uint64_t bytes_ = 0;        ///< the same
+    std::uint64_t rounds_left_out_ = 0;
+    std::string letter_;  ///< room for one
 };
 
 }  // namespace railyard::flow

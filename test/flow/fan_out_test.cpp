@@ -245,6 +245,97 @@ TEST_P(FanOut, OneThatIsBeingRemovedIsAddedAgainAfterwards) {
     EXPECT_EQ(target.sources().size(), 1u);
 }
 
+std::vector<ryf_target_report> reports_of(const Initiator& initiator) {
+    std::size_t count = 0;
+    EXPECT_RYF(ryf_initiator_targets(initiator.handle, nullptr, &count));
+    std::vector<ryf_target_report> list(count);
+    EXPECT_RYF(ryf_initiator_targets(initiator.handle, list.data(), &count));
+    return list;
+}
+
+std::string id_of(const ryf_target_info* info) {
+    char text[64];
+    std::size_t size = sizeof(text);
+    EXPECT_RYF(ryf_target_info_id(info, text, &size));
+    return text;
+}
+
+/// Which one is gone, which one fails, and what each has been sent.
+TEST_P(FanOut, EachTargetIsToldOf) {
+    constexpr std::uint32_t slices = 4;
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    EXPECT_TRUE(reports_of(initiator).empty());
+    Target stays(instance_, GetParam(), ring_size, grain_length, slices);
+    auto goes = std::make_unique<Target>(instance_, GetParam(), ring_size, grain_length, slices);
+    const std::string gone_id = id_of(goes->info);
+    initiator.add(stays);
+    initiator.send(0, 1);
+    initiator.add(*goes);
+    for (std::uint32_t i = 1; i < 5; ++i)
+        initiator.send(i, 1);
+    initiator.send(1, 2);  // in its next round
+    ASSERT_RYF(ryf_initiator_transfer_slices(initiator.handle, 5, 0, 2));
+    ASSERT_RYF(initiator.settle());
+    auto reports = reports_of(initiator);
+    ASSERT_EQ(reports.size(), 2u);
+    const std::uint64_t parts = 3 * (grain_length / slices);
+    for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_EQ(reports[i].id, i == 0 ? id_of(stays.info) : gone_id);
+        EXPECT_EQ(reports[i].state, RYF_TARGET_CONNECTED);
+        EXPECT_EQ(reports[i].grains, i == 0 ? 6u : 5u);
+        EXPECT_EQ(reports[i].bytes, reports[i].grains * grain_length + parts);
+        EXPECT_EQ(reports[i].under_way, 0u);
+        EXPECT_EQ(reports[i].failed, 0u);
+        EXPECT_EQ(reports[i].left_out, 0u);
+        EXPECT_STREQ(reports[i].error, "");
+    }
+    goes.reset();
+    const auto end = Clock::now() + milliseconds(10'000);
+    while (ryf_initiator_make_progress(initiator.handle) != RYF_ERR_DISCONNECTED && Clock::now() < end) {
+    }
+    ASSERT_RYF(ryf_initiator_transfer_slices(initiator.handle, 5, 3, 3));
+    ASSERT_RYF(initiator.settle());
+    reports = reports_of(initiator);
+    ASSERT_EQ(reports.size(), 2u);
+    EXPECT_EQ(reports[0].state, RYF_TARGET_CONNECTED);
+    EXPECT_EQ(reports[0].grains, 7u);
+    EXPECT_EQ(reports[0].bytes, 7 * grain_length);
+    EXPECT_EQ(reports[1].id, gone_id);
+    EXPECT_EQ(reports[1].state, RYF_TARGET_GONE);
+    EXPECT_EQ(reports[1].grains, 5u);
+    EXPECT_NE(std::string(reports[1].error).find("it was destroyed"), std::string::npos) << reports[1].error;
+    EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, stays.info));
+    EXPECT_EQ(reports_of(initiator).size(), 1u) << "what was removed by the program is not told of";
+}
+
+TEST_P(FanOut, WhatALateTargetHasMissedIsTold) {
+    Target healthy(instance_, GetParam(), ring_size, grain_length);
+    FarTarget late;
+    PatientInitiator patient(instance_, GetParam(), "4000");
+    Initiator& initiator = *patient.made;
+    initiator.add(healthy);
+    late.send_signal(SIGSTOP);
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, late.info));
+    EXPECT_EQ(reports_of(initiator).at(1).state, RYF_TARGET_CONNECTING);
+    for (std::uint32_t i = 0; i < 3; ++i)
+        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, i));
+    EXPECT_EQ(reports_of(initiator).at(1).left_out, 0u);
+    const ryf_status status = initiator.settle(3000);
+    if (GetParam().provider != RYF_PROVIDER_EFA) {  // NICs may give it up before that
+        ASSERT_RYF(status);
+        ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, 3));
+        EXPECT_EQ(reports_of(initiator).at(1).left_out, 4u);
+    }
+    ryf_status last = RYF_OK;
+    for (const auto end = Clock::now() + milliseconds(10'000);
+         status == RYF_OK && last != RYF_ERR_DISCONNECTED && Clock::now() < end;)
+        last = ryf_initiator_make_progress(initiator.handle);
+    const auto reports = reports_of(initiator);
+    EXPECT_EQ(reports.at(1).state, RYF_TARGET_GONE);
+    EXPECT_NE(std::string(reports.at(1).error).find("answer"), std::string::npos) << reports.at(1).error;
+    EXPECT_EQ(reports.at(1).grains, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, FanOut, testing::ValuesIn(fabrics()), name_of);
 
 }  // namespace

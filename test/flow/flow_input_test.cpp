@@ -42,12 +42,16 @@ TEST(FlowInput, NullIsRefusedByName) {
     expect_refused(ryf_initiator_make_progress(nullptr), RYF_ERR_INVALID_ARG, "initiator is NULL");
     expect_refused(ryf_target_info_from_string(nullptr, &info), RYF_ERR_INVALID_ARG, "text is NULL");
     expect_refused(ryf_target_info_to_string(nullptr, nullptr, &count), RYF_ERR_INVALID_ARG, "info is NULL");
+    expect_refused(ryf_target_info_id(nullptr, nullptr, &count), RYF_ERR_INVALID_ARG, "info is NULL");
+    expect_refused(ryf_initiator_targets(nullptr, nullptr, &count), RYF_ERR_INVALID_ARG, "initiator is NULL");
     ASSERT_RYF(ryf_target_create(instance.handle, &target));
     ASSERT_RYF(ryf_initiator_create(instance.handle, &initiator));
     expect_refused(ryf_target_setup(target, nullptr, &info), RYF_ERR_INVALID_ARG, "config is NULL");
     expect_refused(ryf_target_setup(target, &config, nullptr), RYF_ERR_INVALID_ARG, "info is NULL");
     expect_refused(ryf_target_setup(target, &config, &info), RYF_ERR_INVALID_ARG, "config->regions is NULL");
     expect_refused(ryf_initiator_add_target(initiator, nullptr), RYF_ERR_INVALID_ARG, "info is NULL");
+    expect_refused(ryf_initiator_targets(initiator, nullptr, nullptr), RYF_ERR_INVALID_ARG, "count is NULL");
+    expect_refused(ryf_initiator_targets(initiator, nullptr, &count), RYF_ERR_INVALID_STATE, "set up");
     EXPECT_RYF(ryf_target_destroy(target));
     EXPECT_RYF(ryf_initiator_destroy(initiator));
     EXPECT_RYF(ryf_target_destroy(nullptr));
