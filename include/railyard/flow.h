@@ -225,6 +225,14 @@ RYF_API ryf_status ryf_target_try_new_grain(ryf_target* target, ryf_grain* grain
  * INTERNAL. */
 RYF_API ryf_status ryf_target_wait_for_new_grain(ryf_target* target, ryf_grain* grain, uint32_t timeout_ms);
 
+/** A descriptor to poll for POLLIN, or to add to an epoll set: readable while grains wait, and now and then
+ * where none does. ryf_target_try_new_grain makes it unreadable when it answers NOT_READY, and nothing else
+ * does; once grains are taken by a wait it may be readable a time too often. The same one each time; it is
+ * the target's: do not read or close it, and take it out of your set before ryf_target_destroy. Who never
+ * asks for it pays nothing. Errors: INVALID_ARG (NULL), INVALID_STATE (not set up), INTERNAL (out of
+ * descriptors). Does not block. */
+RYF_API ryf_status ryf_target_fd(ryf_target* target, int* fd);
+
 /** Everybody who has been a source, with counters, as long as nobody else was given the id. The two-call way
  * of ryf_instance_interfaces. Errors: INVALID_ARG (NULL, too little room), INVALID_STATE, INTERNAL. Does not
  * block. */

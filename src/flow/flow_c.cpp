@@ -252,6 +252,14 @@ ryf_status ryf_target_sources(ryf_target* target, ryf_source* sources, size_t* c
     });
 }
 
+ryf_status ryf_target_fd(ryf_target* target, int* fd) {
+    return guarded(__func__, [&] {
+        int& out = require(fd, "fd");
+        out = set_up(target, "target").descriptor();
+        return RYF_OK;
+    });
+}
+
 ryf_status ryf_target_destroy(ryf_target* target) {
     return guarded(__func__, [&] {
         delete target;

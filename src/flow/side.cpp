@@ -67,11 +67,43 @@ Side::Side(const char* role, const SideConfig& config)
 Side::~Side() {
     engine_.reset();
     close(bell_);
+    if (const int descriptor = descriptor_.load(); descriptor >= 0) close(descriptor);
 }
 
 void Side::ring() noexcept {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(bell_, &one, sizeof(one));
+    const std::uint32_t sleepers = sleepers_.load(std::memory_order_acquire);
+    // However many grains come, until somebody has found none: one call of the kernel.
+    if (sleepers >= with_descriptor && !rung_.exchange(true, std::memory_order_acq_rel)) {
+        [[maybe_unused]] const ssize_t written =
+            write(descriptor_.load(std::memory_order_acquire), &one, sizeof(one));
+    }
+    if (sleepers % with_descriptor != 0) {
+        [[maybe_unused]] const ssize_t written = write(bell_, &one, sizeof(one));
+    }
+}
+
+int Side::descriptor() {
+    const int known = descriptor_.load(std::memory_order_acquire);
+    if (known >= 0) return known;
+    const int made = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (made < 0) throw Error(Status::backend, std::string("eventfd failed: ") + std::strerror(errno));
+    int none = -1;
+    if (!descriptor_.compare_exchange_strong(none, made, std::memory_order_acq_rel)) {
+        close(made);
+        return none;
+    }
+    sleepers_.fetch_add(with_descriptor, std::memory_order_acq_rel);
+    ring();  // for what has come before
+    return made;
+}
+
+/// Who has set it and not written yet leaves it to the next that finds nothing.
+bool Side::take_ring() noexcept {
+    std::uint64_t rung = 0;
+    if (read(descriptor_.load(std::memory_order_acquire), &rung, sizeof(rung)) < 0) return false;
+    rung_.exchange(false, std::memory_order_acq_rel);
+    return true;
 }
 
 Side::Sleep::Sleep(Side& side) noexcept : side_(side) {

@@ -70,9 +70,16 @@ class Side {
     template <class Take>
     void read_letters(std::vector<Notification>& room, Take take);
 
-    /// Wakes one sleeper at least, however often it is called until that is awake. Any thread.
+    /// Wakes one sleeper at least, however often it is called until that is awake, and makes the descriptor
+    /// readable, if there is one. Any thread.
     void ring() noexcept;
-    /// Any thread.
+    /// A descriptor to poll, ours, the same each time: readable from the start, and from each ring() on until
+    /// rest(). Any thread. Throws Error.
+    [[nodiscard]] int descriptor();
+    /// For who has found nothing: the descriptor is readable no more. True: something may have come before
+    /// the next ring() that is heard, and has to be looked for again. Any thread.
+    bool rest() noexcept { return rung_.load(std::memory_order_relaxed) && take_ring(); }
+    /// Or a descriptor. Any thread.
     [[nodiscard]] bool has_sleepers() const noexcept {
         return sleepers_.load(std::memory_order_relaxed) != 0;
     }
@@ -85,12 +92,19 @@ class Side {
   private:
     class Sleep;
     static constexpr std::uint64_t spin_ns = 50'000;
+    static constexpr std::uint32_t with_descriptor = 1u << 16;
+
+    bool take_ring() noexcept;
 
     std::unique_ptr<Engine> engine_;
     std::vector<std::shared_ptr<Registration>> regions_;
     std::uint64_t length_ = 0;
-    int bell_ = -1;  // eventfd
-    std::atomic<std::uint32_t> sleepers_{0};
+    int bell_ = -1;                           // eventfd
+    std::atomic<std::uint32_t> sleepers_{0};  ///< and with_descriptor, where there is one
+    std::atomic<int> descriptor_{-1};         ///< eventfd; released by descriptor(), for ring()
+    /// The descriptor is readable, or about to be. Pairs with itself: who clears it sees what was put in
+    /// place before each ring() that found it set.
+    std::atomic<bool> rung_{false};
 };
 
 template <class Take>

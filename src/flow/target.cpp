@@ -61,9 +61,14 @@ void Target::look_for_grains() noexcept {
 
 Outcome Target::try_new_grain(GrainBoard::Arrived& grain) {
     if (board_.empty()) look_for_grains();
-    if (board_.empty()) return Outcome::not_ready;
-    const auto arrived = board_.pop();
-    if (!arrived) return Outcome::not_ready;
+    std::optional<GrainBoard::Arrived> arrived;
+    if (!board_.empty()) arrived = board_.pop();
+    if (!arrived) {
+        if (!side_.rest()) return Outcome::not_ready;
+        arrived = board_.pop();
+        if (!arrived) return Outcome::not_ready;
+        wake_another();
+    }
     grain = *arrived;
     if (is_set_aside(grain.source)) tell_later(grain.source);
     return Outcome::ok;

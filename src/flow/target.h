@@ -42,6 +42,8 @@ class Target final : private EngineChore {
     Outcome try_new_grain(GrainBoard::Arrived& grain);
     /// ok, timeout or interrupted.
     Outcome wait_for_new_grain(GrainBoard::Arrived& grain, std::uint32_t timeout_ms);
+    /// Readable while grains wait, or may; until try_new_grain() says not_ready. Throws Error.
+    [[nodiscard]] int descriptor() { return side_.descriptor(); }
     [[nodiscard]] std::vector<SourceReport> sources();
 
   private:

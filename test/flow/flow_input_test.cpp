@@ -38,6 +38,7 @@ TEST(FlowInput, NullIsRefusedByName) {
     expect_refused(ryf_target_setup(nullptr, &config, &info), RYF_ERR_INVALID_ARG, "target is NULL");
     expect_refused(ryf_target_try_new_grain(nullptr, &grain), RYF_ERR_INVALID_ARG, "target is NULL");
     expect_refused(ryf_target_sources(nullptr, nullptr, &count), RYF_ERR_INVALID_ARG, "target is NULL");
+    expect_refused(ryf_target_fd(nullptr, nullptr), RYF_ERR_INVALID_ARG, "fd is NULL");
     expect_refused(ryf_initiator_setup(nullptr, &config), RYF_ERR_INVALID_ARG, "initiator is NULL");
     expect_refused(ryf_initiator_make_progress(nullptr), RYF_ERR_INVALID_ARG, "initiator is NULL");
     expect_refused(ryf_target_info_from_string(nullptr, &info), RYF_ERR_INVALID_ARG, "text is NULL");
