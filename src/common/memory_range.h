@@ -13,7 +13,7 @@ struct MemoryRange {
     std::uint64_t length = 0;  ///< bytes, > 0
     bool writable = true;
     int gpu = -1;                   ///< CUDA ordinal whose memory it is; -1: host memory
-    int dmabuf = -1;                ///< descriptor of the allocation, where there is one; stays the caller's
+    int dmabuf = -1;                ///< descriptor that holds the range, where there is one; the caller's
     std::uint64_t dmabuf_base = 0;  ///< the address that the descriptor's first byte stands for
     std::uint64_t key = 0;          ///< wished for, where keys are the rail's to choose; 0: any
 };

@@ -13,7 +13,7 @@ namespace railyard::cuda {
 class PrimaryContext;
 struct Device;
 
-/// Whole pages that hold an allocation: what a dmabuf is asked for. Pure.
+/// Whole pages that hold a range: what a dmabuf is asked for. Pure.
 struct PageRange {
     std::uint64_t start = 0;
     std::uint64_t length = 0;
@@ -35,7 +35,7 @@ class DmaBuf {
     [[nodiscard]] int fd() const noexcept { return fd_; }
     /// The address that the descriptor's first byte stands for.
     [[nodiscard]] std::uint64_t base() const noexcept { return base_; }
-    /// Where in the descriptor an address of the allocation lies.
+    /// Where in the descriptor an address of the range lies.
     [[nodiscard]] std::uint64_t offset_of(std::uint64_t address) const noexcept { return address - base_; }
 
   private:
@@ -48,9 +48,12 @@ struct DmaBufExport {
     std::string absent_because;
 };
 
-/// Of the whole allocation (or mapping) that `info` describes. None, with the reason, where the device or the
-/// kind of memory has none; throws nothing. The caller's context does not change.
+/// Of the pages that hold [address, address + length), a range not empty of what `info` describes: NICs map
+/// all of a dmabuf. Where the driver refuses these, of the whole allocation, or of all the mappings. None,
+/// with the reason, where the device, the driver or the kind of memory has none; throws nothing. The caller's
+/// context does not change.
 [[nodiscard]] DmaBufExport export_dmabuf(const PrimaryContext& context, const Device& device,
-                                         const PointerInfo& info);
+                                         const PointerInfo& info, std::uint64_t address,
+                                         std::uint64_t length);
 
 }  // namespace railyard::cuda

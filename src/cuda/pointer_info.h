@@ -26,7 +26,7 @@ struct PointerInfo {
     int device = -1;           ///< ordinal
     std::uint64_t start = 0;   ///< of the allocation, or of the mappings that make up the range
     std::uint64_t length = 0;  ///< bytes
-    unsigned mappings = 1;     ///< of virtual memory; above 1 no single dmabuf holds the range
+    unsigned mappings = 1;     ///< of virtual memory, one after the other
     bool gpu_direct_capable =
         false;  ///< NICs can reach it, as far as the driver says; it may have to be asked by trying
     std::uint64_t buffer_id = 0;  ///< unlike that of any other allocation of the process, before or after

@@ -81,7 +81,8 @@ std::string RailManager::register_directly(Registration& region, const cuda::Poi
     RailSet rails = region.gpu->rails();
     std::erase_if(rails, [&](std::uint16_t rail) { return !rails_[rail]->reaches_gpu_memory(); });
     if (rails.empty()) return "provider " + provider_ + " does not reach GPU memory (FI_HMEM)";
-    const cuda::DmaBufExport exported = cuda::export_dmabuf(*gpu.context(), gpu.device(), memory);
+    const cuda::DmaBufExport exported =
+        cuda::export_dmabuf(*gpu.context(), gpu.device(), memory, region.address, region.length);
     MemoryRange range{region.address, region.length, true, gpu.ordinal(), -1, 0, wished_key};
     if (exported.dmabuf) {
         range.dmabuf = exported.dmabuf->fd();

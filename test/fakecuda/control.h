@@ -15,6 +15,11 @@ extern "C" {
 /// unmapped.
 void* fakecuda_alias(unsigned long long address, std::size_t length);
 
+/// Maps [offset, offset + length) of what cuMemGetHandleForAddressRange has given; `offset` is a page's. For
+/// munmap. nullptr: the descriptor is none of the driver's; MAP_FAILED: the range is not inside it, or the
+/// memory was freed before.
+void* fakecuda_map_dmabuf(int fd, std::size_t offset, std::size_t length);
+
 /// The GPU's own look at device memory, as a kernel has it: in the late-visible model without what NICs wrote
 /// since the last flush. 0, or CUDA_ERROR_INVALID_VALUE for a range that is not device memory. Does not wait
 /// for streams.
@@ -63,6 +68,7 @@ namespace fakecuda {
 /// that is not the fake one.
 struct Control {
     decltype(&fakecuda_alias) alias = nullptr;
+    decltype(&fakecuda_map_dmabuf) map_dmabuf = nullptr;
     decltype(&fakecuda_gpu_read) gpu_read = nullptr;
     decltype(&fakecuda_gpu_write) gpu_write = nullptr;
     decltype(&fakecuda_fail) fail = nullptr;
@@ -89,6 +95,7 @@ inline Control load_control() {
     };
     find(control.alias, "fakecuda_alias");
     if (!control.alias) return control;
+    find(control.map_dmabuf, "fakecuda_map_dmabuf");
     find(control.gpu_read, "fakecuda_gpu_read");
     find(control.gpu_write, "fakecuda_gpu_write");
     find(control.fail, "fakecuda_fail");

@@ -260,7 +260,8 @@ class WithDmabuf {
   public:
     WithDmabuf(const Filled& memory, const cuda::ContextPtr& context, const cuda::Driver& driver)
         : export_(cuda::export_dmabuf(*context, cuda::list_devices(driver).at(0),
-                                      cuda::describe_range(driver, memory.address(), memory.size))),
+                                      cuda::describe_range(driver, memory.address(), memory.size),
+                                      memory.address(), memory.size)),
           range_(memory.range()) {
         EXPECT_TRUE(export_.dmabuf) << export_.absent_because;
         if (!export_.dmabuf) return;

@@ -19,6 +19,19 @@ bool known(CUdeviceptr address, std::size_t bytes) {
     return state().memory.pieces(address, bytes, pieces);
 }
 
+/// Reserved, but not mapped from end to end: a driver knows that, and refuses.
+bool unmapped(CUdeviceptr address, std::size_t bytes) {
+    {
+        State& all = state();
+        const std::lock_guard lock(all.mutex);
+        auto reserved = all.reservations.upper_bound(address);
+        if (reserved == all.reservations.begin()) return false;
+        --reserved;
+        if (address - reserved->first >= reserved->second) return false;
+    }
+    return !known(address, bytes);
+}
+
 CUresult enqueue_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream, Known must) {
     std::shared_ptr<Stream> found;
     FAKECUDA_TRY(find_stream(stream, found));
@@ -26,6 +39,7 @@ CUresult enqueue_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstr
     if ((must == Known::target || must == Known::both) && !known(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if ((must == Known::source || must == Known::both) && !known(from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
+    if (unmapped(to, bytes) || unmapped(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
     found->enqueue([to, from, bytes] { return state().memory.copy(to, from, bytes); });
     return CUDA_SUCCESS;
 }

@@ -1,7 +1,5 @@
 // What an address is, its dmabuf, and the flush.
-#include <fcntl.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstring>
 
 #include "api.h"
@@ -119,9 +117,11 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
 
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr address) {
     FAKECUDA_ENTER();
+    Context context;
+    if (!current_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
     Range range;
     if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !state().memory.find(address, range) ||
-        !range.on_device() || range.kind == Kind::pool)
+        !range.on_device() || range.kind == Kind::pool || range.kind == Kind::vmm)
         return CUDA_ERROR_INVALID_VALUE;
     int on = 0;
     std::memcpy(&on, value, sizeof(on));
@@ -130,24 +130,46 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
     return CUDA_SUCCESS;
 }
 
-/// The descriptor's bytes begin at `address`. The driver cuts it out of whatever holds the range; a memfd
-/// cannot be cut, so here the range must begin with the page that its allocation begins in.
+namespace {
+
+/// Mappings of one reservation, whose memory has the same properties; others have no dmabuf in common.
+bool continues(const Range& first, const Range& next) {
+    return next.kind == Kind::vmm && first.kind == Kind::vmm && next.reservation == first.reservation &&
+           next.device == first.device && next.gpu_direct == first.gpu_direct;
+}
+
+/// Whole pages, which an allocation need not fill.
+CUresult dma_buf_pieces(CUdeviceptr address, std::size_t bytes, std::vector<DmaBufPiece>& out) {
+    Range first;
+    // A page's last byte is in the range wherever in the page that starts.
+    if (!state().memory.find(address, first) && !state().memory.find(address + page - 1, first))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (first.kind == Kind::managed || !first.on_device() || !first.gpu_direct)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    for (Range range = first;;) {
+        const CUdeviceptr start = range.start / page * page;
+        const CUdeviceptr end = start + round_up(range.start - start + range.length, page);
+        const std::size_t part = std::min<std::size_t>(bytes, end - address);
+        out.push_back(
+            {range.backing, range.backing_offset - (range.start - start) + (address - start), part});
+        address += part;
+        bytes -= part;
+        if (bytes == 0) return CUDA_SUCCESS;
+        if (!state().memory.find(address, range) || !continues(first, range)) return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+}  // namespace
+
 CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::size_t bytes,
                                        CUmemRangeHandleType type, unsigned long long) {
     FAKECUDA_ENTER();
     if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || address % page != 0 || bytes % page != 0 || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (!state().settings.dmabuf) return CUDA_ERROR_NOT_SUPPORTED;
-    Range range;
-    // The page's last byte is in the range wherever in the page it starts.
-    if (!state().memory.find(address, range) && !state().memory.find(address + page - 1, range))
-        return CUDA_ERROR_INVALID_VALUE;
-    const CUdeviceptr first = range.start / page * page;
-    if (range.kind == Kind::managed || !range.on_device() || !range.gpu_direct)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    if (address != first || address + bytes > first + round_up(range.start - first + range.length, page))
-        return CUDA_ERROR_INVALID_VALUE;
-    const int fd = fcntl(range.backing->fd, F_DUPFD_CLOEXEC, 3);
+    std::vector<DmaBufPiece> pieces;
+    FAKECUDA_TRY(dma_buf_pieces(address, bytes, pieces));
+    const int fd = state().dma_bufs.make(std::move(pieces));
     if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
     put(handle, fd);
     return CUDA_SUCCESS;

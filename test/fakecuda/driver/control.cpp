@@ -12,6 +12,10 @@ void* fakecuda_alias(unsigned long long address, std::size_t length) {
     return pieces[0].backing->bytes + pieces[0].offset;
 }
 
+void* fakecuda_map_dmabuf(int fd, std::size_t offset, std::size_t length) {
+    return state().dma_bufs.map(fd, offset, length);
+}
+
 unsigned fakecuda_gpu_read(unsigned long long address, void* to, std::size_t length) {
     std::vector<Memory::Piece> pieces;
     if (!state().memory.pieces(address, length, pieces)) return CUDA_ERROR_INVALID_VALUE;

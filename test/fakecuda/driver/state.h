@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "dma_buf.h"
 #include "failures.h"
 #include "memory.h"
 #include "settings.h"
@@ -53,6 +54,7 @@ struct State {
     Settings settings;  ///< written by cuInit alone, before `initialised`
     Failures failures;
     Memory memory;
+    DmaBufs dma_bufs;
     std::atomic<unsigned> delay_us{0};
     std::atomic<std::size_t> flushes{0}, launches{0}, calls{0};
     std::atomic<std::uint64_t> next_handle{1}, next_buffer{1};

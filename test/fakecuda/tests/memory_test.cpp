@@ -113,18 +113,21 @@ struct VirtualMemory {
     CUdeviceptr address = 0;
     std::size_t count;
     explicit VirtualMemory(std::size_t mappings) : count(mappings) {
+        EXPECT_EQ(CU(cuMemAddressReserve)(&address, count * unit, 0, 0, 0), CUDA_SUCCESS);
+        for (std::size_t i = 0; i < count; ++i)
+            map(i, true);
+    }
+    void map(std::size_t at, bool gpu_direct) const {
         CUmemAllocationProp properties{};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-        properties.allocFlags.gpuDirectRDMACapable = 1;
-        EXPECT_EQ(CU(cuMemAddressReserve)(&address, count * unit, 0, 0, 0), CUDA_SUCCESS);
-        for (std::size_t i = 0; i < count; ++i) {
-            CUmemGenericAllocationHandle handle = 0;
-            EXPECT_EQ(CU(cuMemCreate)(&handle, unit, &properties, 0), CUDA_SUCCESS);
-            EXPECT_EQ(CU(cuMemMap)(address + i * unit, unit, 0, handle, 0), CUDA_SUCCESS);
-            EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
-        }
+        properties.allocFlags.gpuDirectRDMACapable = gpu_direct;
+        CUmemGenericAllocationHandle handle = 0;
+        EXPECT_EQ(CU(cuMemCreate)(&handle, unit, &properties, 0), CUDA_SUCCESS);
+        EXPECT_EQ(CU(cuMemMap)(address + at * unit, unit, 0, handle, 0), CUDA_SUCCESS);
+        EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
     }
+    void unmap(std::size_t at) const { EXPECT_EQ(CU(cuMemUnmap)(address + at * unit, unit), CUDA_SUCCESS); }
     void grant() const {
         const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
         EXPECT_EQ(CU(cuMemSetAccess)(address, count * unit, &access, 1), CUDA_SUCCESS);
@@ -159,29 +162,78 @@ TEST_F(Memory, VirtualMemoryWithoutAccessFails) {
     EXPECT_EQ(CU(cuMemsetD8)(memory.address, 1, 1), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_F(Memory, DmaBufHasTheBytesFromTheFirstPageOn) {
+/// A dma-buf of the range; -1 with the driver's answer.
+int export_of(CUdeviceptr address, std::size_t bytes, CUresult expected = CUDA_SUCCESS) {
+    int fd = -1;
+    EXPECT_EQ(CU(cuMemGetHandleForAddressRange)(&fd, address, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
+              expected)
+        << bytes;
+    return fd;
+}
+
+TEST_F(Memory, DmaBufHasTheBytesOfItsPages) {
     const DeviceMemory memory(10000);
     const std::size_t offset = memory.address % 4096;
+    const CUdeviceptr first = memory.address - offset;
     ASSERT_NE(offset, 0U);  // small allocations do not start with a page
-    int fd = -1;
-    const auto type = CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
-    EXPECT_EQ(CU(cuMemGetHandleForAddressRange)(&fd, memory.address, 4096, type, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_EQ(CU(cuMemGetHandleForAddressRange)(&fd, memory.address - offset, 5 * 4096, type, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    // The fake one's own limit: see cuMemGetHandleForAddressRange there.
-    EXPECT_EQ(CU(cuMemGetHandleForAddressRange)(&fd, memory.address - offset + 4096, 4096, type, 0),
-              CUDA_ERROR_INVALID_VALUE);
     const std::size_t bytes = (offset + 10000 + 4095) / 4096 * 4096;
-    ASSERT_EQ(CU(cuMemGetHandleForAddressRange)(&fd, memory.address - offset, bytes, type, 0), CUDA_SUCCESS);
+    export_of(memory.address, 4096, CUDA_ERROR_INVALID_VALUE);
+    export_of(first, 4095, CUDA_ERROR_INVALID_VALUE);
+    export_of(first, bytes + 4096, CUDA_ERROR_INVALID_VALUE);
+    export_of(first - 4096, bytes, CUDA_ERROR_INVALID_VALUE);
     ASSERT_EQ(CU(cuMemsetD8)(memory.address, 0x42, 10000), CUDA_SUCCESS);
-    char* seen = static_cast<char*>(mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0));
+    const int whole = export_of(first, bytes), part = export_of(first + 4096, 4096);
+    char* seen = static_cast<char*>(control().map_dmabuf(whole, 0, bytes));
     ASSERT_NE(seen, MAP_FAILED);
     EXPECT_EQ(seen[offset], 0x42);
     EXPECT_EQ(seen[offset + 9999], 0x42);
     EXPECT_EQ(seen[offset - 1], 0);
+    char* second = static_cast<char*>(control().map_dmabuf(part, 0, 4096));
+    ASSERT_NE(second, MAP_FAILED);
+    second[7] = 5;
+    EXPECT_EQ(seen[4096 + 7], 5);
+    EXPECT_EQ(control().map_dmabuf(part, 0, 4097), MAP_FAILED);
+    EXPECT_EQ(control().map_dmabuf(part, 4096, 1), MAP_FAILED);
+    EXPECT_EQ(control().map_dmabuf(0, 0, 4096), nullptr) << "none of the driver's";
     munmap(seen, bytes);
+    munmap(second, 4096);
+    close(whole);
+    close(part);
+}
+
+TEST_F(Memory, DmaBufGoesOverMappingsOfOneKind) {
+    const VirtualMemory memory(3);
+    constexpr std::size_t unit = VirtualMemory::unit;
+    memory.grant();
+    ASSERT_EQ(CU(cuMemsetD8)(memory.address + unit - 10, 9, unit + 20), CUDA_SUCCESS);
+    const int fd = export_of(memory.address + unit - 4096, unit + 8192);
+    char* seen = static_cast<char*>(control().map_dmabuf(fd, 0, unit + 8192));
+    ASSERT_NE(seen, MAP_FAILED);
+    for (const std::size_t at : {std::size_t{4086}, std::size_t{4096}, unit + 4095, unit + 4105})
+        EXPECT_EQ(seen[at], 9) << at;
+    EXPECT_EQ(seen[4085], 0);
+    EXPECT_EQ(seen[unit + 4106], 0);
+    munmap(seen, unit + 8192);
     close(fd);
+
+    memory.unmap(2);
+    close(export_of(memory.address, 2 * unit));
+    export_of(memory.address, 3 * unit, CUDA_ERROR_INVALID_VALUE);
+    memory.map(2, false);
+    export_of(memory.address, 3 * unit, CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(Memory, WhatIsReservedAndNotMappedIsNotCopied) {
+    const VirtualMemory memory(1);
+    memory.grant();
+    char bytes[100] = {};
+    memory.unmap(0);
+    for (const bool in : {true, false}) {
+        const CUdeviceptr here = reinterpret_cast<CUdeviceptr>(bytes), there = memory.address + 5;
+        EXPECT_EQ(CU(cuMemcpy)(in ? there : here, in ? here : there, sizeof(bytes)),
+                  CUDA_ERROR_INVALID_VALUE);
+    }
+    memory.map(0, true);
 }
 
 TEST_F(Memory, WithoutRoomOrContext) {

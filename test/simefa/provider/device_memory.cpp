@@ -4,9 +4,9 @@
 
 namespace simefa {
 
-std::uint64_t device_alias(std::uint64_t address, std::size_t length) noexcept {
-    using Alias = void* (*)(unsigned long long, std::size_t);
-    constexpr const char* name = "fakecuda_alias";
+namespace {
+
+void* driver_symbol(const char* name) noexcept {
     void* symbol = dlsym(RTLD_DEFAULT, name);
     if (!symbol) {
         // A driver that was loaded with dlopen is not among the default symbols; it is not loaded for this.
@@ -15,8 +15,22 @@ std::uint64_t device_alias(std::uint64_t address, std::size_t length) noexcept {
             dlclose(driver);
         }
     }
+    return symbol;
+}
+
+}  // namespace
+
+std::uint64_t device_alias(std::uint64_t address, std::size_t length) noexcept {
+    using Alias = void* (*)(unsigned long long, std::size_t);
+    void* symbol = driver_symbol("fakecuda_alias");
     if (!symbol) return 0;
     return reinterpret_cast<std::uint64_t>(reinterpret_cast<Alias>(symbol)(address, length));
+}
+
+void* map_device_dmabuf(int fd, std::size_t offset, std::size_t length) noexcept {
+    using Map = void* (*)(int, std::size_t, std::size_t);
+    void* symbol = driver_symbol("fakecuda_map_dmabuf");
+    return symbol ? reinterpret_cast<Map>(symbol)(fd, offset, length) : nullptr;
 }
 
 }  // namespace simefa

@@ -11,4 +11,9 @@ namespace simefa {
 /// real driver, or none), or it does not know the range.
 std::uint64_t device_alias(std::uint64_t address, std::size_t length) noexcept;
 
+/// Maps a dma-buf of that driver's, whose descriptors are no files with the bytes in them, by
+/// `void* fakecuda_map_dmabuf(int fd, size_t offset, size_t length)`; for munmap. `offset` is a page's.
+/// nullptr: no such call, or a descriptor of somebody else; MAP_FAILED: there is no such memory.
+void* map_device_dmabuf(int fd, std::size_t offset, std::size_t length) noexcept;
+
 }  // namespace simefa

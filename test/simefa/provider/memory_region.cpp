@@ -34,8 +34,11 @@ int map_dmabuf(const MrDmabuf& buffer, Region& region, Mapping& mapping) {
     const auto size = static_cast<std::uint64_t>(file.st_size);
     if (buffer.len == 0 || buffer.offset > size || buffer.len > size - buffer.offset) return -FI_EINVAL;
     mapping.length = buffer.offset - start + buffer.len;
-    mapping.address = mmap(nullptr, mapping.length, PROT_READ | PROT_WRITE, MAP_SHARED, buffer.fd,
-                           static_cast<off_t>(start));
+    mapping.address = map_device_dmabuf(buffer.fd, start, mapping.length);
+    if (!mapping.address) {
+        mapping.address = mmap(nullptr, mapping.length, PROT_READ | PROT_WRITE, MAP_SHARED, buffer.fd,
+                               static_cast<off_t>(start));
+    }
     if (mapping.address == MAP_FAILED) {
         mapping.address = nullptr;
         return -FI_EINVAL;

@@ -1,6 +1,7 @@
 // What addresses are, which ranges may be registered, and their dmabufs.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "cuda/device.h"
 #include "cuda/dmabuf.h"
@@ -26,17 +27,19 @@ Function fake_function(const char* name) {
 #define TEXT(x) TEXT_OF(x)
 #define CU(name) fake_function<decltype(&name)>(TEXT(name))
 
-/// Mappings of the devices, one after the other in one reserved range.
+/// Mappings of the devices, one after the other in one reserved range. NICs may reach none from
+/// `unreachable_from` on.
 class Mappings {
   public:
-    explicit Mappings(std::vector<int> devices) : devices_(std::move(devices)) {
+    explicit Mappings(std::vector<int> devices, std::size_t unreachable_from = SIZE_MAX)
+        : devices_(std::move(devices)) {
         EXPECT_EQ(CU(cuMemAddressReserve)(&address, devices_.size() * unit, 0, 0, 0), CUDA_SUCCESS);
         for (std::size_t i = 0; i < devices_.size(); ++i) {
             CUmemAllocationProp properties{};
             properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
             properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
             properties.location.id = devices_[i];
-            properties.allocFlags.gpuDirectRDMACapable = 1;
+            properties.allocFlags.gpuDirectRDMACapable = i < unreachable_from;
             CUmemGenericAllocationHandle handle = 0;
             EXPECT_EQ(CU(cuMemCreate)(&handle, unit, &properties, 0), CUDA_SUCCESS);
             EXPECT_EQ(CU(cuMemMap)(address + i * unit, unit, 0, handle, 0), CUDA_SUCCESS);
@@ -68,7 +71,10 @@ TEST_F(CudaPointer, DeviceMemory) {
         EXPECT_EQ(info.length, 1000U);
         EXPECT_EQ(info.context, held->get());
         EXPECT_TRUE(info.gpu_direct_capable);
-        EXPECT_TRUE(set_sync_memops(driver(), address));
+        {
+            const ContextGuard guard(*held);
+            EXPECT_TRUE(set_sync_memops(driver(), address));
+        }
         first_id = info.buffer_id;
         const DeviceBuffer other(held, 1000);
         EXPECT_NE(describe_range(driver(), other.address(), 1).buffer_id, first_id);
@@ -89,6 +95,8 @@ TEST_F(CudaPointer, HostPoolAndManagedMemory) {
     EXPECT_EQ(describe_range(driver(), managed, 100).kind, MemoryKind::managed);
     EXPECT_EQ(describe_range(driver(), pool, 100).kind, MemoryKind::pool);
     EXPECT_FALSE(set_sync_memops(driver(), pool));
+    const Mappings mapping({0});
+    EXPECT_FALSE(set_sync_memops(driver(), mapping.address));
     EXPECT_EQ(driver().mem_free(managed), CUDA_SUCCESS);
     EXPECT_EQ(driver().mem_free(pool), CUDA_SUCCESS);
 }
@@ -171,6 +179,25 @@ TEST(CudaDmaBuf, IsAskedForWholePages) {
     expect(pages_of(100, 1, 65536), 0, 65536);
 }
 
+/// `length` bytes of the descriptor at `address`, as a NIC reaches them.
+std::vector<char> bytes_of(const DmaBuf& dmabuf, std::uint64_t address, std::size_t length) {
+    const std::uint64_t offset = dmabuf.offset_of(address), inside = offset % 4096;
+    void* pages = fake().map_dmabuf(dmabuf.fd(), offset - inside, inside + length);
+    EXPECT_NE(pages, nullptr);
+    EXPECT_NE(pages, MAP_FAILED);
+    if (!pages || pages == MAP_FAILED) return {};
+    const char* first = static_cast<const char*>(pages) + inside;
+    std::vector<char> bytes(first, first + length);
+    munmap(pages, inside + length);
+    return bytes;
+}
+
+std::uint64_t size_of(const DmaBuf& dmabuf) {
+    struct stat file {};
+    EXPECT_EQ(fstat(dmabuf.fd(), &file), 0);
+    return static_cast<std::uint64_t>(file.st_size);
+}
+
 TEST_F(CudaPointer, ADmaBufHoldsTheBytes) {
     const ContextPtr held = context();
     const Device device = list_devices(driver())[0];
@@ -178,19 +205,59 @@ TEST_F(CudaPointer, ADmaBufHoldsTheBytes) {
     const std::uint64_t inside = memory.address() + 5000;
     int fd = -1;
     {
-        DmaBufExport made = export_dmabuf(*held, device, describe_range(driver(), inside, 1));
+        DmaBufExport made = export_dmabuf(*held, device, describe_range(driver(), inside, 1), inside, 1);
         ASSERT_TRUE(made.dmabuf) << made.absent_because;
         const DmaBuf moved = std::move(*made.dmabuf);
         fd = moved.fd();
         const char byte = 77;
         ASSERT_EQ(fake().gpu_write(inside, &byte, 1), 0U);
-        const std::uint64_t offset = moved.offset_of(inside);
-        void* pages = mmap(nullptr, offset + 1, PROT_READ, MAP_SHARED, fd, 0);
-        ASSERT_NE(pages, MAP_FAILED);
-        EXPECT_EQ(static_cast<char*>(pages)[offset], 77);
-        munmap(pages, offset + 1);
+        EXPECT_EQ(bytes_of(moved, inside, 1), std::vector<char>({77}));
     }
     EXPECT_EQ(fcntl(fd, F_GETFD), -1);  // closed
+}
+
+/// NICs map all of a dmabuf, each one by itself.
+TEST_F(CudaPointer, ADmaBufHasThePagesOfTheRangeAndNoOthers) {
+    const ContextPtr held = context();
+    const Device device = list_devices(driver())[0];
+    const DeviceBuffer memory(held, std::size_t{1} << 20);
+    const std::vector<char> bytes = pattern(std::size_t{1} << 20, 3);
+    fill(memory, bytes);
+    const std::size_t offset = 100'001, length = 20'000;
+    const std::uint64_t address = memory.address() + offset;
+    DmaBufExport made =
+        export_dmabuf(*held, device, describe_range(driver(), address, length), address, length);
+    ASSERT_TRUE(made.dmabuf) << made.absent_because;
+    EXPECT_EQ(made.dmabuf->base(), address / 4096 * 4096);
+    EXPECT_EQ(size_of(*made.dmabuf), pages_of(address, length, 4096).length);
+    EXPECT_EQ(bytes_of(*made.dmabuf, address, length),
+              std::vector<char>(bytes.begin() + offset, bytes.begin() + offset + length));
+    // A driver may insist on all of the allocation.
+    fake().fail("cuMemGetHandleForAddressRange", 1, CUDA_ERROR_INVALID_VALUE);
+    made = export_dmabuf(*held, device, describe_range(driver(), address, length), address, length);
+    ASSERT_TRUE(made.dmabuf) << made.absent_because;
+    EXPECT_EQ(made.dmabuf->base(), memory.address() / 4096 * 4096);
+    EXPECT_GE(size_of(*made.dmabuf), std::size_t{1} << 20);
+    EXPECT_EQ(bytes_of(*made.dmabuf, address, length),
+              std::vector<char>(bytes.begin() + offset, bytes.begin() + offset + length));
+}
+
+TEST_F(CudaPointer, ADmaBufHoldsSeveralMappings) {
+    const ContextPtr held = context();
+    const Device device = list_devices(driver())[0];
+    const Mappings mappings({0, 0, 0, 1});
+    const std::uint64_t address = mappings.address + unit - 5000;
+    const std::vector<char> bytes = pattern(unit + 10'000, 5);
+    ASSERT_EQ(fake().gpu_write(address, bytes.data(), bytes.size()), 0U);
+    const PointerInfo info = describe_range(driver(), address, bytes.size());
+    ASSERT_EQ(info.mappings, 3U);
+    const DmaBufExport made = export_dmabuf(*held, device, info, address, bytes.size());
+    ASSERT_TRUE(made.dmabuf) << made.absent_because;
+    EXPECT_EQ(made.dmabuf->base(), mappings.address + unit - 8192);
+    EXPECT_EQ(size_of(*made.dmabuf), unit + 2 * 8192);
+    EXPECT_TRUE(bytes_of(*made.dmabuf, address, bytes.size()) == bytes);
+    EXPECT_TRUE(bytes_of(*made.dmabuf, address + 7000, unit) ==
+                std::vector<char>(bytes.begin() + 7000, bytes.begin() + 7000 + unit));
 }
 
 TEST_F(CudaPointer, WithoutADmaBufThereIsAReason) {
@@ -198,18 +265,24 @@ TEST_F(CudaPointer, WithoutADmaBufThereIsAReason) {
     Device device = list_devices(driver())[0];
     const DeviceBuffer memory(held, 100);
     const PointerInfo info = describe_range(driver(), memory.address(), 1);
-    fake().fail("cuMemGetHandleForAddressRange", 1, CUDA_ERROR_NOT_SUPPORTED);
-    DmaBufExport made = export_dmabuf(*held, device, info);
-    EXPECT_FALSE(made.dmabuf);
-    EXPECT_EQ(made.absent_because,
+    const auto reason = [&](const PointerInfo& what, std::uint64_t address, std::uint64_t length) {
+        const DmaBufExport made = export_dmabuf(*held, device, what, address, length);
+        EXPECT_FALSE(made.dmabuf);
+        return made.absent_because;
+    };
+    fake().fail("cuMemGetHandleForAddressRange", 0, CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(reason(info, memory.address(), 1),
               "cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_SUPPORTED (operation not supported)");
-    const Mappings mappings({0, 0});
-    made = export_dmabuf(*held, device, describe_range(driver(), mappings.address, 2 * unit));
-    EXPECT_FALSE(made.dmabuf);
-    EXPECT_CONTAINS(made.absent_because, "2 mappings");
-    EXPECT_TRUE(export_dmabuf(*held, device, describe_range(driver(), mappings.address, unit)).dmabuf);
+    fake().fail_nothing();
+    // Their memory is not of one kind, which the driver wants.
+    const Mappings unlike({0, 0}, 1);
+    EXPECT_CONTAINS(reason(describe_range(driver(), unlike.address, 2 * unit), unlike.address, 2 * unit),
+                    "2 mappings");
+    EXPECT_TRUE(
+        export_dmabuf(*held, device, describe_range(driver(), unlike.address, unit), unlike.address, unit)
+            .dmabuf);
     device.dma_buf = false;
-    EXPECT_CONTAINS(export_dmabuf(*held, device, info).absent_because, "has no dmabuf");
+    EXPECT_CONTAINS(reason(info, memory.address(), 1), "has no dmabuf");
 }
 
 }  // namespace

@@ -1,0 +1,118 @@
+// Virtual memory of GPUs (cuMemCreate, cuMemMap), as PyTorch's expandable segments and the sleep of inference
+// servers have it: regions over several mappings, and such as are unmapped while they are registered.
+#include <rdma/fi_domain.h>
+
+#include "gpu_transfers.h"
+
+namespace railyard::test {
+namespace {
+
+class GpuVirtual : public GpuMemory {};
+
+#define CU(name) (reinterpret_cast<decltype(&name)>(symbol(#name)))
+
+/// Mappings of one GPU, one after the other in one reserved range; zeroed.
+class VirtualMemory {
+  public:
+    static constexpr std::size_t unit = std::size_t{2} << 20;
+
+    VirtualMemory(int gpu, std::size_t mappings)
+        : length(mappings * unit), gpu_(gpu), context_(cuda_driver(), gpu) {
+        CUdeviceptr reserved = 0;
+        EXPECT_EQ(CU(cuMemAddressReserve)(&reserved, length, 0, 0, 0), CUDA_SUCCESS);
+        address = reserved;
+        map();
+    }
+    ~VirtualMemory() {
+        unmap();
+        EXPECT_EQ(CU(cuMemAddressFree)(address, length), CUDA_SUCCESS);
+    }
+    VirtualMemory(const VirtualMemory&) = delete;
+    VirtualMemory& operator=(const VirtualMemory&) = delete;
+
+    void map() {
+        CUmemAllocationProp properties{};
+        properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, gpu_};
+        properties.allocFlags.gpuDirectRDMACapable = 1;
+        for (std::size_t at = 0; at < length; at += unit) {
+            CUmemGenericAllocationHandle handle = 0;
+            EXPECT_EQ(CU(cuMemCreate)(&handle, unit, &properties, 0), CUDA_SUCCESS);
+            EXPECT_EQ(CU(cuMemMap)(address + at, unit, 0, handle, 0), CUDA_SUCCESS);
+            EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
+        }
+        const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, gpu_}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        EXPECT_EQ(CU(cuMemSetAccess)(address, length, &access, 1), CUDA_SUCCESS);
+        mapped_ = true;
+    }
+    void unmap() {
+        if (std::exchange(mapped_, false)) {
+            EXPECT_EQ(CU(cuMemUnmap)(address, length), CUDA_SUCCESS);
+        }
+    }
+    void fill(std::uint32_t seed) const {
+        std::vector<std::uint8_t> pattern(length);
+        fill_pattern(pattern, seed);
+        EXPECT_EQ(fake().gpu_write(address, pattern.data(), length), 0u);
+    }
+    [[nodiscard]] std::vector<std::uint8_t> content() const {
+        std::vector<std::uint8_t> bytes(length);
+        EXPECT_EQ(fake().gpu_read(address, bytes.data(), length), 0u);
+        return bytes;
+    }
+
+    std::uint64_t address = 0;
+    const std::size_t length;
+
+  private:
+    const int gpu_;
+    const cuda::PrimaryContext context_;
+    bool mapped_ = false;
+};
+
+/// By address no NIC here gets beyond the end of a mapping.
+bool with_dmabuf() {
+#ifdef FI_MR_DMABUF
+    return fi_version() >= FI_VERSION(1, 20);
+#else
+    return false;
+#endif
+}
+
+TEST_P(GpuVirtual, ARegionOverSeveralMappingsIsOnTheRailsAndWhole) {
+    constexpr std::size_t unit = VirtualMemory::unit, before = 4099, length = 2 * unit + 100'001;
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    VirtualMemory here(0, 3), there(1, 4);
+    std::shared_ptr<Registration> local =
+        pair.a->register_memory(here.address, here.length, 0, MemoryType::device);
+    // Neither begins nor ends with a mapping.
+    std::shared_ptr<Registration> remote =
+        pair.b->register_memory(there.address + before, length + 5, 1, MemoryType::device);
+    EXPECT_EQ(local->staged, !(zero_copy() && with_dmabuf()));
+    EXPECT_EQ(remote->staged, local->staged);
+    const auto region =
+        pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote), remote->address, remote->length);
+    const LocalDescriptor from[] = {{here.address + 333, length, &local}};
+    const RemoteDescriptor to[] = {{remote->address + 5, length, &region}};
+    for (const Operation operation : {Operation::write, Operation::read}) {
+        const bool write = operation == Operation::write;
+        const VirtualMemory &source = write ? here : there, &target = write ? there : here;
+        const std::size_t from_offset = write ? 333 : before + 5, to_offset = write ? before + 5 : 333;
+        source.fill(write ? 3 : 4);
+        std::vector<std::uint8_t> expected = target.content();
+        const std::vector<std::uint8_t> sent = source.content();
+        std::copy_n(sent.begin() + from_offset, length, expected.begin() + to_offset);
+        Transfer* transfer = pair.a->prepare(operation, from, to, "beta", "done");
+        ASSERT_EQ(pair.run(*transfer), Status::ok);
+        EXPECT_EQ(pair.notifications(1).size(), 1u);
+        EXPECT_TRUE(target.content() == expected);
+        pair.a->release(transfer);
+    }
+    pair.a->deregister_memory(local);
+    pair.b->deregister_memory(remote);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, GpuVirtual, testing::ValuesIn(gpu_fabrics()), gpu_fabric_name);
+
+}  // namespace
+}  // namespace railyard::test
