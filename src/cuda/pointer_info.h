@@ -42,8 +42,9 @@ struct PointerInfo {
 /// `ordinal` or leaves its allocation, Error{not_supported} for managed memory. Pure.
 void require_device_range(const PointerInfo& info, std::uint64_t address, std::uint64_t length, int ordinal);
 
-/// Asks the driver to end its own synchronous copies of this allocation before they return, as programs whose
-/// memory a NIC writes need it. Pools refuse, which is no error: false.
+/// Asks the driver to end the program's synchronous copies and fills of this allocation before they return,
+/// which programs count on whose memory somebody else moves; with a context current. Pools and virtual memory
+/// refuse, which is no error: false.
 bool set_sync_memops(const Driver& driver, std::uint64_t address) noexcept;
 
 }  // namespace railyard::cuda

@@ -47,6 +47,10 @@ std::shared_ptr<Registration> RailManager::register_device_memory(std::uint64_t 
     path.gpu().context()->note_memory_of(memory.context);
     // Transfers within the process need it in any case.
     open_copies(path);
+    {
+        const cuda::ContextGuard guard(*path.gpu().context());
+        cuda::set_sync_memops(gpus_.driver(), address);
+    }
     register_as_known(*region, {address, length, ordinal, MemoryType::device, memory.buffer_id},
                       [&](KnownRange& known) ABSL_NO_THREAD_SAFETY_ANALYSIS {
                           share(*region, memory, known);
@@ -94,7 +98,6 @@ std::string RailManager::register_directly(Registration& region, const cuda::Poi
         return std::string(error.what()) + (exported.dmabuf ? "" : "; no dmabuf: " + exported.absent_because);
     }
     region.rails = std::move(rails);
-    cuda::set_sync_memops(gpus_.driver(), region.address);
     return {};
 }
 

@@ -197,6 +197,18 @@ TEST_P(GpuMemory, WhatIsNoMemoryOfTheGpuIsRefusedWithTheReason) {
     place.drop(*engine);
 }
 
+/// However it is moved: a fill or copy of the program's that has returned is to be over.
+TEST_P(GpuMemory, ItsSynchronousCopiesEndBeforeTheyReturn) {
+    const auto engine = make_engine("waits", GetParam().fabric, GetParam().extra);
+    Place place(*engine, 0, 10'000);
+    int waits = 0;
+    void* value = &waits;
+    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+    EXPECT_EQ(cuda_driver().pointer_get_attributes(1, &which, &value, place.address + 500), CUDA_SUCCESS);
+    EXPECT_EQ(waits, 1);
+    place.drop(*engine);
+}
+
 TEST_P(GpuMemory, WithStagingForbiddenOnlyZeroCopyMemoryIsTaken) {
     const char* forced = std::getenv("RAILYARD_TEST_STAGING");
     if (forced) GTEST_SKIP() << "vram_staging is " << forced;
