@@ -29,7 +29,8 @@ class CopyKernel;
 
 /// What threads of the GPU may touch of a group's copies, so that they may be done by a kernel, many at once.
 enum class Reach : std::uint8_t {
-    unknown,  ///< not all of it: host memory of the program, or another GPU without a way there
+    unknown,  ///< not all of it: host memory of the program, another GPU without a way there, or what may be
+              ///< unmapped
     gpus,     ///< memory of GPUs on both sides
     pinned,   ///< pinned memory of the context on one side, its GPU's on the other
 };

@@ -30,8 +30,8 @@ void StagingRing::give_back(unsigned slot) noexcept {
     ++free_count_;
 }
 
-Status StagingRing::copy(unsigned slot, Direction direction, const StagedPiece* pieces,
-                         std::size_t count) noexcept {
+Status StagingRing::copy(unsigned slot, Direction direction, const StagedPiece* pieces, std::size_t count,
+                         Reach reach) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
         if (pieces[i].offset > slot_bytes_ || pieces[i].length > slot_bytes_ - pieces[i].offset)
             return Status::invalid_param;
@@ -39,7 +39,7 @@ Status StagingRing::copy(unsigned slot, Direction direction, const StagedPiece* 
     slots_[slot] = direction;
     const bool out = direction == Direction::from_device;
     const std::uint64_t base = memory_.device_address() + slot * slot_bytes_;
-    CopyStream::Group group(out ? from_device_ : to_device_, slot, Reach::pinned);
+    CopyStream::Group group(out ? from_device_ : to_device_, slot, reach);
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint64_t here = base + pieces[i].offset, there = pieces[i].device_address;
         group.add(out ? Copy{here, there, pieces[i].length} : Copy{there, here, pieces[i].length});
@@ -47,12 +47,14 @@ Status StagingRing::copy(unsigned slot, Direction direction, const StagedPiece* 
     return Status::in_progress;
 }
 
-Status StagingRing::copy_from_device(unsigned slot, const StagedPiece* pieces, std::size_t count) noexcept {
-    return copy(slot, Direction::from_device, pieces, count);
+Status StagingRing::copy_from_device(unsigned slot, const StagedPiece* pieces, std::size_t count,
+                                     Reach reach) noexcept {
+    return copy(slot, Direction::from_device, pieces, count, reach);
 }
 
-Status StagingRing::copy_to_device(unsigned slot, const StagedPiece* pieces, std::size_t count) noexcept {
-    return copy(slot, Direction::to_device, pieces, count);
+Status StagingRing::copy_to_device(unsigned slot, const StagedPiece* pieces, std::size_t count,
+                                   Reach reach) noexcept {
+    return copy(slot, Direction::to_device, pieces, count, reach);
 }
 
 Status StagingRing::poll(unsigned slot) noexcept {

@@ -46,10 +46,13 @@ class StagingRing {
     }
 
     /// Starts the copies of the pieces from the GPU into the slot, or out of it. The pieces lie inside the
-    /// slot. Returns in_progress; poll() tells how it ends, also when the driver refused a copy.
-    /// invalid_param: a piece leaves the slot, and nothing was started.
-    Status copy_from_device(unsigned slot, const StagedPiece* pieces, std::size_t count) noexcept;
-    Status copy_to_device(unsigned slot, const StagedPiece* pieces, std::size_t count) noexcept;
+    /// slot; `reach` is `pinned`, or `unknown` where the GPU's threads may not touch its memory. Returns
+    /// in_progress; poll() tells how it ends, also when the driver refused a copy. invalid_param: a piece
+    /// leaves the slot, and nothing was started.
+    Status copy_from_device(unsigned slot, const StagedPiece* pieces, std::size_t count,
+                            Reach reach = Reach::pinned) noexcept;
+    Status copy_to_device(unsigned slot, const StagedPiece* pieces, std::size_t count,
+                          Reach reach = Reach::pinned) noexcept;
     /// Of the copies that were started last: in_progress, ok or backend.
     Status poll(unsigned slot) noexcept;
     /// Why the last one failed.
@@ -57,7 +60,8 @@ class StagingRing {
 
   private:
     enum class Direction : std::uint8_t { from_device, to_device };
-    Status copy(unsigned slot, Direction direction, const StagedPiece* pieces, std::size_t count) noexcept;
+    Status copy(unsigned slot, Direction direction, const StagedPiece* pieces, std::size_t count,
+                Reach reach) noexcept;
 
     std::size_t slot_bytes_;
     PinnedMemory memory_;  // freed after the streams have ended

@@ -59,6 +59,7 @@ struct Engine::Impl::Way {
     bool forwarded = false;      ///< the peer moves the bytes
     GpuPath* copies = nullptr;   ///< whose copies get to the peer's GPU memory, as long as they do
     bool threads_reach = false;  ///< of copies by a GPU: its threads may touch all of it
+    bool stays_mapped = true;    ///< of a staged one: so they may
     bool operator==(const Way&) const = default;
 };
 
@@ -72,10 +73,11 @@ struct Engine::Impl::Layout {
         const Registration& local = *transfer.locals[piece.local_region];
         const RemoteRegion& remote = *transfer.remotes[piece.remote_region];
         if (!transfer.peer)
-            return {local.gpu ? local.gpu : remote.self->gpu, false, nullptr, local.gpu == remote.self->gpu};
+            return {local.gpu ? local.gpu : remote.self->gpu, false, nullptr,
+                    reach_each_other(local, remote)};
         GpuPath* const copies = copies_for(local, remote);
         return {local.staged ? local.gpu : nullptr, remote.staged, copies,
-                copies && threads_reach(local, remote)};
+                copies && threads_reach(local, remote), !(local.staged && local.may_be_unmapped)};
     }
     /// From GPU to GPU on one host.
     [[nodiscard]] GpuPath* copies_for(const Registration& local, const RemoteRegion& remote) const {
@@ -84,7 +86,10 @@ struct Engine::Impl::Layout {
     }
     /// What another process shares is mapped for our GPU's threads, too.
     [[nodiscard]] bool threads_reach(const Registration& local, const RemoteRegion& remote) const {
-        return !is_own_process() || remote.device_id == local.device_id;
+        return !local.may_be_unmapped && (!is_own_process() || remote.device_id == local.device_id);
+    }
+    [[nodiscard]] static bool reach_each_other(const Registration& local, const RemoteRegion& remote) {
+        return local.gpu == remote.self->gpu && !local.may_be_unmapped && !remote.self->may_be_unmapped;
     }
     [[nodiscard]] bool is_own_process() const {
         return HostPeerRail::process_at(transfer.peer->on_this_host()->address).is_own();
@@ -163,6 +168,7 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
         if (!way.gpu) {
             route = std::move(forward);
         } else {
+            route.threads_reach = way.stays_mapped;
             route.carriers.push_back(std::move(forward));
         }
         add_single_lane(transfer, stripe(pieces, {1, 0, 0, most}), std::move(route), layout.copy_route(way));
@@ -187,6 +193,7 @@ void Engine::Impl::add_lanes(const Layout& layout, std::span<const Piece> pieces
         }
         Route staged;
         staged.rail = route.rail;
+        staged.threads_reach = way.stays_mapped;
         staged.carriers = direct_routes(layout, plan, way, plan.rails.size());
         add_single_lane(transfer, plan.stripes, std::move(staged), layout.copy_route(way));
     }

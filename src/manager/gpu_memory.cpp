@@ -45,6 +45,7 @@ std::shared_ptr<Registration> RailManager::register_device_memory(std::uint64_t 
     const cuda::PointerInfo memory = cuda::describe_range(gpus_.driver(), address, length);
     cuda::require_device_range(memory, address, length, path.gpu().ordinal());
     path.gpu().context()->note_memory_of(memory.context);
+    region->may_be_unmapped = memory.kind == cuda::MemoryKind::virtual_memory;
     // Transfers within the process need it in any case.
     open_copies(path);
     {

@@ -54,6 +54,9 @@ class Registration {
     GpuPath* gpu = nullptr;    ///< whose memory it is; nullptr: host memory
     /// No rail reaches the GPU's memory: it goes through staging buffers, and `rails` is empty.
     bool staged = false;
+    /// Of the GPU's virtual memory, which its owner may unmap while it is registered: a copy would be refused
+    /// then, but a kernel would end the program's context.
+    bool may_be_unmapped = false;
     KnownRange* known = nullptr;      ///< while it is registered with rails of peers
     Registration* earlier = nullptr;  ///< of the same range, which has its lock
     std::uint64_t known_as = 0;       ///< a random number, of this range

@@ -289,9 +289,10 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
 
 void StagingRail::copy(Opened& opened, Slot& slot) noexcept {
     const bool out = slot.outer->lane->work->kind == Work::Kind::write;
+    const auto reach = slot.outer->route->threads_reach ? cuda::Reach::pinned : cuda::Reach::unknown;
     const Status status =
-        out ? opened.ring.copy_from_device(slot.index, slot.pieces.data(), slot.pieces.size())
-            : opened.ring.copy_to_device(slot.index, slot.pieces.data(), slot.pieces.size());
+        out ? opened.ring.copy_from_device(slot.index, slot.pieces.data(), slot.pieces.size(), reach)
+            : opened.ring.copy_to_device(slot.index, slot.pieces.data(), slot.pieces.size(), reach);
     if (status != Status::in_progress) {
         finish(opened, slot, status);
     } else {

@@ -58,7 +58,7 @@ struct Route {
     /// Of a staged lane: the rails behind the staging memory. They see one local region, which is that
     /// memory; their keys are by the transfer's remote regions.
     std::vector<Route> carriers{};
-    /// Of copies by a GPU: its threads, too, may touch all of the memory.
+    /// Of copies by a GPU, and of a staged lane: the GPU's threads, too, may touch all of the memory.
     bool threads_reach = false;
     /// Of a rail that has its peer do the work: what the peer has to know.
     const Forwarding* forwarding = nullptr;

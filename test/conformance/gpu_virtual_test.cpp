@@ -112,6 +112,70 @@ TEST_P(GpuVirtual, ARegionOverSeveralMappingsIsOnTheRailsAndWhole) {
     pair.b->deregister_memory(remote);
 }
 
+/// `count` pages, every other one.
+template <class Descriptor, class Region>
+std::vector<Descriptor> pages(std::uint64_t address, std::size_t count, const Region& region) {
+    std::vector<Descriptor> listed;
+    for (std::size_t i = 0; i < count; ++i)
+        listed.push_back({address + 2 * i * 4096, 4096, &region});
+    return listed;
+}
+
+constexpr std::size_t count = 16;
+
+/// A kernel would end the program's context.
+TEST_P(GpuVirtual, CopyingWhatWasUnmappedIsRefusedAndTheGpuGoesOn) {
+    const auto engine = make_engine("alone", GetParam().fabric, GetParam().extra);
+    VirtualMemory sleeping(0, 1);
+    const std::shared_ptr<Registration> region =
+        engine->register_memory(sleeping.address, sleeping.length, 0, MemoryType::device);
+    Place target(*engine, 0, 2 * count * 4096);
+    const auto remote = engine->local_as_remote(target.region);
+    sleeping.fill(5);
+    Transfer* transfer =
+        engine->prepare(Operation::write, pages<LocalDescriptor>(sleeping.address, count, region),
+                        pages<RemoteDescriptor>(target.address, count, remote), "alone", std::nullopt);
+    EXPECT_EQ(run_alone(*engine, *transfer), Status::ok);
+    sleeping.unmap();
+    EXPECT_EQ(run_alone(*engine, *transfer), Status::backend);
+    sleeping.map();
+    sleeping.fill(6);
+    for (int i = 0; i < 8; ++i)  // on each of the streams
+        EXPECT_EQ(run_alone(*engine, *transfer), Status::ok);
+    const std::vector<std::uint8_t> sent = sleeping.content(), got = target.content();
+    for (std::size_t i = 0; i < 2 * count * 4096; ++i)
+        ASSERT_EQ(got[i], i / 4096 % 2 == 0 ? sent[i] : 0) << i;
+    engine->release(transfer);
+    target.drop(*engine);
+    engine->deregister_memory(region);
+}
+
+TEST_P(GpuVirtual, WhatAPeerWritesToUnmappedMemoryIsRefusedAndTheGpuGoesOn) {
+    EnginePair pair(GetParam().fabric, GetParam().fabric, GetParam().extra);
+    VirtualMemory sleeping(1, 1);
+    const std::shared_ptr<Registration> remote =
+        pair.b->register_memory(sleeping.address, sleeping.length, 1, MemoryType::device);
+    if (remote->staged) {
+        Place local(*pair.a, 0, 2 * count * 4096);
+        local.fill(7);
+        const auto region = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*remote),
+                                                       remote->address, remote->length);
+        for (const Operation operation : {Operation::write, Operation::read}) {
+            Transfer* transfer = pair.a->prepare(
+                operation, pages<LocalDescriptor>(local.address, count, local.region),
+                pages<RemoteDescriptor>(sleeping.address, count, region), "beta", std::nullopt);
+            EXPECT_EQ(pair.run(*transfer), Status::ok);
+            sleeping.unmap();
+            EXPECT_NE(pair.run(*transfer), Status::ok);
+            sleeping.map();
+            EXPECT_EQ(pair.run(*transfer), Status::ok);
+            pair.a->release(transfer);
+        }
+        local.drop(*pair.a);
+    }
+    pair.b->deregister_memory(remote);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuVirtual, testing::ValuesIn(gpu_fabrics()), gpu_fabric_name);
 
 }  // namespace
