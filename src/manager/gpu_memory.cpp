@@ -10,6 +10,21 @@
 #include "topology/node_binding.h"
 
 namespace railyard {
+namespace {
+
+constexpr const char* unless_meant = "; if that is as it is to be, set vram_staging=always";
+
+/// Of memory without a dmabuf.
+std::string remedy_for(const cuda::PointerInfo& memory) {
+    if (memory.kind == cuda::MemoryKind::virtual_memory && !memory.gpu_direct_capable)
+        return "; it was allocated without gpuDirectRDMACapable (cuMemCreate), which NICs need";
+    if (memory.mappings > 1)
+        return "; a newer driver may have one, else let allocations be in one piece (PyTorch: without "
+               "expandable_segments)";
+    return "";
+}
+
+}  // namespace
 
 bool RailManager::takes_gpu_memory() const noexcept {
     if (!gpus_.any()) return false;
@@ -56,8 +71,8 @@ std::shared_ptr<Registration> RailManager::register_device_memory(std::uint64_t 
                       [&](KnownRange& known) ABSL_NO_THREAD_SAFETY_ANALYSIS {
                           share(*region, memory, known);
                           region->token = region->shared ? region->on_host.key : region->known_as;
-                          const std::string obstacle = register_directly(*region, memory, region->known_as);
-                          if (!obstacle.empty()) stage(*region, obstacle);
+                          const auto obstacle = register_directly(*region, memory, region->known_as);
+                          if (obstacle) stage(*region, *obstacle);
                       });
     return region;
 }
@@ -75,17 +90,24 @@ void RailManager::share(Registration& region, const cuda::PointerInfo& memory, K
         result.allocation ? "as many regions as there may be are registered" : result.absent_because.c_str());
 }
 
-std::string RailManager::register_directly(Registration& region, const cuda::PointerInfo& memory,
-                                           std::uint64_t wished_key) {
-    if (vram_staging_ == "always") return "vram_staging is always";
+std::optional<Obstacle> RailManager::register_directly(Registration& region, const cuda::PointerInfo& memory,
+                                                       std::uint64_t wished_key) {
+    using Kind = Obstacle::Kind;
+    if (vram_staging_ == "always") return Obstacle{Kind::setting, "vram_staging is always"};
     Gpu& gpu = region.gpu->gpu();
-    if (gpu.visibility() == cuda::Visibility::read_back)
-        return "the GPU's driver can neither order nor flush what NICs write";
-    if (!gpu.device().gpu_direct_rdma && !gpu.device().dma_buf)
-        return "its driver lets no NIC reach it (neither GPUDirect RDMA nor dmabuf)";
     RailSet rails = region.gpu->rails();
     std::erase_if(rails, [&](std::uint16_t rail) { return !rails_[rail]->reaches_gpu_memory(); });
-    if (rails.empty()) return "provider " + provider_ + " does not reach GPU memory (FI_HMEM)";
+    if (rails.empty())
+        return Obstacle{Kind::rails, "provider " + provider_ + " does not reach GPU memory (FI_HMEM)"};
+    if (gpu.visibility() == cuda::Visibility::read_back)
+        return Obstacle{
+            Kind::visibility,
+            std::string("the GPU's driver can neither order nor flush what NICs write") + unless_meant};
+    if (!gpu.device().gpu_direct_rdma && !gpu.device().dma_buf) {
+        return Obstacle{Kind::device,
+                        std::string("its driver lets no NIC reach it (neither GPUDirect RDMA nor dmabuf)") +
+                            unless_meant};
+    }
     const cuda::DmaBufExport exported =
         cuda::export_dmabuf(*gpu.context(), gpu.device(), memory, region.address, region.length);
     MemoryRange range{region.address, region.length, true, gpu.ordinal(), -1, 0, wished_key};
@@ -96,27 +118,39 @@ std::string RailManager::register_directly(Registration& region, const cuda::Poi
     try {
         region.memory = register_on_rails(rails_of(rails), range);
     } catch (const Error& error) {
-        return std::string(error.what()) + (exported.dmabuf ? "" : "; no dmabuf: " + exported.absent_because);
+        if (exported.dmabuf) return Obstacle{Kind::registration, error.what()};
+        return Obstacle{Kind::no_dmabuf, std::string(error.what()) +
+                                             "; no dmabuf: " + exported.absent_because + remedy_for(memory)};
     }
     region.rails = std::move(rails);
-    return {};
+    return std::nullopt;
 }
 
-void RailManager::stage(Registration& region, const std::string& reason) {
-    const std::string what = "memory of GPU " + std::to_string(region.gpu->gpu().ordinal());
+void RailManager::stage(Registration& region, const Obstacle& obstacle) {
     if (vram_staging_ == "never") {
-        throw Error(Status::not_supported, what + " cannot be registered: " + reason +
+        throw Error(Status::not_supported, "memory of GPU " + std::to_string(region.gpu->gpu().ordinal()) +
+                                               " cannot be registered: " + obstacle.reason +
                                                ", and vram_staging is never; set it to auto to go through "
                                                "pinned host memory");
     }
     const MutexLock lock(staging_mutex_);
-    if (!staging_said_) {
-        RAILYARD_LOG(info, "gpu", "%s goes through pinned host memory: %s", what.c_str(), reason.c_str());
-        staging_said_ = true;
-    }
+    tell(*region.gpu, obstacle);
     open_staging(region.gpu->own(), *region.gpu);
     open_staging(region.gpu->serving(), *region.gpu);
     region.staged = true;
+}
+
+void RailManager::tell(GpuPath& path, const Obstacle& obstacle) {
+    if (!path.is_news(obstacle.kind)) return;
+    if (obstacle.is_unexpected()) {
+        RAILYARD_LOG(warn, "gpu",
+                     "memory of GPU %d goes through pinned host memory, though there are NICs that reach GPU "
+                     "memory: %s",
+                     path.gpu().ordinal(), obstacle.reason.c_str());
+    } else {
+        RAILYARD_LOG(info, "gpu", "memory of GPU %d goes through pinned host memory: %s",
+                     path.gpu().ordinal(), obstacle.reason.c_str());
+    }
 }
 
 void RailManager::publish(Rail& rail) {

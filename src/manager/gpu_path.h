@@ -1,7 +1,10 @@
 // How memory of one GPU travels where no rail does it: staging buffers, and copies within the process.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include <absl/base/thread_annotations.h>
 
@@ -34,6 +37,22 @@ class StagingPath {
     std::shared_ptr<Registration> memory_;  // written once, with the manager's mutex
 };
 
+/// Why the rails of a GPU do not carry a region of its memory.
+struct Obstacle {
+    enum class Kind : std::uint8_t {
+        setting,
+        rails,         ///< none of them reaches GPU memory
+        visibility,    ///< they would, from here on
+        device,        ///< neither GPUDirect RDMA nor dmabuf
+        no_dmabuf,     ///< a rail refused the region, of which there is no dmabuf
+        registration,  ///< a rail refused it
+    };
+    /// Somebody has paid for NICs that could do it.
+    [[nodiscard]] bool is_unexpected() const noexcept { return kind > Kind::rails; }
+    Kind kind;
+    std::string reason;
+};
+
 class GpuPath {
   public:
     static constexpr std::size_t rail_count = 3;  ///< own staging, serving, copies
@@ -50,10 +69,17 @@ class GpuPath {
     /// What it has mapped.
     [[nodiscard]] GpuImports& imports() noexcept { return imports_; }
 
+    /// True once for each kind. With the manager's mutex.
+    [[nodiscard]] bool is_news(Obstacle::Kind kind) noexcept {
+        const unsigned bit = 1U << static_cast<unsigned>(kind);
+        return !(std::exchange(said_, said_ | bit) & bit);
+    }
+
   private:
     Gpu& gpu_;
     const RailSet rails_;
     StagingPath own_, serving_;
+    unsigned said_ = 0;   // a bit for each kind of obstacle
     GpuImports imports_;  // goes after the copies
     DeviceCopyRail copies_;
 };

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,9 +120,11 @@ class RailManager {
     void open_host_rail(bool fabric_copies_alike);
     GpuPath& require_gpu(std::uint64_t ordinal) const;
     /// nothing, or why the rails of the GPU do not carry its memory
-    std::string register_directly(Registration& region, const cuda::PointerInfo& memory,
-                                  std::uint64_t wished_key);
-    void stage(Registration& region, const std::string& reason);
+    std::optional<Obstacle> register_directly(Registration& region, const cuda::PointerInfo& memory,
+                                              std::uint64_t wished_key);
+    void stage(Registration& region, const Obstacle& obstacle);
+    /// Of a GPU a line for each kind of obstacle, and not for each region.
+    void tell(GpuPath& path, const Obstacle& obstacle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
     /// Tells peers on this host how their GPUs reach it, where they may.
     void share(Registration& region, const cuda::PointerInfo& memory, KnownRange& known)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
@@ -142,7 +145,6 @@ class RailManager {
     std::vector<Rail*> gpu_rails_;                     ///< room for all; those that are open come first
     std::atomic<std::size_t> gpu_rails_open_{0};
     Mutex staging_mutex_;
-    bool staging_said_ ABSL_GUARDED_BY(staging_mutex_) = false;
     StripeRules rules_;
     RailSet all_;
     std::string provider_;

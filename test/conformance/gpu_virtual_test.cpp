@@ -3,6 +3,7 @@
 #include <rdma/fi_domain.h>
 
 #include "gpu_transfers.h"
+#include "log_lines.h"
 
 namespace railyard::test {
 namespace {
@@ -174,6 +175,38 @@ TEST_P(GpuVirtual, WhatAPeerWritesToUnmappedMemoryIsRefusedAndTheGpuGoesOn) {
         local.drop(*pair.a);
     }
     pair.b->deregister_memory(remote);
+}
+
+TEST_P(GpuVirtual, ThatNicsCouldReachItAndDoNotIsSaidOnce) {
+    ParamMap params = GetParam().extra;
+    const bool forced = params["vram_staging"] == "always";
+    if (params["vram_staging"].empty()) params.erase("vram_staging");
+    const auto engine = make_engine("alone", GetParam().fabric, params);
+    VirtualMemory memory(0, 3), other(1, 3);
+    const LogLines log;
+    const auto lines = [](int gpu) {
+        return LogLines::count("memory of GPU " + std::to_string(gpu) +
+                               " goes through pinned host memory, though there are NICs");
+    };
+    // No driver that is too old for it, here.
+    fake().fail("cuMemGetHandleForAddressRange", 0, CUDA_ERROR_INVALID_VALUE);
+    const auto add = [&](const VirtualMemory& of, std::uint64_t gpu, std::size_t offset) {
+        engine->deregister_memory(
+            engine->register_memory(of.address + offset, 2 * VirtualMemory::unit, gpu, MemoryType::device));
+    };
+    add(memory, 0, 0);
+    const bool told = GetParam().fabric.provider.starts_with("efa") && !forced;
+    EXPECT_EQ(lines(0), told);
+    if (told && zero_copy()) {
+        EXPECT_TRUE(LogLines::contain("2 mappings of virtual memory"));
+        EXPECT_TRUE(LogLines::contain("expandable_segments"));
+    }
+    add(memory, 0, 4096);
+    EXPECT_EQ(lines(0), told);
+    add(other, 1, 0);
+    EXPECT_EQ(lines(1), told);
+    EXPECT_EQ(LogLines::count("pinned host memory"), 2 * told);
+    fake().fail_nothing();
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuVirtual, testing::ValuesIn(gpu_fabrics()), gpu_fabric_name);
