@@ -24,6 +24,7 @@
 #include "engine/early_inquiries.h"
 #include "engine/engine.h"
 #include "engine/forward_rail.h"
+#include "engine/mapped_memory.h"
 #include "engine/message_auth.h"
 #include "engine/notification.h"
 #include "engine/peer.h"
@@ -356,6 +357,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// GPU memory, by what peers call it.
     TokenTable tokens_ ABSL_GUARDED_BY(registrations_mutex_);
     PeerTable peers_;
+    MappedMemory mapped_memory_;  ///< looked at by who has set watching_
     /// Who introduced itself, by instance: holds their addresses on our rails.
     Mutex strangers_mutex_;
     RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){

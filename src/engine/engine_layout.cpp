@@ -82,7 +82,10 @@ struct Engine::Impl::Layout {
     /// From GPU to GPU on one host.
     [[nodiscard]] GpuPath* copies_for(const Registration& local, const RemoteRegion& remote) const {
         if (!local.gpu || !remote.share || local.length == 0) return nullptr;
-        return transfer.peer->on_this_host() && offset_of(remote, *local.gpu) ? local.gpu : nullptr;
+        const PeerEndpoint* const there = transfer.peer->on_this_host();
+        const bool reached = there && !there->path.failed() &&
+                             HostPeerRail::process_at(there->address).vouches_for(remote.token);
+        return reached && map(remote, *local.gpu) ? local.gpu : nullptr;
     }
     /// What another process shares is mapped for our GPU's threads, too.
     [[nodiscard]] bool threads_reach(const Registration& local, const RemoteRegion& remote) const {
@@ -94,17 +97,24 @@ struct Engine::Impl::Layout {
     [[nodiscard]] bool is_own_process() const {
         return HostPeerRail::process_at(transfer.peer->on_this_host()->address).is_own();
     }
-    [[nodiscard]] std::optional<std::uint64_t> offset_of(const RemoteRegion& region, GpuPath& gpu) const {
+    [[nodiscard]] std::optional<RemoteShare::Mapped> map(const RemoteRegion& region, GpuPath& gpu) const {
         if (!region.share) return std::nullopt;
-        return region.share->offset_for(gpu, is_own_process(), transfer.peer->agent());
+        return region.share->map_for(gpu, is_own_process(), transfer.peer->agent());
     }
     [[nodiscard]] std::optional<Route> copy_route(Way way) const {
         if (!way.copies) return std::nullopt;
         Route route = to_host(way.copies->copies(), *transfer.peer->on_this_host());
         route.threads_reach = way.threads_reach;
         for (const auto& region : transfer.remotes)
-            route.keys.push_back({region->token, 0 - offset_of(*region, *way.copies).value_or(0)});
+            route.keys.push_back(copy_key(*region, *way.copies));
         return route;
+    }
+    /// One that nobody vouches for, where it is not mapped (any more).
+    [[nodiscard]] RemoteKey copy_key(const RemoteRegion& region, GpuPath& gpu) const {
+        const std::optional<RemoteShare::Mapped> mapped = map(region, gpu);
+        if (!mapped) return {};
+        if (mapped->import) transfer.mapped.push_front(mapped->import);
+        return {region.token, 0 - mapped->offset};
     }
 
     [[nodiscard]] bool plain() const {

@@ -130,7 +130,7 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     region->needs_flush = info.needs_flush;
     region->eager = info.eager;
     region->token = info.token;
-    if (info.shared) region->share = std::make_unique<RemoteShare>(*info.shared);
+    if (info.shared) region->share = mapped_memory_.share(*peer, info.token, *info.shared);
     region->rails = std::move(info.rails);
     region->keys = std::move(info.keys);
     return region;

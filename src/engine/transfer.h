@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <forward_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -54,7 +55,8 @@ class Transfer : public Work {
     }
 
     std::vector<std::unique_ptr<Forwarding>> forwardings;  ///< of the routes to peers that move the bytes
-    std::vector<Gpu*> late_gpus;  ///< of ours, that see what NICs wrote only after a flush
+    std::forward_list<ImportPtr> mapped;  ///< memory of peers that copies by a GPU of ours go to
+    std::vector<Gpu*> late_gpus;          ///< of ours, that see what NICs wrote only after a flush
     std::unique_ptr<RemoteFlush> remote_flush;
     bool may_be_eager = false;          ///< its rounds may be messages, if they fit
     bool eagerly = false;               ///< this round is

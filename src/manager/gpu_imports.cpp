@@ -22,6 +22,17 @@ GpuImports::Import::~Import() {
     table_->entries.erase(at);
 }
 
+void GpuImports::Import::close() const {
+    std::shared_ptr<const Import> known;  // goes after the lock, as it may be the last one of another
+    const MutexLock lock(table_->mutex);
+    const auto at = table_->entries.find(allocation_);
+    if (at == table_->entries.end()) return;
+    known = at->second.import.lock();
+    if (known.get() != this) return;
+    cuda::close_shared(*table_->context, at->second.address);
+    table_->entries.erase(at);
+}
+
 std::shared_ptr<const GpuImports::Import> GpuImports::open(const cuda::ContextPtr& context,
                                                            const cuda::SharedAllocation& allocation,
                                                            std::string& why) {

@@ -30,6 +30,8 @@ class GpuImports {
         ~Import();
         Import(const Import&) = delete;
         Import& operator=(const Import&) = delete;
+        /// Closes it now, whoever else has it. No copy may be under way to it, nor any start.
+        void close() const;
         /// Where the allocation starts.
         [[nodiscard]] std::uint64_t address() const noexcept { return address_; }
 

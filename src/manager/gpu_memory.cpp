@@ -171,6 +171,11 @@ std::vector<Rail*> RailManager::copies() const {
     return open;
 }
 
+bool RailManager::may_copy_for_the_ended() const noexcept {
+    return std::any_of(gpu_paths_.begin(), gpu_paths_.end(),
+                       [](const auto& path) { return path->copies().may_copy_for_the_ended(); });
+}
+
 void RailManager::open_copies(GpuPath& path) {
     const MutexLock lock(staging_mutex_);
     if (path.copies().is_open()) return;

@@ -89,6 +89,8 @@ class RailManager {
 
     /// Of GPUs that are in use, what copies within the process and to peers on this host.
     [[nodiscard]] std::vector<Rail*> copies() const;
+    /// DeviceCopyRail::may_copy_for_the_ended of any of them.
+    [[nodiscard]] bool may_copy_for_the_ended() const noexcept;
 
     /// Every rail, shared out among threads (topology::group_rails).
     [[nodiscard]] std::vector<topology::RailGroup> groups(std::size_t threads) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cerrno>
 #include <vector>
 
 #include "common/clock.h"
@@ -70,6 +71,26 @@ void DeviceCopyRail::open(const cuda::ContextPtr& context, unsigned streams,
     owner_ = std::move(opened);
     opened_.store(owner_.get(), std::memory_order_release);
     RAILYARD_LOG(info, name().c_str(), "copies of GPU %d on %u streams", context->ordinal(), streams);
+}
+
+bool DeviceCopyRail::may_copy_for_the_ended() noexcept {
+    if (!role_.try_acquire()) return true;
+    const bool found = copies_for_the_ended();
+    role_.release();
+    serve_pushed();
+    return found;
+}
+
+bool DeviceCopyRail::copies_for_the_ended() noexcept {
+    Opened* const opened = opened_.load(std::memory_order_acquire);
+    if (!opened) return false;
+    for (const std::unique_ptr<Stream>& stream : opened->streams) {
+        for (unsigned i = 0; i < stream->count; ++i) {
+            const Route& route = *stream->groups[(stream->first + i) % groups_per_stream].route;
+            if (route.path && process_of(route).look() == ESRCH) return true;
+        }
+    }
+    return false;
 }
 
 bool DeviceCopyRail::serve(bool drain_first) noexcept {

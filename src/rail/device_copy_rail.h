@@ -39,6 +39,9 @@ class DeviceCopyRail final : public HostPeerRail {
     /// submission. `streams` > 0. Throws Error{backend}, and may be called again then.
     void open(const cuda::ContextPtr& context, unsigned streams,
               const std::shared_ptr<const cuda::CopyKernel>& kernel = nullptr);
+    /// A copy is under way whose peer has ended, or may be: somebody is at work here. None starts any more 10
+    /// ms after that end (HostProcess::look_now_and_then). Any thread, without a role.
+    [[nodiscard]] bool may_copy_for_the_ended() noexcept;
     [[nodiscard]] bool is_open() const noexcept { return opened_.load(std::memory_order_acquire) != nullptr; }
 
     /// Nothing to register: the driver knows what an address is.
@@ -59,6 +62,7 @@ class DeviceCopyRail final : public HostPeerRail {
     void do_remove_peer(PeerAddress) noexcept override {}
     bool may_wait() noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) { return !has_work(); }
 
+    bool copies_for_the_ended() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool drain(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool start_groups(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static Stream* stream_with_room(Opened& opened) noexcept;

@@ -207,6 +207,9 @@ class alignas(cache_line) Rail {
     /// Where hand_on() would; nullptr: nowhere.
     static const Route* way_on(const Submission& submission, const Rail* unable) noexcept;
 
+    /// Who has released the role looks once more.
+    void serve_pushed() noexcept;
+
     ThreadRole role_;
     MpscList<Submission> inbox_;
     MpscList<OutMessage> outbox_;
@@ -222,7 +225,6 @@ class alignas(cache_line) Rail {
     template <typename Act>
     auto in_turn(const Act& act);
     bool hand_over(bool drain_first) noexcept;
-    void serve_pushed() noexcept;
     [[gnu::cold, gnu::noinline]] void count_contention() noexcept;
 
     std::atomic<std::uint32_t> weight_{full_weight};

@@ -118,6 +118,70 @@ TEST_P(GpuCopies, AKilledPeerEndsThem) {
     EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(4000)));
 }
 
+/// What is mapped keeps the memory of a process allocated that has ended, on a GPU that others are to use.
+TEST_P(GpuCopies, WhatIsMappedOfAKilledPeerIsClosedWhateverIsKept) {
+    start();
+    Transfer* write = prepare(Operation::write);
+    ASSERT_EQ(run(*write), Status::ok);
+    EXPECT_EQ(fake().statistics().imports, 1u);
+    kill_peer();
+    EXPECT_TRUE(until([] { return fake().statistics().imports == 0; }, milliseconds(4000)));
+    EXPECT_EQ(run(*write), Status::remote_disconnect);
+    EXPECT_EQ(run(*prepare(Operation::read)), Status::remote_disconnect);
+    drive(milliseconds(100));
+    EXPECT_EQ(fake().statistics().imports, 0u) << "it was mapped once more";
+}
+
+TEST_P(GpuCopies, ACopyUnderWayIsWaitedForBeforeAKilledPeersMemoryIsClosed) {
+    start();
+    Transfer* write = prepare(Operation::write);
+    ASSERT_EQ(run(*write), Status::ok);
+    fake().set_delay_us(1'500'000);
+    ASSERT_EQ(engine_->post(*write), Status::in_progress);
+    kill_peer();
+    drive(milliseconds(900));
+    EXPECT_EQ(fake().statistics().imports, 1u) << "closed under a copy";
+    fake().set_delay_us(0);
+    EXPECT_EQ(wait(*write), Status::remote_disconnect);
+    EXPECT_TRUE(until([] { return fake().statistics().imports == 0; }, milliseconds(4000)));
+}
+
+/// Its owner may free it, and wants it back.
+TEST_P(GpuCopies, WhatAPeerHasDeregisteredIsClosedOnceNoTransferHasIt) {
+    start();
+    Transfer* write = prepare(Operation::write);
+    ASSERT_EQ(run(*write), Status::ok);
+    peer_->process->forget_gpu_buffer();
+    drive(milliseconds(700));
+    EXPECT_EQ(fake().statistics().imports, 1u) << "closed, and a transfer may copy to it";
+    EXPECT_NE(run(*write), Status::ok);
+    engine_->release(write);
+    peer_->transfers.clear();
+    EXPECT_TRUE(until([] { return fake().statistics().imports == 0; }, milliseconds(4000)));
+    EXPECT_FALSE(is_copied(*prepare(Operation::write)));
+    EXPECT_EQ(fake().statistics().imports, 0u) << "it was mapped once more";
+    // Known by the same words again: so is the metadata of before.
+    peer_->far = peer_->process->register_gpu_buffer(size);
+    Transfer* again = prepare(Operation::write);
+    EXPECT_TRUE(is_copied(*again));
+    near_->fill(11);
+    ASSERT_EQ(run(*again), Status::ok);
+    EXPECT_TRUE(seen_by_fabric() == near_->content());
+}
+
+TEST_P(GpuCopies, WhatIsMappedOfADisconnectedPeerIsClosedOnceNoTransferHasIt) {
+    start();
+    Transfer* write = prepare(Operation::write);
+    ASSERT_EQ(run(*write), Status::ok);
+    engine_->disconnect("beta");
+    engine_->release(write);
+    peer_->transfers.clear();
+    EXPECT_TRUE(until([] { return fake().statistics().imports == 0; }, milliseconds(4000)));
+    peer_->meet();
+    EXPECT_TRUE(is_copied(*prepare(Operation::write)));
+    EXPECT_EQ(run(*peer_->transfers.back()), Status::ok);
+}
+
 /// In it, every call of a real driver fails, or hangs.
 TEST_P(GpuCopies, AForkedChildThatLetsGoOfTheMemoryCallsNoDriver) {
     if (sanitized) GTEST_SKIP() << "the sanitizer's allocator is not made ready for fork()";

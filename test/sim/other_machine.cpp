@@ -136,6 +136,11 @@ PublishedBuffer OtherMachine::make_gpu_buffer(std::size_t size) {
     return {answer.at(0), std::stoull(answer.at(1)), size};
 }
 
+PublishedBuffer OtherMachine::register_gpu_buffer(std::size_t size) {
+    Words answer = ask({"register-gpu-buffer", std::to_string(size)});
+    return {answer.at(0), std::stoull(answer.at(1)), size};
+}
+
 void OtherMachine::start_write(std::size_t buffer, const std::string& agent, const PublishedBuffer& target,
                                const std::string& message) {
     ask({"write", std::to_string(buffer), agent, target.metadata, std::to_string(target.address),

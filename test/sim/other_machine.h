@@ -44,6 +44,10 @@ class OtherMachine {
     PublishedBuffer make_buffer(std::size_t size, std::uint32_t seed);
     /// The same of its first GPU; one.
     PublishedBuffer make_gpu_buffer(std::size_t size);
+    /// Deregisters that one; its memory stays.
+    void forget_gpu_buffer() { ask({"forget-gpu-buffer"}); }
+    /// Registers it once more.
+    PublishedBuffer register_gpu_buffer(std::size_t size);
     [[nodiscard]] std::uint32_t checksum(std::size_t buffer) {
         return static_cast<std::uint32_t>(std::stoul(ask({"checksum", std::to_string(buffer)}).at(0)));
     }

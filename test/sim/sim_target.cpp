@@ -27,9 +27,12 @@ class Target {
         if (what == "rails") return {std::to_string(engine_->rail_count())};
         if (what == "buffer") return make_buffer(std::stoul(request.at(1)), request.at(2));
         if (what == "gpu-buffer") return make_gpu_buffer(std::stoul(request.at(1)));
+        if (what == "register-gpu-buffer") return register_gpu_buffer(std::stoul(request.at(1)));
         if (what == "checksum") return {std::to_string(checksum(std::stoul(request.at(1))))};
         if (what == "load") {
             engine_->load_connection_info(request.at(1), request.at(2));
+        } else if (what == "forget-gpu-buffer") {
+            engine_->deregister_memory(gpu_region_);
         } else if (what == "notify") {
             engine_->send_notification(request.at(1), request.at(2));
         } else if (what == "write") {
@@ -73,6 +76,9 @@ class Target {
         const cuda::ContextGuard guard(*gpu_);
         cuda::check(*found.driver, found.driver->mem_alloc(&gpu_memory_, size), "cuMemAlloc");
         cuda::check(*found.driver, found.driver->memset_d8(gpu_memory_, 7, size), "cuMemsetD8");
+        return register_gpu_buffer(size);
+    }
+    Words register_gpu_buffer(std::size_t size) {
         gpu_region_ = engine_->register_memory(gpu_memory_, size, 0, MemoryType::device);
         return {engine_->memory_metadata(*gpu_region_), std::to_string(gpu_memory_)};
     }
