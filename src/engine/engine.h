@@ -122,9 +122,10 @@ class Engine {
     /// True where device memory can be registered: on rails that reach it, or with staging allowed.
     [[nodiscard]] bool takes_gpu_memory() const noexcept;
     /// Revokes the registration. Waits (bounded) for transfers in flight on it; Error{not_allowed} if they do
-    /// not end, and the registration stays valid then. Handles prepared on it go on with the latest other
-    /// registration of all of the same memory, if there is one at their post; else that answers
-    /// invalid_param.
+    /// not end: no other may use it then, the network does until they have, and it is deregistered after
+    /// that, whether this is called again or not. A later call waits again, or finds that done. Handles
+    /// prepared on it go on with the latest other registration of all of the same memory, if there is one at
+    /// their post; else that answers invalid_param.
     void deregister_memory(const std::shared_ptr<Registration>& region);
     /// The blob a peer loads with load_remote_memory.
     [[nodiscard]] std::string memory_metadata(const Registration& region) const;

@@ -58,6 +58,12 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
                                                   std::uint64_t device_id, MemoryType type);
     void deregister_memory(const std::shared_ptr<Registration>& region);
+    /// A transfer in flight, or one that is being made, does something with it.
+    [[nodiscard]] bool is_used(const Registration& region) const noexcept;
+    /// Of one that is revoked and not used. False: somebody else does, or has.
+    bool give_back(const std::shared_ptr<Registration>& region) noexcept;
+    /// Those that were refused for transfers which have ended since. Of the watch; throws std::bad_alloc.
+    void give_back_overdue();
     [[nodiscard]] std::string memory_metadata(const Registration& region) const;
     std::shared_ptr<RemoteRegion> load_remote_memory(const std::string& agent, std::string_view metadata,
                                                      std::uint64_t address, std::uint64_t length);
@@ -352,6 +358,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     TransferList transfers_;
     Mutex registrations_mutex_;
     std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);
+    std::atomic<std::size_t> overdue_{0};  ///< of them; written with the mutex
     std::uint64_t last_registration_ ABSL_GUARDED_BY(registrations_mutex_) = 0;
     std::vector<std::uint64_t> registered_bytes_ ABSL_GUARDED_BY(registrations_mutex_);  // by rail
     /// GPU memory, by what peers call it.

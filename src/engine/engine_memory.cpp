@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <iterator>
+
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/spoken.h"
@@ -46,6 +49,12 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
     return region;
 }
 
+bool Engine::Impl::is_used(const Registration& region) const noexcept {
+    return region.pins.load(std::memory_order_seq_cst) != 0 || transfers_.in_flight_on(region);
+}
+
+/// It stays revoked where it is refused: a host that forgets it then may free the memory, and one that asks
+/// again has it deregistered, or finds that it was.
 void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region) {
     // New posts arm and then read the epoch; we mark the region, raise the epoch and then look for armed
     // transfers: a post either sees the mark or is seen here (see epoch_of_post).
@@ -53,23 +62,54 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
     registration_epoch_.fetch_add(1, std::memory_order_acq_rel);
     if (process_barriers_) process_barrier();
     const std::uint64_t limit = now_ns() + config_.params.connect_timeout_ms * 1'000'000;
-    while (region->pins.load(std::memory_order_seq_cst) != 0 || transfers_.in_flight_on(*region)) {
+    while (is_used(*region)) {
         if (now_ns() > limit) {
-            region->revoked.store(false, std::memory_order_seq_cst);
+            {
+                const MutexLock lock(registrations_mutex_);
+                if (!std::exchange(region->overdue, true)) overdue_.fetch_add(1, std::memory_order_relaxed);
+            }
             throw Error(Status::not_allowed,
                         "memory has transfers in flight that did not end within connect_timeout_ms (" +
-                            std::to_string(config_.params.connect_timeout_ms) + " ms): release them first");
+                            std::to_string(config_.params.connect_timeout_ms) +
+                            " ms): it is used for no other any more, and deregistered when they have ended; "
+                            "leave it alone until this succeeds");
         }
         if (!progress()) sched_yield();
     }
-    eager_target_.remove(*region);
-    rails_->deregister_memory(*region);
-    const MutexLock lock(registrations_mutex_);
-    if (registrations_.erase(region) != 0) {
+    if (give_back(region)) return;
+    while (!region->deregistered.load(std::memory_order_acquire))
+        sched_yield();
+}
+
+bool Engine::Impl::give_back(const std::shared_ptr<Registration>& region) noexcept {
+    {
+        const MutexLock lock(registrations_mutex_);
+        if (registrations_.erase(region) == 0) return false;
         for (const std::uint16_t rail : region->rails)
             registered_bytes_[rail] -= region->length;
+        tokens_.remove(*region);
+        if (region->overdue) overdue_.fetch_sub(1, std::memory_order_relaxed);
     }
-    tokens_.remove(*region);
+    eager_target_.remove(*region);
+    rails_->deregister_memory(*region);
+    region->deregistered.store(true, std::memory_order_release);
+    return true;
+}
+
+void Engine::Impl::give_back_overdue() {
+    if (overdue_.load(std::memory_order_relaxed) == 0) return;
+    std::vector<std::shared_ptr<Registration>> overdue;
+    {
+        const MutexLock lock(registrations_mutex_);
+        std::copy_if(registrations_.begin(), registrations_.end(), std::back_inserter(overdue),
+                     [](const auto& region) { return region->overdue; });
+    }
+    for (const auto& region : overdue) {
+        if (is_used(*region) || !give_back(region)) continue;
+        RAILYARD_LOG(info, agent().c_str(),
+                     "%llu bytes whose deregistration was refused for transfers in flight are deregistered",
+                     static_cast<unsigned long long>(region->length));
+    }
 }
 
 std::string Engine::Impl::memory_metadata(const Registration& region) const {

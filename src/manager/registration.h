@@ -82,7 +82,10 @@ class Registration {
     bool described_as_first = false;  ///< this one is, too
     /// How GPUs of other processes of this host reach it; where on_host has a key.
     std::optional<cuda::SharedAllocation> shared;
-    std::atomic<bool> revoked{false};
+    std::atomic<bool> revoked{false};       ///< for good
+    std::atomic<bool> deregistered{false};  ///< nothing of it is with a rail any more
+    /// Transfers in flight have outlasted its deregistration. With the lock of the engine's registrations.
+    bool overdue = false;
     /// A peer may be late with what it was asked to do with it: once this is deregistered, the range is known
     /// by something else.
     std::atomic<bool> known_no_more{false};

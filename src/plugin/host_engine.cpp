@@ -175,6 +175,8 @@ nixl_status_t HostEngine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t&
 nixl_status_t HostEngine::deregisterMem(nixlBackendMD* meta) {
     return guarded_call("deregisterMem", [&] {
         const std::shared_ptr<Registration> region = registered_region(meta);
+        memory_.withdraw(meta);
+        // Where it is refused the handle stays: the host may ask again, however long after.
         engine_->deregister_memory(region);
         memory_.remove(meta);
         return NIXL_SUCCESS;

@@ -9,6 +9,7 @@ MemoryHandle* MemoryTable::adopt(std::unique_ptr<MemoryHandle> handle) {
     if (pointer->local == nullptr) return pointer;
     try {
         local_regions_.emplace(pointer->address_, Range{pointer->address_, pointer->length_, pointer->type_});
+        pointer->listed_ = true;
     } catch (...) {
         handles_.erase(position);
         throw;
@@ -25,19 +26,29 @@ const MemoryHandle* MemoryTable::Lookup::look_up(const nixlBackendMD* pointer)
     return last_;
 }
 
+void MemoryTable::withdraw(const nixlBackendMD* pointer) noexcept {
+    const ExclusiveLock lock(mutex_);
+    const auto found = handles_.find(pointer);
+    if (found != handles_.end()) unlist(*found->second);
+}
+
 std::unique_ptr<MemoryHandle> MemoryTable::remove(const nixlBackendMD* pointer) {
     const ExclusiveLock lock(mutex_);
     const auto found = handles_.find(pointer);
     if (found == handles_.end()) return nullptr;
     std::unique_ptr<MemoryHandle> handle = std::move(found->second);
     handles_.erase(found);
-    if (handle->local == nullptr) return handle;
-    for (auto [region, end] = local_regions_.equal_range(handle->address_); region != end; ++region) {
-        if (region->second.length != handle->length_ || region->second.type != handle->type_) continue;
-        local_regions_.erase(region);
-        break;
-    }
+    unlist(*handle);
     return handle;
+}
+
+void MemoryTable::unlist(MemoryHandle& handle) noexcept {
+    if (!std::exchange(handle.listed_, false)) return;
+    for (auto [region, end] = local_regions_.equal_range(handle.address_); region != end; ++region) {
+        if (region->second.length != handle.length_ || region->second.type != handle.type_) continue;
+        local_regions_.erase(region);
+        return;
+    }
 }
 
 std::optional<MemoryTable::Range> MemoryTable::region_around(const Range& wanted) const {

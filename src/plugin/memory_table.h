@@ -38,6 +38,7 @@ class MemoryHandle final : public nixlBackendMD {
     std::uint64_t address_ = 0;  ///< of a local region
     std::uint64_t length_ = 0;
     MemoryType type_ = MemoryType::host;
+    bool listed_ = false;  ///< among the table's local regions
 };
 
 /// Owns the handles. A pointer that the table does not own is answered with nullptr, so that a host's second
@@ -48,6 +49,8 @@ class MemoryTable {
     MemoryHandle* adopt(std::unique_ptr<MemoryHandle> handle);
     /// Looks handles up; while it lives, none of them goes and none comes.
     class Lookup;
+    /// Its region is found by region_around() no more. The handle stays.
+    void withdraw(const nixlBackendMD* pointer) noexcept;
     /// Takes the handle out of the table; nullptr as for find.
     std::unique_ptr<MemoryHandle> remove(const nixlBackendMD* pointer);
 
@@ -60,6 +63,8 @@ class MemoryTable {
     [[nodiscard]] std::optional<Range> region_around(const Range& wanted) const;
 
   private:
+    void unlist(MemoryHandle& handle) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
     mutable SharedMutex mutex_;
     std::unordered_map<const nixlBackendMD*, std::unique_ptr<MemoryHandle>> handles_ ABSL_GUARDED_BY(mutex_);
     /// Each local region by address; regions may overlap.

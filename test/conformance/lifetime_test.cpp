@@ -103,6 +103,8 @@ TEST_P(LifetimeTest, DeregistrationWaitsForTransfersOrRefuses) {
         const auto waited = std::chrono::steady_clock::now() - begin;
         EXPECT_GE(waited, std::chrono::milliseconds(1000)) << "connect_timeout_ms";
         EXPECT_LT(waited, std::chrono::milliseconds(6000));
+        expect_error(Status::invalid_param, "deregistered", [&] { (void)setup.prepare(); });
+        EXPECT_FALSE(setup.source.region->deregistered.load());
         EXPECT_EQ(setup.pair.wait(*setup.transfer), Status::ok);
     } else if (!writes_alone(GetParam()) && posted == Status::in_progress) {
         EXPECT_EQ(setup.pair.wait(*setup.transfer), Status::ok);
@@ -112,6 +114,28 @@ TEST_P(LifetimeTest, DeregistrationWaitsForTransfersOrRefuses) {
     EXPECT_TRUE(setup.target.bytes == setup.source.bytes);
     EXPECT_EQ(setup.pair.a->post(*setup.transfer), Status::invalid_param);
     setup.pair.a->release(setup.transfer);
+}
+
+/// Most versions of NIXL do not look at the answer.
+TEST_P(LifetimeTest, ARefusedDeregistrationIsMadeUpForThoughNobodyAsksAgain) {
+    BigWrite setup(GetParam(), {{"connect_timeout_ms", "200"}});
+    ASSERT_EQ(setup.pair.run(*setup.transfer), Status::ok);
+    const Status posted = setup.pair.a->post(*setup.transfer);
+    if (GetParam().progress_thread || may_write_alone(GetParam()) || posted != Status::in_progress)
+        GTEST_SKIP() << "nobody keeps it in flight";
+    const std::shared_ptr<Registration> region = setup.source.region;
+    expect_error(Status::not_allowed, "in flight", [&] { setup.pair.a->deregister_memory(region); });
+    EXPECT_TRUE(setup.pair.until([&] { return region->deregistered.load(); }));
+    EXPECT_EQ(setup.pair.a->poll(*setup.transfer), Status::ok);
+    EXPECT_TRUE(setup.target.bytes == setup.source.bytes);
+    EXPECT_EQ(setup.pair.a->post(*setup.transfer), Status::invalid_param);
+    setup.pair.a->release(setup.transfer);
+    setup.pair.a->deregister_memory(region);  // a host that does ask again
+    // Its place is free for another one.
+    setup.source.region = setup.pair.a->register_memory(setup.source.address(), BigWrite::size, 0);
+    Transfer* again = setup.prepare();
+    EXPECT_EQ(setup.pair.run(*again), Status::ok);
+    setup.pair.a->release(again);
 }
 
 TEST_P(LifetimeTest, ADisconnectedPeerIsRefusedAndCanReturn) {

@@ -138,6 +138,36 @@ TEST_P(Lifetime, DeregistrationUnderATransferIsRefusedOrDrains) {
     }
 }
 
+/// The handle is good until it has been deregistered: a second time the host is waited for, or all is done.
+TEST(Deregistration, IsRefusedOnceAndSucceedsLater) {
+    for (const bool asks_at_once : {true, false}) {
+        Pair pair({"tcp", false, 1, 200}, std::size_t{16} << 20);
+        pair.one.fill(5);
+        ASSERT_EQ(pair.run(Op::write, pair.one.range(0, 8), pair.two.range(0, 8)), Status::ok);
+        host::Request request = pair.prepare(Op::write, pair.one.all(), pair.two.all());
+        ASSERT_EQ(request.post(), Status::in_progress);
+        EXPECT_EQ(status_of([&] { pair.one.agent->deregister_memory(pair.one.all()); }), Status::not_allowed);
+        EXPECT_EQ(status_of([&] { (void)pair.prepare(Op::write, pair.one.all(), pair.two.all()); }),
+                  Status::invalid_param);
+        if (asks_at_once) {
+            EXPECT_EQ(status_of([&] { pair.one.agent->deregister_memory(pair.one.all()); }),
+                      Status::not_allowed);
+        }
+        const auto start = std::chrono::steady_clock::now();
+        while (request.poll() == Status::in_progress && std::chrono::steady_clock::now() < start + patience)
+            pair.two.look();
+        EXPECT_EQ(request.poll(), Status::ok);
+        EXPECT_TRUE(
+            same_bytes(pair.one.text(0, pair.one.buffer.size()), pair.two.text(0, pair.two.buffer.size())));
+        const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(600);
+        while (!asks_at_once && std::chrono::steady_clock::now() < later)
+            pair.one.look();  // the engine has deregistered it by the end
+        pair.one.agent->deregister_memory(pair.one.all());
+        EXPECT_EQ(request.post(), Status::invalid_param);
+        pair.one.agent->register_memory(pair.one.all());
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Loopback, Lifetime,
                          testing::Values(Variant{"tcp", true, 1}, Variant{"tcp", false, 2},
                                          Variant{"shm", true, 2}, Variant{"shm", false, 1}),

@@ -139,6 +139,45 @@ TEST_P(BesideASilentPeer, OthersGoOn) {
     a_->release(to_gamma_);
 }
 
+/// What is under way to it may touch the memory for long after its handle was released, and a host may not
+/// ask twice: the NIC has it no longer than that.
+class DeregisteredUnderASilentPeer : public Failover {
+  protected:
+    DeregisteredUnderASilentPeer()
+        : Failover(1,
+                   {{"devices", one_of_a},
+                    {"xfer_timeout_ms", "100"},
+                    {"peer_timeout_ms", "60000"},
+                    {"connect_timeout_ms", "300"}},
+                   one_of_b) {}
+};
+
+TEST_P(DeregisteredUnderASilentPeer, MemoryGoesWithTheLastTransferThoughItWasRefused) {
+    warm_up();
+    Transfer* silent = prepare(4096);
+    cluster().set("timeout_ms=3000");
+    cluster().set("link=down", first_of_b);
+    ASSERT_EQ(a_->post(*silent), Status::in_progress);
+    drive(milliseconds(200));
+    a_->release(silent);
+    const Growth regions("regions", first_of_a);
+    const std::shared_ptr<Registration> region = source_->region;
+    try {
+        a_->deregister_memory(region);
+        ADD_FAILURE() << "deregistered under a transfer";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::not_allowed);
+    }
+    EXPECT_EQ(regions.value(), 0u);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+    while (!region->deregistered.load() && std::chrono::steady_clock::now() < limit)
+        drive(milliseconds(10));
+    EXPECT_TRUE(region->deregistered.load());
+    EXPECT_EQ(regions.value(), UINT64_MAX) << "one less";
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, DeregisteredUnderASilentPeer, testing::Values("efa"), efa_name);
+
 /// What the provider waits for is waited for apart.
 TEST_P(BesideASilentPeer, TheEngineEnds) {
     warm_up();
