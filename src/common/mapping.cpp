@@ -1,5 +1,7 @@
 #include "common/mapping.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstring>
 
@@ -23,6 +25,27 @@ std::optional<Mapping> mapping_at(pid_t process, std::uint64_t address) noexcept
     }
     std::fclose(maps);
     return found;
+}
+
+std::uint64_t page_size_at(std::uint64_t address) noexcept {
+    auto size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    std::FILE* const maps = std::fopen("/proc/self/smaps", "re");
+    if (!maps) return size;
+    char line[512];
+    bool at_start = true, within = false;
+    while (std::fgets(line, sizeof(line), maps)) {
+        unsigned long long start = 0, end = 0, kilobytes = 0;
+        char permissions[5] = {};
+        if (at_start && std::sscanf(line, "%llx-%llx %4s", &start, &end, permissions) == 3) {
+            within = address >= start && address < end;
+        } else if (at_start && within && std::sscanf(line, "KernelPageSize: %llu kB", &kilobytes) == 1) {
+            size = kilobytes * 1024;
+            break;
+        }
+        at_start = std::strchr(line, '\n') != nullptr;
+    }
+    std::fclose(maps);
+    return size;
 }
 
 }  // namespace railyard

@@ -6,23 +6,51 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/mapping.h"
 #include "common/random.h"
 #include "common/shortage.h"
 
 namespace railyard::fabric {
 namespace {
 
-std::string remedy(std::string_view provider, int error, std::uint64_t length) {
-    if (error == FI_ENOMEM) {
-        rlimit limit{};
-        getrlimit(RLIMIT_MEMLOCK, &limit);
-        std::string value =
-            limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KiB";
-        return "; " + std::to_string(length) + " bytes asked, locked memory limit (`ulimit -l`) is " + value +
-               ": raise it to unlimited, or register less";
-    }
+/// What EFA takes in one registration that peers may write to (libfabric #10402).
+constexpr std::uint64_t most_efa_pages = std::uint64_t{1} << 20;
+
+/// Nothing, where it has no more of them.
+std::string too_many_pages(std::string_view provider, const MemoryRange& range) {
+    if (!provider.starts_with("efa") || range.gpu >= 0 || !range.writable) return {};
+    const std::uint64_t page = page_size_at(range.address);
+    const std::uint64_t count = (range.address % page + range.length + page - 1) / page;
+    if (count <= most_efa_pages) return {};
+    const std::string most = std::to_string((most_efa_pages * page) >> 30) + " GiB";
+    return "; the range has " + std::to_string(count) + " pages of " + std::to_string(page / 1024) +
+           " KiB, and EFA takes " + std::to_string(most_efa_pages) +
+           " of them in one registration that peers may write to (" + most +
+           "): have it on huge pages (MAP_HUGETLB, or madvise(MADV_HUGEPAGE) before it is first touched), or "
+           "register it in pieces of at most " +
+           most;
+}
+
+std::string out_of_memory(std::string_view provider, const MemoryRange& range) {
+    rlimit limit{};
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
+    const std::string pages = too_many_pages(provider, range);
+    if (!pages.empty() && (unlimited || range.length <= limit.rlim_cur)) return pages;
+    const std::string asked =
+        pages + "; " + std::to_string(range.length) + " bytes asked, locked memory limit (`ulimit -l`) is ";
+    if (!unlimited)
+        return asked + std::to_string(limit.rlim_cur / 1024) +
+               " KiB: raise it to unlimited, or register less";
+    return asked +
+           "unlimited: the machine or the device has no room for so many pages more; use huge pages, or "
+           "register less";
+}
+
+std::string remedy(std::string_view provider, int error, const MemoryRange& range) {
+    if (error == FI_ENOMEM) return out_of_memory(provider, range);
     if (error == FI_ENOSPC || error == FI_ENOKEY || error == FI_E2BIG) {
-        return "; the device has no room for another registration of " + std::to_string(length) +
+        return "; the device has no room for another registration of " + std::to_string(range.length) +
                " bytes (keys or pages): register fewer or smaller ranges, or use huge pages";
     }
     if (error == FI_EAGAIN) return "; the device or its driver is out of something for now: try again";
@@ -115,7 +143,7 @@ std::string failure(const Domain& domain, const MemoryRange& range, int rc) {
     text += "failed on " + domain.rail() + ": " + fi_strerror(-rc) + " (" + std::to_string(rc) + ")";
     if (range.gpu >= 0 && rc != -FI_ENOSPC && rc != -FI_ENOKEY && rc != -FI_E2BIG)
         return text + gpu_remedy(range.gpu);
-    return text + remedy(domain.info().fabric_attr->prov_name, -rc, range.length) + shortage();
+    return text + remedy(domain.info().fabric_attr->prov_name, -rc, range) + shortage();
 }
 
 }  // namespace

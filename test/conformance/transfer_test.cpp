@@ -280,10 +280,12 @@ TEST_P(TransferTest, ReadOnlyMemoryIsASourceAndNothingElse) {
 
 TEST_P(TransferTest, AHugeSparseRegionCarriesItsEnds) {
     EnginePair pair(GetParam());
-    const std::size_t size = std::size_t{64} << 30;
+    // EFA takes no more of small pages in one registration.
+    const bool few_pages = std::string_view(GetParam().provider).starts_with("efa");
+    const std::size_t size = std::size_t{few_pages ? 4u : 64u} << 30;
     void* mapped =
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) GTEST_SKIP() << "64 GiB of address space are not to be had";
+    if (mapped == MAP_FAILED) GTEST_SKIP() << "so much address space is not to be had";
     const auto address = reinterpret_cast<std::uint64_t>(mapped);
     const auto huge = pair.b->register_memory(address, size, 0);
     const auto remote = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*huge), address, size);

@@ -1,4 +1,6 @@
 // Which rails carry memory on a p5.48xlarge, as its NICs count it.
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <set>
 
@@ -144,6 +146,29 @@ TEST(RailsInUse, RegistrationIsOnAllOfItsRailsOrOnNone) {
         four.rails->deregister_memory(*region);
         fillers.push_back(four.rails->rail(3).register_memory({address, 64}));
     }
+}
+
+/// Of which nothing is ever touched.
+TEST(HostMemory, OfMorePagesThanOneRegistrationTakesIsRegisteredInPieces) {
+    const auto engine = engine_with({{"rails", "1"}});
+    constexpr std::size_t limit = std::size_t{4} << 30;
+    void* const memory =
+        mmap(nullptr, 2 * limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    const auto address = reinterpret_cast<std::uint64_t>(memory);
+    const std::string text =
+        error_of([&] { (void)engine->register_memory(address, limit + 4096, 0); }, Status::backend);
+    EXPECT_NE(text.find("rdmap"), std::string::npos) << text;
+    const auto first = engine->register_memory(address, limit, 0);
+    const auto second = engine->register_memory(address + limit, limit, 0);
+    engine->deregister_memory(first);
+    engine->deregister_memory(second);
+    {
+        const Disturbance few("region_pages=4");
+        error_of([&] { (void)engine->register_memory(address, 5 * 4096, 0); }, Status::backend);
+        engine->deregister_memory(engine->register_memory(address, 4 * 4096, 0));
+    }
+    munmap(memory, 2 * limit);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ enum class Setting : unsigned {
     gpu_peer_to_peer,
     gpu_address,
     gpu_dmabuf,
-    close_wait,  ///< ns that closing an endpoint of fabric efa waits at most; 0: default_close_wait
+    region_pages,  ///< of 4 KiB that a region may have which peers may write to; 0: default_region_pages
+    close_wait,    ///< ns that closing an endpoint of fabric efa waits at most; 0: default_close_wait
     count
 };
 inline constexpr std::size_t setting_count = static_cast<std::size_t>(Setting::count);
@@ -53,6 +54,8 @@ inline constexpr std::size_t setting_count = static_cast<std::size_t>(Setting::c
 inline constexpr std::uint64_t default_timeout = 200'000'000;  // ns; real devices take seconds
 /// Real ones have no limit; a test is to end, though.
 inline constexpr std::uint64_t default_close_wait = 20'000'000'000;  // ns
+/// Real ones count the pages that there are, also huge ones.
+inline constexpr std::uint64_t default_region_pages = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t default_max_batch = 32;
 
 /// Position in NicSlot::counters.

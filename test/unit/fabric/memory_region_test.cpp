@@ -2,6 +2,8 @@
 #include "fabric/memory_region.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <set>
 #include <string>
@@ -100,6 +102,50 @@ TEST_F(MemoryRegionTest, OutOfLockedMemoryNamesTheLimitAndTheRemedy) {
     script.answers = {-FI_ENOMEM};
     expect_refused({"ulimit -l", "4096 bytes", "rail"});
     EXPECT_TRUE(make()) << "the domain is of no use after one failure";
+}
+
+/// Nothing of it is ever touched.
+class ManyPages : public MemoryRegionTest {
+  protected:
+    static constexpr std::size_t limit = std::size_t{4} << 30;  // a million pages
+
+    ManyPages() : memory_(mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, -1, 0)) {
+        real_ = std::exchange(device_->info->fabric_attr->prov_name, efa_);
+    }
+    ~ManyPages() override {
+        device_->info->fabric_attr->prov_name = real_;
+        munmap(memory_, length);
+    }
+    std::string refusal_of(std::size_t bytes, bool writable = true) {
+        script.answers = {-FI_ENOMEM};
+        try {
+            const MemoryRange range{reinterpret_cast<std::uint64_t>(memory_), bytes, writable};
+            const MemoryRegion made(domain_, endpoint_, range);
+        } catch (const Error& error) {
+            return error.what();
+        }
+        ADD_FAILURE() << "registered";
+        return {};
+    }
+
+  private:
+    static constexpr std::size_t length = limit + 4096;
+    static constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* const memory_;
+    char efa_[4] = "efa";
+    char* real_ = nullptr;
+};
+
+TEST_F(ManyPages, OfOneRegistrationAreNamedWithTheRemedies) {
+    const std::string text = refusal_of(limit + 1);
+    for (const char* part : {"1048577 pages of 4 KiB", "1048576", "4 GiB", "MAP_HUGETLB", "MADV_HUGEPAGE",
+                             "in pieces of at most 4 GiB"})
+        EXPECT_NE(text.find(part), std::string::npos) << text << " lacks: " << part;
+    rlimit lockable{};
+    getrlimit(RLIMIT_MEMLOCK, &lockable);
+    EXPECT_EQ(text.find("ulimit") != std::string::npos, lockable.rlim_cur < limit + 1) << text;
+    EXPECT_EQ(refusal_of(limit).find("MAP_HUGETLB"), std::string::npos);
+    EXPECT_EQ(refusal_of(limit + 1, false).find("MAP_HUGETLB"), std::string::npos) << "peers read it alone";
 }
 
 TEST_F(MemoryRegionTest, ADeviceWithoutRoomIsNamedWithTheRemedy) {
