@@ -43,6 +43,12 @@ void fakecuda_fail_nothing();
 /// Longest random pause before each operation on a stream, from now on.
 void fakecuda_set_delay_us(unsigned microseconds);
 
+/// What a program's first launch of a kernel does where modules are loaded lazily: takes the lock of the
+/// calling thread's current context, waits until all of its streams have drained, and gives the lock back.
+/// Meanwhile calls of other threads that have this context current wait. 0, or CUDA_ERROR_NOT_READY: the
+/// streams have not drained within `limit_ms`, and a driver would wait on.
+unsigned fakecuda_load_lazily(unsigned limit_ms);
+
 struct fakecuda_statistics {
     std::size_t contexts;          ///< created ones, and primary ones that are retained
     std::size_t primary_retains;   ///< not released yet, over all devices
@@ -57,6 +63,7 @@ struct fakecuda_statistics {
     std::size_t modules;           ///< loaded and not unloaded
     std::size_t launches;          ///< of kernels
     std::size_t calls;             ///< driver calls since the start
+    std::size_t held_up;           ///< of these, how many have waited for a context's lock
 };
 void fakecuda_get_statistics(fakecuda_statistics* out);
 
@@ -76,6 +83,7 @@ struct Control {
     decltype(&fakecuda_any_failed) any_failed = nullptr;
     decltype(&fakecuda_fail_nothing) fail_nothing = nullptr;
     decltype(&fakecuda_set_delay_us) set_delay_us = nullptr;
+    decltype(&fakecuda_load_lazily) load_lazily = nullptr;
     decltype(&fakecuda_get_statistics) get_statistics = nullptr;
     explicit operator bool() const { return alias != nullptr; }
 
@@ -103,6 +111,7 @@ inline Control load_control() {
     find(control.any_failed, "fakecuda_any_failed");
     find(control.fail_nothing, "fakecuda_fail_nothing");
     find(control.set_delay_us, "fakecuda_set_delay_us");
+    find(control.load_lazily, "fakecuda_load_lazily");
     find(control.get_statistics, "fakecuda_get_statistics");
     return control;
 }

@@ -1,8 +1,29 @@
 // The calls of control.h.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "api.h"
 #include "state.h"
 
 using namespace fakecuda;
+
+namespace {
+
+bool drained(const Context& context) {
+    std::vector<std::shared_ptr<Stream>> streams{context.default_stream};
+    {
+        State& all = state();
+        const std::lock_guard lock(all.mutex);
+        for (const auto& [handle, stream] : all.streams) {
+            if (stream->context == context.handle) streams.push_back(stream);
+        }
+    }
+    return std::none_of(streams.begin(), streams.end(),
+                        [](const auto& stream) { return stream->query() == CUDA_ERROR_NOT_READY; });
+}
+
+}  // namespace
 
 void* fakecuda_alias(unsigned long long address, std::size_t length) {
     std::vector<Memory::Piece> pieces;
@@ -53,6 +74,21 @@ void fakecuda_set_delay_us(unsigned microseconds) {
     state().delay_us = microseconds;
 }
 
+unsigned fakecuda_load_lazily(unsigned limit_ms) {
+    Context context;
+    if (!current_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+    ContextLocks& locks = state().context_locks;
+    locks.take(context.handle);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
+    bool over = drained(context);
+    while (!over && std::chrono::steady_clock::now() < limit) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        over = drained(context);
+    }
+    locks.release(context.handle);
+    return over ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
 void fakecuda_get_statistics(fakecuda_statistics* out) {
     State& all = state();
     *out = {};
@@ -71,4 +107,5 @@ void fakecuda_get_statistics(fakecuda_statistics* out) {
     out->flushes = all.flushes;
     out->launches = all.launches;
     out->calls = all.calls;
+    out->held_up = all.context_locks.held_up();
 }

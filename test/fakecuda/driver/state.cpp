@@ -26,6 +26,7 @@ CUresult enter_any_time(const char* function) {
 
 CUresult enter(const char* function) {
     if (!state().initialised) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!context_stack().empty()) state().context_locks.pass(context_stack().back(), function);
     return enter_any_time(function);
 }
 

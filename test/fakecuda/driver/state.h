@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "context_lock.h"
 #include "dma_buf.h"
 #include "failures.h"
 #include "memory.h"
@@ -53,6 +54,7 @@ struct State {
     std::atomic<bool> initialised{false};
     Settings settings;  ///< written by cuInit alone, before `initialised`
     Failures failures;
+    ContextLocks context_locks;
     Memory memory;
     DmaBufs dma_bufs;
     std::atomic<unsigned> delay_us{0};

@@ -196,4 +196,32 @@ TEST_F(Streams, ManyThreadsManyStreams) {
         EXPECT_EQ(static_cast<std::uint64_t*>(words.pointer)[i], 50U);
 }
 
+/// As a driver does that loads a module with the context's lock held.
+TEST_F(Streams, LazyLoadingHoldsCallsOfOthersUpUntilTheStreamsHaveDrained) {
+    const TestStream stream;
+    const HostMemory word(sizeof(std::uint64_t));
+    ASSERT_EQ(CU(cuStreamWaitValue64)(stream.handle, word.address, 1, CU_STREAM_WAIT_VALUE_GEQ),
+              CUDA_SUCCESS);
+    EXPECT_EQ(control().load_lazily(20), unsigned{CUDA_ERROR_NOT_READY});
+    EXPECT_EQ(CU(cuStreamQuery)(stream.handle), CUDA_ERROR_NOT_READY) << "the lock is still held";
+    const std::size_t before = control().statistics().held_up;
+    std::atomic<unsigned> loaded{CUDA_ERROR_UNKNOWN}, asked{CUDA_ERROR_UNKNOWN};
+    std::thread loading([&] {
+        CU(cuCtxPushCurrent)(context);
+        loaded = control().load_lazily(10'000);
+    });
+    std::thread asking([&] {
+        CU(cuCtxPushCurrent)(context);
+        while (control().statistics().held_up == before)
+            asked = CU(cuStreamQuery)(stream.handle);
+    });
+    EXPECT_TRUE(eventually([&] { return control().statistics().held_up > before; }));
+    EXPECT_EQ(loaded, unsigned{CUDA_ERROR_UNKNOWN});
+    word.set_word(1);
+    loading.join();
+    asking.join();
+    EXPECT_EQ(loaded, unsigned{CUDA_SUCCESS});
+    EXPECT_EQ(asked, unsigned{CUDA_SUCCESS});
+}
+
 }  // namespace
