@@ -24,7 +24,9 @@ std::shared_ptr<std::atomic<bool>> shared_reach(int ordinal) {
 }  // namespace
 
 PrimaryContext::PrimaryContext(const Driver& driver, int ordinal)
-    : driver_(driver), ordinal_(ordinal), kernels_reach_all_(shared_reach(ordinal)) {
+    : driver_(std::make_unique<const Driver>(driver)),
+      ordinal_(ordinal),
+      kernels_reach_all_(shared_reach(ordinal)) {
     CUdevice device = 0;
     if (const CUresult result = driver.device_get(&device, ordinal); result != CUDA_SUCCESS) {
         throw Error(Status::invalid_param,
@@ -34,9 +36,9 @@ PrimaryContext::PrimaryContext(const Driver& driver, int ordinal)
 }
 
 PrimaryContext::~PrimaryContext() {
-    if (const CUresult result = driver_.primary_ctx_release(ordinal_); result != CUDA_SUCCESS)
+    if (const CUresult result = driver_->primary_ctx_release(ordinal_); result != CUDA_SUCCESS)
         RAILYARD_LOG(warn, "cuda", "cuDevicePrimaryCtxRelease(%d): %s", ordinal_,
-                     describe(driver_, result).c_str());
+                     describe(*driver_, result).c_str());
 }
 
 ContextGuard::ContextGuard(const Driver& driver, CUctx_st* context) noexcept

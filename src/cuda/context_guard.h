@@ -15,9 +15,9 @@ struct Driver;
 /// in a context has to go before it.
 class PrimaryContext {
   public:
-    /// `driver` must outlive it. Throws Error{invalid_param} for an ordinal that is no device, Error{backend}
-    /// else. The first one of a process makes the context, which takes the driver some 100 ms on a real
-    /// device.
+    /// Keeps a table of its own: who has it may outlive the engine that made it. Throws Error{invalid_param}
+    /// for an ordinal that is no device, Error{backend} else. The first one of a process makes the context,
+    /// which takes the driver some 100 ms on a real device.
     PrimaryContext(const Driver& driver, int ordinal);
     ~PrimaryContext();
     PrimaryContext(const PrimaryContext&) = delete;
@@ -25,7 +25,7 @@ class PrimaryContext {
 
     [[nodiscard]] CUctx_st* get() const noexcept { return context_; }
     [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
-    [[nodiscard]] const Driver& driver() const noexcept { return driver_; }
+    [[nodiscard]] const Driver& driver() const noexcept { return *driver_; }
 
     /// Memory of `owner` is about to be copied in this context: another context's is not mapped for kernels
     /// of this one, which would end it with CUDA_ERROR_ILLEGAL_ADDRESS. nullptr: it belongs to none. For all
@@ -39,7 +39,7 @@ class PrimaryContext {
     }
 
   private:
-    const Driver& driver_;
+    const std::unique_ptr<const Driver> driver_;
     int ordinal_;
     CUctx_st* context_ = nullptr;
     const std::shared_ptr<std::atomic<bool>> kernels_reach_all_;

@@ -44,7 +44,7 @@ void StartList::append(HeldTransfer& held) noexcept {
 }
 
 StreamLane::StreamLane(const cuda::Driver& driver, const StreamPlace& place, LaneMemory& memory,
-                       std::atomic<std::uint32_t>& armed)
+                       ArmedCount& armed)
     : driver_(driver), place_(place), memory_(memory), armed_(armed), cell_(memory.take()) {
     try {
         const cuda::ContextGuard guard(driver, place_.context);
@@ -133,8 +133,7 @@ void StreamLane::enqueue(HeldTransfer& held, std::uint64_t number) noexcept {
     }
     // Whoever stopped this round earlier found it in no queue.
     if (held.transfer_.status() != Status::ok) any_stopped_.store(true, std::memory_order_relaxed);
-    // The progress thread says that it sleeps, then looks at this; the post looks whether it sleeps after it.
-    armed_.fetch_add(1, std::memory_order_seq_cst);
+    armed_.add();
 }
 
 void StreamLane::skip(std::uint64_t number) noexcept {
@@ -166,6 +165,7 @@ void StreamLane::collect(StartList& list) noexcept {
     const bool some_stopped = any_stopped_.load(std::memory_order_relaxed);
     if (reached < next_number_.load(std::memory_order_relaxed) && !some_stopped) return;
     const MutexLock lock(queue_mutex_);
+    if (open_) return;  // the stream need not have waited for what came before
     if (some_stopped) any_stopped_.store(false, std::memory_order_relaxed);
     HeldTransfer* left = nullptr;
     for (HeldTransfer* held = first_armed_; held; held = held->next_) {
@@ -174,7 +174,7 @@ void StreamLane::collect(StartList& list) noexcept {
         if (held->number_ <= reached || held->transfer_.status() != Status::ok) {
             held->armed_ = false;
             list.append(*held);
-            armed_.fetch_sub(1, std::memory_order_relaxed);
+            armed_.remove();
             continue;
         }
         if (!left) left = held;
@@ -201,6 +201,7 @@ void StreamLane::check() noexcept {
 void StreamLane::fail_armed(const char* why) noexcept {
     const std::uint64_t reached = cell_.words->trigger.load(std::memory_order_acquire);
     const MutexLock lock(queue_mutex_);
+    if (open_) return;  // the engine goes, or has gone meanwhile, and with it what is queued here
     const auto lost = [&](const HeldTransfer& held) { return held.armed_ && held.number_ > reached; };
     unsigned failed = 0;
     for (const HeldTransfer* held = first_armed_; held; held = held->next_)

@@ -10,6 +10,7 @@
 #include "common/mutex.h"
 #include "common/status.h"
 #include "engine/start_control.h"
+#include "stream/armed_count.h"
 #include "stream/lane_memory.h"
 #include "stream/stream_handle.h"
 
@@ -64,10 +65,9 @@ struct StartList {
 /// driver call of a post may be waiting for exactly that.
 class StreamLane {
   public:
-    /// `memory` of the stream's GPU and the driver must live until close(), `armed` (transfers posted and not
-    /// started, over all lanes) as long as the lane. Throws Error{backend}.
-    StreamLane(const cuda::Driver& driver, const StreamPlace& place, LaneMemory& memory,
-               std::atomic<std::uint32_t>& armed);
+    /// `memory` of the stream's GPU must live until close(), `armed` and the driver as long as the lane.
+    /// Throws Error{backend}.
+    StreamLane(const cuda::Driver& driver, const StreamPlace& place, LaneMemory& memory, ArmedCount& armed);
     ~StreamLane() = default;
     StreamLane(const StreamLane&) = delete;
     StreamLane& operator=(const StreamLane&) = delete;
@@ -84,14 +84,15 @@ class StreamLane {
     /// A transfer's round has been stopped: collect() is to look for it.
     void stopped() noexcept;
 
-    /// Appends what the stream has come to, and what was stopped. Cheap where there is nothing.
+    /// Appends what the stream has come to, and what was stopped; nothing after open(). Cheap where there is
+    /// nothing.
     void collect(StartList& list) noexcept;
     /// Asks the driver whether the stream still lives; ends what it will never come to. Does nothing while
     /// somebody posts.
     void check() noexcept;
     /// True when nothing on the stream uses the lane's words any more. Asks the driver.
     [[nodiscard]] bool finished() noexcept;
-    /// Lets the stream pass every wait for this lane, now and later.
+    /// Lets the stream pass every wait for this lane, now and later. From here on no transfer is touched.
     void open() noexcept;
     /// Gives the driver's things back; the words too where the stream is through with them. Posts are refused
     /// from then on, what is in flight may still end.
@@ -111,7 +112,7 @@ class StreamLane {
     const cuda::Driver& driver_;
     const StreamPlace place_;
     LaneMemory& memory_;
-    std::atomic<std::uint32_t>& armed_;
+    ArmedCount& armed_;
     const LaneMemory::Cell cell_;
 
     Mutex post_mutex_;                                          // taken before the other one
