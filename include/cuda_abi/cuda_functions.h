@@ -135,6 +135,7 @@ CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t co
 // Streams and events
 CUresult CUDAAPI cuStreamCreate(CUstream* stream, unsigned flags);
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority);
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* least, int* greatest);
 CUresult CUDAAPI cuStreamDestroy(CUstream stream);
 CUresult CUDAAPI cuStreamQuery(CUstream stream);
 CUresult CUDAAPI cuStreamSynchronize(CUstream stream);

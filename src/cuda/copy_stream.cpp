@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "cuda/copy_kernel.h"
 #include "cuda/driver.h"
+#include "cuda/own_stream.h"
 
 namespace railyard::cuda {
 
@@ -35,8 +36,7 @@ CopyStream::CopyStream(ContextPtr context, unsigned tickets, std::shared_ptr<con
     const Driver& driver = context_->driver();
     const ContextGuard guard(*context_);
     guard.require();
-    // Not ordered with the default stream, on which the program may have put anything.
-    check(driver, driver.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    stream_ = make_own_stream(driver);
     try {
         for (Ticket& ticket : tickets_)
             check(driver, driver.event_create(&ticket.event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");

@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "cuda/context_guard.h"
 #include "cuda/driver.h"
+#include "cuda/own_stream.h"
 
 namespace railyard::cuda {
 
@@ -32,8 +33,7 @@ WriteFlusher::WriteFlusher(std::shared_ptr<PrimaryContext> context, Visibility v
     word_ = std::make_unique<PinnedMemory>(context_, sizeof(std::uint64_t));
     const ContextGuard guard(*context_);
     guard.require();
-    const Driver& driver = context_->driver();
-    check(driver, driver.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    stream_ = make_own_stream(context_->driver());
 }
 
 WriteFlusher::~WriteFlusher() {

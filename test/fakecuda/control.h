@@ -53,6 +53,7 @@ struct fakecuda_statistics {
     std::size_t contexts;          ///< created ones, and primary ones that are retained
     std::size_t primary_retains;   ///< not released yet, over all devices
     std::size_t streams;           ///< created and not destroyed
+    std::size_t prior_streams;     ///< of these, how many have the greatest priority
     std::size_t draining_streams;  ///< destroyed with work still on them
     std::size_t events;
     std::size_t

@@ -6,8 +6,12 @@
 
 using namespace fakecuda;
 
-CUresult cuStreamCreate(CUstream* handle, unsigned flags) {
-    FAKECUDA_ENTER();
+namespace {
+
+/// As devices of today have it: the greatest is the least number.
+constexpr int least_priority = 0, greatest_priority = -5;
+
+CUresult create(CUstream* handle, unsigned flags, int priority) {
     Context context;
     if (!current_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
@@ -16,13 +20,31 @@ CUresult cuStreamCreate(CUstream* handle, unsigned flags) {
     *handle = all.make_handle<CUstream>();
     auto stream =
         std::make_shared<Stream>(context.handle, context.device, flags, all.settings.seed + all.next_handle);
+    stream->prior = priority <= greatest_priority;
     stream->start();
     all.streams[*handle] = std::move(stream);
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned flags, int) {
-    return cuStreamCreate(handle, flags);
+}  // namespace
+
+CUresult cuStreamCreate(CUstream* handle, unsigned flags) {
+    FAKECUDA_ENTER();
+    return create(handle, flags, least_priority);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned flags, int priority) {
+    FAKECUDA_ENTER();
+    return create(handle, flags, priority);
+}
+
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+    FAKECUDA_ENTER();
+    Context context;
+    if (!current_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (least) *least = least_priority;
+    if (greatest) *greatest = greatest_priority;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamDestroy(CUstream handle) {

@@ -97,6 +97,8 @@ void fakecuda_get_statistics(fakecuda_statistics* out) {
     for (const unsigned count : all.primary_counts)
         out->primary_retains += count;
     out->streams = all.streams.size();
+    out->prior_streams = static_cast<std::size_t>(std::count_if(
+        all.streams.begin(), all.streams.end(), [](const auto& entry) { return entry.second->prior; }));
     reap_streams();
     out->draining_streams = all.closing.size();
     out->events = all.events.size();

@@ -77,6 +77,7 @@ class Stream {
     const CUcontext context;
     const int device;
     const unsigned flags;
+    bool prior = false;  ///< of the greatest priority; set before start()
 
   private:
     void run();

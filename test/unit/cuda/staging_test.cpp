@@ -35,6 +35,28 @@ TEST_F(CudaStaging, MovesPiecesBothWays) {
     EXPECT_EQ(ring.last_error(), "");
 }
 
+/// Streams of one priority share the hardware's few queues, and one that waits holds up what is behind it.
+TEST_F(CudaStaging, ItsStreamsComeFirstWhereTheDriverHasPriorities) {
+    const auto prior_streams = [&](const Driver& with) {
+        const fakecuda_statistics before = fake().statistics();
+        const StagingRing ring(std::make_shared<PrimaryContext>(with, 0), 1, 4096);
+        EXPECT_EQ(fake().statistics().streams, before.streams + 2);
+        return fake().statistics().prior_streams - before.prior_streams;
+    };
+    EXPECT_EQ(prior_streams(driver()), 2u);
+    fake().fail("cuCtxGetStreamPriorityRange", 0, CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(prior_streams(driver()), 0u);
+    fake().fail_nothing();
+    for (const char* missing :
+         {"missing cuStreamCreateWithPriority", "missing cuCtxGetStreamPriorityRange"}) {
+        fake().fail(missing, 0, CUDA_ERROR_NOT_FOUND);
+        const DriverLookup old = find_driver();
+        ASSERT_TRUE(old.driver) << missing;
+        EXPECT_EQ(prior_streams(*old.driver), 0u) << missing;
+        fake().fail_nothing();
+    }
+}
+
 TEST_F(CudaStaging, SlotsGoRoundAndAreApart) {
     StagingRing ring(context(), 3, 4096);
     EXPECT_EQ(ring.memory().size(), 3U * 4096);
@@ -95,8 +117,8 @@ TEST_F(CudaStaging, AFaultOnTheGpuIsAnError) {
 
 TEST_F(CudaStaging, ConstructionThatFailsLeavesNothing) {
     const ContextPtr held = context();
-    for (const char* call : {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuStreamCreate", "cuEventCreate",
-                             "cuCtxPushCurrent"}) {
+    for (const char* call : {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuStreamCreateWithPriority",
+                             "cuEventCreate", "cuCtxPushCurrent"}) {
         for (const unsigned nth : {1U, 2U}) {
             fake().fail(call, nth, CUDA_ERROR_OUT_OF_MEMORY);
             const auto [status, message] = error_of([&] { StagingRing(held, 3, 4096); });

@@ -175,10 +175,10 @@ TEST_F(DeviceCopies, AStoppedTransferStartsNoMore) {
 
 TEST_F(DeviceCopies, OpensOnceAndFailsWithTheReason) {
     EXPECT_EQ(rail->progress(), Rail::Progress::idle);
-    fake().fail("cuStreamCreate", 2, CUDA_ERROR_OUT_OF_MEMORY);
+    fake().fail("cuStreamCreateWithPriority", 2, CUDA_ERROR_OUT_OF_MEMORY);
     const auto [status, message] = cuda::error_of([&] { rail->open(first, 3); });
     EXPECT_EQ(status, Status::backend);
-    EXPECT_CONTAINS(message, "cuStreamCreate");
+    EXPECT_CONTAINS(message, "cuStreamCreateWithPriority");
     EXPECT_FALSE(rail->is_open());
     EXPECT_EQ(fake().statistics().streams, 0U);
     std::vector<std::thread> threads;
