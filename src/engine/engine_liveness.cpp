@@ -376,12 +376,7 @@ void Engine::Impl::replace_held_up_senders(Peer& peer, std::uint64_t now) {
 bool Engine::Impl::carry_out_again(Peer& peer) {
     bool some = false;
     transfers_.for_each([&](Transfer& transfer, bool in_flight, std::uint32_t) {
-        if (!in_flight || transfer.peer.get() != &peer) return;
-        if (std::exchange(transfer.renewed_post, transfer.seen_posted) != transfer.seen_posted)
-            transfer.renewals = 0;
-        if (transfer.renewals == Transfer::most_renewals) return;
-        ++transfer.renewals;
-        some = true;
+        if (in_flight && transfer.peer.get() == &peer) some = transfer.count_renewal() || some;
     });
     if (!some || !peer.renew_senders()) return false;
     RAILYARD_LOG(warn, peer.agent().c_str(),

@@ -84,14 +84,22 @@ class Transfer : public Work {
 
     StartControl* start_control = nullptr;  ///< nullptr: a post starts at once
 
+    /// It is carried out again for silence. False: that has been often enough in this round.
+    bool count_renewal() noexcept {
+        constexpr std::uint8_t most = 3;
+        if (std::exchange(renewed_post, seen_posted) != seen_posted) renewals = 0;
+        if (renewals == most) return false;
+        ++renewals;
+        return true;
+    }
+
     std::atomic<bool> started{false};      ///< handed to the rails, in this round
     std::uint32_t seen_left = UINT32_MAX;  ///< parts, when the engine's watch last looked
     std::uint32_t seen_ended = 0;          ///< ended_well at that time; wraps
     std::uint64_t seen_posted = 0;         ///< ns; posted_at at that time
     std::uint64_t renewed_post = 0;        ///< `posted_at` of what was carried out again for silence
-    std::uint8_t renewals = 0;             ///< how often it was, in that round; at most so often:
-    static constexpr std::uint8_t most_renewals = 3;
-    std::uint64_t moved_at = 0;  ///< ns; when the watch last saw it get on
+    std::uint8_t renewals = 0;             ///< how often it was, in that round
+    std::uint64_t moved_at = 0;            ///< ns; when the watch last saw it get on
     bool posted = false;
     bool of_peer = false;                      ///< a peer has asked for it, and named the registrations
     bool uncounted = false;                    ///< the end of this round has not been seen, or there is none
