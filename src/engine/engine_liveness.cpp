@@ -371,12 +371,13 @@ void Engine::Impl::replace_held_up_senders(Peer& peer, std::uint64_t now) {
         rail->look_for_unanswered(1);
 }
 
-/// It answers all the while, so the answers to what is in flight have been lost. A few times in a round of
-/// each transfer.
+/// It answers all the while, so the answers to what is in flight have been lost. Once in a round of each
+/// transfer; a few times where operations may wait for an answer to a handshake, too.
 bool Engine::Impl::carry_out_again(Peer& peer) {
+    const std::uint8_t most = rails_->waits_to_close() ? 3 : 1;
     bool some = false;
     transfers_.for_each([&](Transfer& transfer, bool in_flight, std::uint32_t) {
-        if (in_flight && transfer.peer.get() == &peer) some = transfer.count_renewal() || some;
+        if (in_flight && transfer.peer.get() == &peer) some = transfer.count_renewal(most) || some;
     });
     if (!some || !peer.renew_senders()) return false;
     RAILYARD_LOG(warn, peer.agent().c_str(),

@@ -10,6 +10,8 @@ namespace {
 
 /// Later than that no copy starts whose peer has ended.
 constexpr std::uint64_t last_start_ns = 50'000'000;
+/// Instead of when a process was seen to have ended: all of its memory has been closed.
+constexpr std::uint64_t through = UINT64_MAX;
 
 }  // namespace
 
@@ -31,6 +33,8 @@ void MappedMemory::look(std::span<const std::shared_ptr<Peer>> peers, const Rail
 }
 
 void MappedMemory::look_at(Peer& peer, const RailManager& rails, std::uint64_t now_ns) {
+    const auto known = ended_.find(peer.nonce());
+    if (known != ended_.end() && known->second == through) return;
     PeerEndpoint* const there = peer.on_this_host();
     if (!there) return;
     const HostProcess& process = HostPeerRail::process_at(there->address);
@@ -40,10 +44,11 @@ void MappedMemory::look_at(Peer& peer, const RailManager& rails, std::uint64_t n
             peer.nonce(), [&](std::uint64_t word) { return reached && process.vouches_for(word); }, dropped_);
     }
     there->path.fail();
-    const std::uint64_t since = ended_.try_emplace(peer.nonce(), now_ns).first->second;
+    std::uint64_t& since = ended_.try_emplace(peer.nonce(), now_ns).first->second;
     if (now_ns - since < last_start_ns || rails.may_copy_for_the_ended()) return;
     const std::size_t before = closed_.size();
     shares_->give_up(peer.nonce(), closed_);
+    since = through;
     if (closed_.size() != before)
         RAILYARD_LOG(info, peer.agent().c_str(), "what was mapped of its GPU memory is closed: it has ended");
 }

@@ -32,8 +32,9 @@ class MappedMemory {
     void look_at(Peer& peer, const RailManager& rails, std::uint64_t now_ns);
 
     const std::shared_ptr<RemoteShares> shares_ = std::make_shared<RemoteShares>();
-    std::map<std::uint64_t, std::uint64_t> ended_;  ///< ns, by instance: when that was seen
-    std::vector<ImportPtr> dropped_, closed_;       ///< not yet with closer_
+    std::map<std::uint64_t, std::uint64_t>
+        ended_;                                ///< ns, by instance: when that was seen, or that it is through
+    std::vector<ImportPtr> dropped_, closed_;  ///< not yet with closer_
     ImportCloser closer_;
 };
 

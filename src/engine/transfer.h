@@ -84,9 +84,8 @@ class Transfer : public Work {
 
     StartControl* start_control = nullptr;  ///< nullptr: a post starts at once
 
-    /// It is carried out again for silence. False: that has been often enough in this round.
-    bool count_renewal() noexcept {
-        constexpr std::uint8_t most = 3;
+    /// It is carried out again for silence. False: it has been so `most` times in this round.
+    bool count_renewal(std::uint8_t most) noexcept {
         if (std::exchange(renewed_post, seen_posted) != seen_posted) renewals = 0;
         if (renewals == most) return false;
         ++renewals;

@@ -41,18 +41,30 @@ CompletionQueue::CompletionQueue(const Domain& domain, std::size_t depth, bool b
     // says so.
     immediates_take_receives_ = codes_ == Codes::efa || (domain.info().mode & FI_RX_CQ_DATA) != 0;
     bool waitable = blocking && domain.caps().blocking_wait;
-    int rc = open(depth, waitable);
-    if (rc != 0 && least < depth) rc = open(least, waitable);
+    int rc = open(depth, least, waitable);
     if (rc != 0 && waitable) {
         RAILYARD_LOG(info, domain.rail().c_str(),
                      "no waitable completion queue (%s): the progress thread polls", fi_strerror(-rc));
         waitable = false;
-        rc = open(depth, waitable);
-        if (rc != 0 && least < depth) rc = open(least, waitable);
+        rc = open(depth, least, waitable);
     }
     check(rc, "fi_cq_open", domain.rail());
     if (waitable && fi_control(&queue_->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
     if (wait_fd_ >= 0 && domain.caps().stale_wait_signal) wait_fd_ = nested_epoll(wait_fd_);
+}
+
+/// In four steps from one to the other.
+int CompletionQueue::open(std::size_t depth, std::size_t least, bool waitable) noexcept {
+    int rc = open(depth, waitable);
+    const std::size_t step = least < depth ? (depth - least + 3) / 4 : 0;
+    for (std::size_t next = depth; rc != 0 && next > least && step != 0;) {
+        next = std::max(least, next - std::min(step, next));
+        rc = open(next, waitable);
+        if (rc != 0) continue;
+        RAILYARD_LOG(info, domain_.rail().c_str(), "the device takes a completion queue of %zu, not of %zu",
+                     next, depth);
+    }
+    return rc;
 }
 
 int CompletionQueue::open(std::size_t depth, bool waitable) noexcept {
@@ -165,6 +177,7 @@ bool CompletionQueue::complete_error() noexcept {
                  fi_strerror(error.err), error.err,
                  fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, nullptr, 0),
                  error.prov_errno);
+    flushed_ += fabric::flushed(codes_, error.prov_errno) ? 1 : 0;
     // Errors of inbound operations carry no context of ours.
     if (!error.op_context) return true;
     const bool first = static_cast<OpContext*>(error.op_context)
@@ -189,9 +202,9 @@ void CompletionQueue::count_failure(const char* call, ssize_t answer) noexcept {
         RAILYARD_LOG(error, domain_.rail().c_str(), "%s: %s (%d), %llu such answers so far", call,
                      fi_strerror(error), error, static_cast<unsigned long long>(failures_));
     }
-    const bool gone = error == FI_ENODEV || error == FI_EIO;
-    if (gone) device_gone_.store(true, std::memory_order_relaxed);
-    if (!gone && error != FI_EOVERRUN && failures_in_row_ < most_failures) return;
+    const bool final = error == FI_EOVERRUN || error == FI_ENODEV || error == FI_EIO;
+    if (error == FI_ENODEV) device_gone_.store(true, std::memory_order_relaxed);
+    if (!final && failures_in_row_ < most_failures) return;
     if (broken_.exchange(true, std::memory_order_relaxed)) return;
     RAILYARD_LOG(error, domain_.rail().c_str(),
                  "the completion queue is broken: nothing ends on it any more");

@@ -41,6 +41,9 @@ class CompletionQueue {
     /// Who hears of peers' immediate data; nobody at first. Role holder only.
     void tell_of_immediates(ImmediateSink* sink) noexcept { immediates_ = sink; }
 
+    /// Operations so far that have ended with their endpoint. Role holder only.
+    [[nodiscard]] std::uint64_t flushed() const noexcept { return flushed_; }
+
     /// File descriptor that becomes readable when drain has work; -1 where the provider has none.
     [[nodiscard]] int wait_fd() const noexcept { return wait_fd_; }
 
@@ -56,6 +59,7 @@ class CompletionQueue {
 
   private:
     int open(std::size_t depth, bool waitable) noexcept;
+    int open(std::size_t depth, std::size_t least, bool waitable) noexcept;
     template <bool ends>
     void drop(std::size_t limit) noexcept;
     template <bool whole>
@@ -69,8 +73,9 @@ class CompletionQueue {
     bool immediates_take_receives_ = false;
     ImmediateSink* immediates_ = nullptr;
     int wait_fd_ = -1;
-    std::uint64_t failures_ = 0;         // of the provider's calls, role holder only
-    std::uint64_t repeated_ = 0;         ///< ends of operations that had ended
+    std::uint64_t failures_ = 0;  // of the provider's calls, role holder only
+    std::uint64_t repeated_ = 0;  ///< ends of operations that had ended
+    std::uint64_t flushed_ = 0;
     std::uint32_t failures_in_row_ = 0;  // since it last answered as it should
     std::atomic<bool> broken_{false};
     std::atomic<bool> device_gone_{false};

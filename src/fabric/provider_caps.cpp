@@ -136,6 +136,11 @@ bool unknown_at_target(Codes codes, int provider_error) noexcept {
     return codes == Codes::efa && provider_error == efa_unknown_peer;
 }
 
+bool flushed(Codes codes, int provider_error) noexcept {
+    constexpr int efa_flushed = 1;  // EFA_IO_COMP_STATUS_FLUSHED
+    return codes == Codes::efa && provider_error == efa_flushed;
+}
+
 bool key_refused(Codes codes, int provider_error) noexcept {
     constexpr int efa_bad_address = 7;  // EFA_IO_COMP_STATUS_REMOTE_ERROR_BAD_ADDRESS
     return (codes == Codes::efa && provider_error == efa_bad_address) ||

@@ -85,6 +85,8 @@ struct ProviderCaps {
 [[nodiscard]] bool refused_here(Codes codes, int provider_error) noexcept;
 /// The target refuses an endpoint that it does not have in its address vector (efa-direct).
 [[nodiscard]] bool unknown_at_target(Codes codes, int provider_error) noexcept;
+/// Its endpoint has been destroyed with it, by us or by the device.
+[[nodiscard]] bool flushed(Codes codes, int provider_error) noexcept;
 /// The target's NIC knows no memory there by that key.
 [[nodiscard]] bool key_refused(Codes codes, int provider_error) noexcept;
 

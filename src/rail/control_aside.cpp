@@ -72,14 +72,18 @@ std::size_t ControlChannel::with_sender() const noexcept {
         std::count_if(sends_->begin(), sends_->end(), [](const Slot& slot) { return slot.posted != 0; }));
 }
 
-std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside(std::size_t awaited) {
+std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside(std::size_t awaited, bool goes_on) {
     constexpr std::size_t bytes = send_slots * fragment_size;
     auto next = std::make_shared<Slots>(send_slots);
     next->buffers = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    if (domain_.caps().local_descriptors) {
-        next->region = fabric::MemoryRegion(domain_, receiver_,
-                                            {reinterpret_cast<std::uint64_t>(next->buffers.get()), bytes});
-        next->descriptor = next->region.descriptor();
+    if (domain_.caps().local_descriptors && goes_on) {
+        try {
+            next->region = fabric::MemoryRegion(
+                domain_, receiver_, {reinterpret_cast<std::uint64_t>(next->buffers.get()), bytes});
+            next->descriptor = next->region.descriptor();
+        } catch (const fabric::DeviceGone&) {
+            // No sender will use it: the one that is opened when the device is back has those of the channel.
+        }
     }
     std::unique_ptr<Aside> aside(new Aside(*this, sends_, awaited));
     sender_ = nullptr;

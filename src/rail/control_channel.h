@@ -52,9 +52,9 @@ class ControlChannel {
     class Aside;
     /// The sender stays open, and what it has of messages ends with it, as it ends; another one sends from
     /// other buffers. Only probes end now, as lost: they would be waited for. Nothing is sent until
-    /// send_from(). Has room for as many that are awaited besides. Throws where there is no memory for it,
-    /// and has done nothing then. Between renewals.
-    std::unique_ptr<Aside> set_aside(std::size_t awaited);
+    /// send_from(), and never where not `goes_on`. Has room for as many that are awaited besides. Throws
+    /// where there is no memory for it, and has done nothing then. Between renewals.
+    std::unique_ptr<Aside> set_aside(std::size_t awaited, bool goes_on);
     /// What has not ended there ends as lost, with `status`, whatever the provider may still tell of it.
     void give_up(Aside& aside, Status status) noexcept;
     /// Its sender has been closed: what had not ended there is sent again.

@@ -229,8 +229,9 @@ class FabricRail final : public Rail {
     void release_returned(std::uint32_t number, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void hand_over_returned(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] bool may_set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[nodiscard]] bool device_gone() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool no_sender_to_come() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+    static void on_stopped_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void on_given_up_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void ignore_completion(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     // fabric_rail_closing.cpp
@@ -337,6 +338,7 @@ class FabricRail final : public Rail {
     std::uint64_t reopen_at_ ABSL_GUARDED_BY(role_) = 0;             ///< ns; the last attempt failed
     std::uint64_t reopen_pause_ns_ ABSL_GUARDED_BY(role_) = 0;       ///< until the next one
     bool reopen_without_device_ ABSL_GUARDED_BY(role_) = false;      ///< why it failed
+    std::uint64_t flushed_by_us_ ABSL_GUARDED_BY(role_) = 0;         ///< CompletionQueue::flushed()
     std::uint64_t stopped_until_ ABSL_GUARDED_BY(role_) = 0;         ///< ns; keep_sender; 0: no
     std::atomic<bool> renewal_requested_{false};
     std::atomic<std::uint64_t> removals_{0};  ///< of peers' addresses

@@ -77,7 +77,7 @@ void FabricRail::set_aside() noexcept {
         returned_.reserve((fabric_->aside.size() + 2) * depth_ * pieces_);
         std::optional<fabric::AddressVector::Another> addresses;
         if (fabric_->callers && !broken) addresses = addresses_for_another();
-        aside->messages = control_->set_aside(depth_);  // last: it has no way back
+        aside->messages = control_->set_aside(depth_, !broken);  // last: it has no way back
         if (addresses) aside->addresses = fabric_->addresses.use(*std::move(addresses));
     } catch (const std::exception& error) {
         return put_renewal_off(error);  // nothing has been done
@@ -153,7 +153,10 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
 /// long. None where nobody would hear of an end: the provider could wait for ever.
 void FabricRail::settle_aside() noexcept {
     const std::uint64_t now = now_ns();
-    const bool gone = device_gone(), unheard = gone || fabric_->queue.broken();
+    const bool none_to_come = no_sender_to_come();
+    const bool flushed = fabric_->queue.flushed() != flushed_by_us_;
+    const bool gone = fabric_->queue.device_gone() || (none_to_come && flushed);
+    const bool unheard = gone || none_to_come || fabric_->queue.broken();
     if (stopped_until_ != 0 && now >= stopped_until_) give_up_stopped();
     std::size_t place = 0;
     while (place < fabric_->aside.size()) {
@@ -173,9 +176,10 @@ void FabricRail::settle_aside() noexcept {
     }
 }
 
-bool FabricRail::device_gone() const noexcept {
-    return fabric_->queue.device_gone() ||
-           (!sending_ && reopen_without_device_ && reopen_pause_ns_ >= without_sender_ns);
+/// New ones are refused, as there is no device. What the open ones have may still leave, unless the device
+/// has taken them away, too.
+bool FabricRail::no_sender_to_come() const noexcept {
+    return !sending_ && reopen_without_device_ && reopen_pause_ns_ >= without_sender_ns;
 }
 
 /// As many are set aside as may be, and perhaps none of them can ever be closed. What has been posted from
@@ -184,18 +188,27 @@ void FabricRail::keep_sender() noexcept {
     renewal_requested_.store(false, std::memory_order_relaxed);
     renewal_needed_ = false;
     release_returned(present_sender, false);
-    if (stopped_until_ == 0) stopped_until_ = now_ns() + longest_aside_ns;
+    if (stopped_until_ == 0) give_up_stopped();
 }
 
-/// What has been stopped since then, and has not ended.
+/// What was found stopped the last time, and has not ended; what is so now is given up the next time.
 void FabricRail::give_up_stopped() noexcept {
     stopped_until_ = 0;
     for (Operation& operation : *fabric_->operations.back()) {
         if (!operation.posted || operation.handler == on_given_up_complete) continue;
-        if (operation.submission->lane->work->status() == Status::ok) continue;
-        posted_bytes_ -= operation.bytes();
-        give_up(operation, on_given_up_complete);
+        if (operation.handler == on_stopped_complete) {
+            posted_bytes_ -= operation.bytes();
+            give_up(operation, on_given_up_complete);
+        } else if (operation.submission->lane->work->status() != Status::ok) {
+            operation.handler = on_stopped_complete;
+            stopped_until_ = now_ns() + longest_aside_ns;
+        }
     }
+}
+
+void FabricRail::on_stopped_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
+    op.handler = static_cast<Operation&>(op).rail->ordinary_handler();
+    op.handler(op, completion);
 }
 
 /// Its transfer is told, and hears no more of it.
@@ -234,11 +247,13 @@ void FabricRail::ignore_completion(fabric::OpContext&, const fabric::Completion&
 /// not wait for those when it closes.
 bool FabricRail::waits_for_nothing(Aside& aside) const noexcept {
     const auto is_posted = [](const Operation& operation) { return operation.posted != 0; };
+    const std::uint64_t now = now_ns();
+    const bool looks = aside.messages->has_news() || now >= aside.next_look;
+    if (aside.given_up && !looks) return false;
     if (aside.unended == 0 && aside.messages->unended() == 0 &&
         std::none_of(aside.operations->begin(), aside.operations->end(), is_posted))
         return true;
-    const std::uint64_t now = now_ns();
-    if (!aside.messages->has_news() && now < aside.next_look) return false;
+    if (!looks) return false;
     aside.next_look = now + between_looks_ns;
     if (!aside.messages->has_heard_of_all()) return false;
     for (std::size_t i = 0; i < aside.destinations.size(); ++i) {
@@ -259,6 +274,7 @@ void FabricRail::close_aside(std::size_t place) noexcept {
     aside.endpoint.reset();
     drain_all();  // what had ended before counts
     closed_aside_ = 0;
+    flushed_by_us_ = fabric_->queue.flushed();
     take_back(aside);
     auto& operations = fabric_->operations;
     if (operations.size() == kept_generations) operations.erase(operations.begin());
@@ -267,6 +283,7 @@ void FabricRail::close_aside(std::size_t place) noexcept {
     if (sends.size() == kept_generations) sends.erase(sends.begin());
     sends.push_back(aside.messages->remains());
     fabric_->aside.erase(fabric_->aside.begin() + static_cast<std::ptrdiff_t>(place));
+    renewal_needed_ = renewal_needed_ || stopped_until_ != 0;  // keep_sender: there is room now
     note_unsettled();
 }
 

@@ -1,4 +1,6 @@
 // How a rail goes whose provider waits, perhaps for ever, before it closes (ProviderCaps::waits_to_close).
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -44,8 +46,11 @@ std::uint64_t last_wait() noexcept {
 class Stay {
   public:
     Stay() noexcept {
-        static const int registered = std::atexit(leave_process);
-        static_cast<void>(registered);
+        static const pid_t process = [] {
+            std::atexit(leave_process);
+            return getpid();
+        }();
+        process_.store(process);
         count_.fetch_add(1);
         granted_ = !exiting_.load();
         if (!granted_) count_.fetch_sub(1);
@@ -60,8 +65,9 @@ class Stay {
     inline static std::atomic<unsigned> threads{0};  ///< that close a rail
 
   private:
-    /// A child that was forked in the middle of one waits in vain.
+    /// A child that was forked in the middle of one would wait in vain.
     static void leave_process() noexcept {
+        if (getpid() != process_.load()) return;
         const std::uint64_t now = now_ns();
         wait_for_none(threads, now + first_wait_at_exit_ns);
         exiting_.store(true);
@@ -73,6 +79,7 @@ class Stay {
     }
     inline static std::atomic<unsigned> count_{0};
     inline static std::atomic<bool> exiting_{false};
+    inline static std::atomic<pid_t> process_{0};
     bool granted_ = false;
 };
 
@@ -135,28 +142,37 @@ void FabricRail::close_when_ended(std::shared_ptr<Opened> fabric, std::size_t mo
 void FabricRail::close_apart(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept {
     try {
         // Not a promise: one that is broken takes memory, and there may be none.
-        const auto closed = std::make_shared<std::atomic<bool>>(false);
+        enum Stage { handing_over, handed_over, closed, others };
+        const auto stage = std::make_shared<std::atomic<Stage>>(handing_over);
         const std::string rail = fabric->domain.rail();
-        std::thread closing([fabric, most_unread, closed]() mutable {
+        std::thread closing([fabric, most_unread, stage]() mutable {
+            while (stage->load(std::memory_order_acquire) == handing_over)
+                std::this_thread::yield();  // until nobody else has it
             close_when_ended(std::move(fabric), most_unread, true);
-            for (Opened* next = without_thread_.exchange(nullptr); next;) {
+            Stay::threads.fetch_sub(1);
+            Opened* next = without_thread_.exchange(nullptr);
+            stage->store(next ? others : closed, std::memory_order_release);
+            while (next) {
                 Opened& opened = *std::exchange(next, next->next_open);
                 close_now(std::move(opened.itself), most_unread);
             }
-            Stay::threads.fetch_sub(1);
-            closed->store(true, std::memory_order_release);
         });
         Stay::threads.fetch_add(1);
         fabric.reset();
+        stage->store(handed_over, std::memory_order_release);
         const std::uint64_t end = now_ns() + last_wait();
-        while (!closed->load(std::memory_order_acquire) && now_ns() < end)
+        while (stage->load(std::memory_order_acquire) == handed_over && now_ns() < end)
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         last_wait_over.store(now_ns(), std::memory_order_relaxed);
-        if (closed->load(std::memory_order_acquire)) return closing.join();
+        const Stage reached = stage->load(std::memory_order_acquire);
+        if (reached == closed) return closing.join();
         closing.detach();
+        if (reached == others) return;
         RAILYARD_LOG(warn, rail.c_str(), "its endpoints are still being closed: not all has ended there");
     } catch (const std::exception&) {
-        if (fabric) close_when_ended(std::move(fabric), most_unread, false);  // there was no thread
+        if (!fabric) return;
+        close_when_ended(std::move(fabric), most_unread, false);  // there was no thread
+        last_wait_over.store(now_ns(), std::memory_order_relaxed);
     }
 }
 

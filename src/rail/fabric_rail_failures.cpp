@@ -92,7 +92,7 @@ void FabricRail::note_failure(Path& path) noexcept {
 bool FabricRail::settle_failures() noexcept {
     if (unnamed_) [[unlikely]]
         name_sender();
-    if (!fabric_->aside.empty()) settle_aside();
+    if (!fabric_->aside.empty() || stopped_until_ != 0) settle_aside();
     const bool ends = !fabric_->queue.broken();  // else whatever is under way is never heard of again
     const bool asked = renewal_requested_.load(std::memory_order_relaxed) || renewal_needed_;
     const bool wanted = ends ? asked || !sending_ : asked || sending_;
@@ -133,6 +133,7 @@ void FabricRail::renew() noexcept {
     fabric_->sender.reset();
     dropped.reset();
     drain_all();  // what had ended before counts; what the closing flushes has only been interrupted
+    flushed_by_us_ = fabric_->queue.flushed();
     closing_ = false;
     take_back();
     hand_over_returned(0);

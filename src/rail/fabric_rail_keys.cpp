@@ -40,7 +40,8 @@ bool FabricRail::awaits_key(Returned& returned) noexcept {
     if (verdict != Work::Verdict::repeat) return true;
     if (route.keys[chunk.remote_region].key != key_before) {
         for (Operation& operation : *fabric_->operations.back()) {
-            if (operation.posted && operation.submission->route == &route) operation.has_old_key = true;
+            if (!operation.posted || operation.handler == on_given_up_complete) continue;
+            if (operation.submission->route == &route) operation.has_old_key = true;
         }
     }
     returned.key_refused = false;

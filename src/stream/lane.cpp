@@ -188,11 +188,13 @@ void StreamLane::check() noexcept {
     if (next_number_.load(std::memory_order_relaxed) == UINT64_MAX) return;
     // A post may wait in the driver until a transfer ends, which may need this thread.
     if (!post_mutex_.try_lock()) return;
-    const cuda::ContextGuard guard(driver_, place_.context);
-    const CUresult result = guard.pushed() ? driver_.event_query(event_) : CUDA_ERROR_INVALID_CONTEXT;
-    if (result != CUDA_ERROR_NOT_READY && !closed_) {
-        fail_armed(result == CUDA_SUCCESS ? "what was put on it did not run"
-                                          : cuda::error_name(driver_, result));
+    if (!closed_) {  // else its event has gone
+        const cuda::ContextGuard guard(driver_, place_.context);
+        const CUresult result = guard.pushed() ? driver_.event_query(event_) : CUDA_ERROR_INVALID_CONTEXT;
+        if (result != CUDA_ERROR_NOT_READY) {
+            fail_armed(result == CUDA_SUCCESS ? "what was put on it did not run"
+                                              : cuda::error_name(driver_, result));
+        }
     }
     post_mutex_.unlock();
 }

@@ -46,13 +46,15 @@ class GoneUnderAHandshake : public Failover {
     GoneUnderAHandshake() : Failover(2, {{"peer_timeout_ms", "1000"}, {"xfer_timeout_ms", "0"}}) {}
 };
 
-TEST_P(GoneUnderAHandshake, WhatIsUnderWayOnADeviceThatHasGoneGoesAnotherWay) {
+/// With an error: for all that is known, it may yet leave.
+TEST_P(GoneUnderAHandshake, WhatIsUnderWayOnADeviceThatHasGoneEnds) {
     Transfer* transfer = prepare();
     const auto start = std::chrono::steady_clock::now();
     ASSERT_EQ(a_->post(*transfer), Status::in_progress);
     cluster().set("gone=1", first_of_a);
-    EXPECT_EQ(wait(*transfer), Status::ok);
+    EXPECT_EQ(wait(*transfer), Status::remote_disconnect);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    EXPECT_EQ(run(*transfer), Status::ok) << "over the other rail";
     EXPECT_TRUE(source_->bytes == target_->bytes);
     a_->release(transfer);
 }
@@ -155,12 +157,12 @@ class DeregisteredUnderASilentPeer : public Failover {
 TEST_P(DeregisteredUnderASilentPeer, MemoryGoesWithTheLastTransferThoughItWasRefused) {
     warm_up();
     Transfer* silent = prepare(4096);
+    const Growth regions("regions", first_of_a);
     cluster().set("timeout_ms=3000");
     cluster().set("link=down", first_of_b);
     ASSERT_EQ(a_->post(*silent), Status::in_progress);
     drive(milliseconds(200));
     a_->release(silent);
-    const Growth regions("regions", first_of_a);
     const std::shared_ptr<Registration> region = source_->region;
     try {
         a_->deregister_memory(region);
@@ -168,12 +170,14 @@ TEST_P(DeregisteredUnderASilentPeer, MemoryGoesWithTheLastTransferThoughItWasRef
     } catch (const Error& error) {
         EXPECT_EQ(error.status(), Status::not_allowed);
     }
-    EXPECT_EQ(regions.value(), 0u);
+    EXPECT_FALSE(region->deregistered.load());
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(15);
-    while (!region->deregistered.load() && std::chrono::steady_clock::now() < limit)
+    // The sender that took over has one for its own buffers, and so has each that is set aside until it is
+    // closed.
+    while (regions.value() != 0 && std::chrono::steady_clock::now() < limit)
         drive(milliseconds(10));
     EXPECT_TRUE(region->deregistered.load());
-    EXPECT_EQ(regions.value(), UINT64_MAX) << "one less";
+    EXPECT_EQ(regions.value(), 0u) << "one less";
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, DeregisteredUnderASilentPeer, testing::Values("efa"), efa_name);
