@@ -17,9 +17,9 @@ class ImmediateSink;
 
 class CompletionQueue {
   public:
-    /// `depth` is the number of operations that may be outstanding on it, or `least` where the device takes
-    /// no more. `blocking`: open it with a file descriptor to wait for, where the provider has that. Throws
-    /// Error.
+    /// `depth` is the number of operations that may be outstanding on it; where the device refuses that, it
+    /// is asked for less in steps, down to `least`. `blocking`: open it with a file descriptor to wait for,
+    /// where the provider has that. Throws Error.
     CompletionQueue(const Domain& domain, std::size_t depth, bool blocking, std::size_t least = SIZE_MAX);
 
     /// What it has become.

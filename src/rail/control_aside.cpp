@@ -62,14 +62,9 @@ void ControlChannel::note_heard_of(PeerAddress peer, Status status) noexcept {
     }
 }
 
-std::size_t ControlChannel::Aside::unended() const noexcept {
+std::size_t ControlChannel::Slots::posted() const noexcept {
     return static_cast<std::size_t>(
-        std::count_if(slots_->begin(), slots_->end(), [](const Slot& slot) { return slot.posted != 0; }));
-}
-
-std::size_t ControlChannel::with_sender() const noexcept {
-    return static_cast<std::size_t>(
-        std::count_if(sends_->begin(), sends_->end(), [](const Slot& slot) { return slot.posted != 0; }));
+        std::count_if(begin(), end(), [](const Slot& slot) { return slot.posted != 0; }));
 }
 
 std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside(std::size_t awaited, bool goes_on) {

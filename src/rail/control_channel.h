@@ -62,7 +62,7 @@ class ControlChannel {
     /// That address has been removed.
     void forget(PeerAddress peer) noexcept;
     /// Fragments with the sender that there is now.
-    [[nodiscard]] std::size_t with_sender() const noexcept;
+    [[nodiscard]] std::size_t with_sender() const noexcept { return sends_->posted(); }
     void queue(OutMessage* chain) noexcept { pending_.append(chain); }
     /// Ends every message that is left as canceled. Nothing may complete or be posted afterwards.
     void cancel_all() noexcept;
@@ -111,6 +111,8 @@ class ControlChannel {
     /// All send slots of one sender.
     struct Slots : std::vector<Slot> {
         using std::vector<Slot>::vector;
+        /// Those that are with the provider.
+        [[nodiscard]] std::size_t posted() const noexcept;
         std::unique_ptr<std::byte[]> buffers;  ///< none: in those of the channel
         fabric::MemoryRegion region;           ///< of them
         void* descriptor = nullptr;
@@ -191,7 +193,7 @@ class ControlChannel::Aside {
     /// So it is with the receivers of all that has not ended.
     [[nodiscard]] bool has_heard_of_all() noexcept;
     /// Fragments that have not ended.
-    [[nodiscard]] std::size_t unended() const noexcept;
+    [[nodiscard]] std::size_t unended() const noexcept { return slots_->posted(); }
     /// Its sender is being closed: what fails from here on has only been interrupted.
     void close() noexcept { closing_ = true; }
     /// Of a sender that has been closed: what the provider may still tell of.

@@ -187,6 +187,8 @@ class FabricRail final : public Rail {
         posted_bytes_ -= operation.bytes();
     }
     using Operations = std::vector<Operation>;
+    /// Those that are with the provider.
+    [[nodiscard]] static std::size_t posted_of(const Operations& operations) noexcept;
     [[nodiscard]] fabric::OpContext::Handler ordinary_handler() const noexcept;
     void use(std::unique_ptr<Operations> operations) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static Run chunks_of(const Operation& operation) noexcept;

@@ -56,8 +56,7 @@ void FabricRail::set_aside() noexcept {
     std::size_t given_up = 0, with_provider = outstanding();
     for (const auto& aside : fabric_->aside) {
         given_up += aside->given_up ? 1 : 0;
-        for (const Operation& operation : *aside->operations)
-            with_provider += operation.posted != 0 ? 1 : 0;
+        with_provider += posted_of(*aside->operations);
     }
     const std::size_t waiting = fabric_->aside.size() - given_up;
     const bool broken = fabric_->queue.broken();

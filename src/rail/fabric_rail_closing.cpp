@@ -85,14 +85,16 @@ class Stay {
 
 }  // namespace
 
+std::size_t FabricRail::posted_of(const Operations& operations) noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(operations.begin(), operations.end(),
+                      [](const Operation& operation) { return operation.posted != 0; }));
+}
+
 std::size_t FabricRail::Opened::unended() const noexcept {
-    const auto posted = [](const Operations& all) {
-        return static_cast<std::size_t>(std::count_if(
-            all.begin(), all.end(), [](const Operation& operation) { return operation.posted != 0; }));
-    };
-    std::size_t count = control->with_sender() + posted(*operations.back());
+    std::size_t count = control->with_sender() + posted_of(*operations.back());
     for (const auto& one : aside)
-        count += one->messages->unended() + posted(*one->operations);
+        count += one->messages->unended() + posted_of(*one->operations);
     return count;
 }
 
