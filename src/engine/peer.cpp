@@ -322,8 +322,10 @@ bool Peer::choose_control_route() {
     const std::shared_ptr<RailManager> rails = rails_.lock();
     if (!rails) return false;
     std::vector<RailPair> pairs = rails->pairs_with(all_);
+    // What it asks us may come on others, and the answer is to find a way.
+    const std::vector<RailPair> back = rails->pairs_from(all_);
+    pairs.insert(pairs.end(), back.begin(), back.end());
     {
-        // Those that it reaches us on, too: where it has more rails than we have, they are others.
         const MutexLock lock(mutex_);
         for (const Admitted& sender : admitted_)
             pairs.push_back(sender.pair);

@@ -239,4 +239,11 @@ void RailManager::give_back(Registration& region) noexcept {
     region.memory.clear();
 }
 
+std::vector<RailPair> RailManager::pairs_from(const RailSet& remote) const {
+    std::vector<RailPair> pairs = pair_rails(remote, all_, rules_.pairing);
+    for (RailPair& pair : pairs)
+        pair = {pair.remote, pair.local};
+    return pairs;
+}
+
 }  // namespace railyard

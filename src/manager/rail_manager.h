@@ -104,6 +104,8 @@ class RailManager {
     [[nodiscard]] std::vector<RailPair> pairs_with(const RailSet& remote) const {
         return pair_rails(all_, remote, rules_.pairing);
     }
+    /// Those on which the peer reaches us, ours first: others, where one of us has more rails.
+    [[nodiscard]] std::vector<RailPair> pairs_from(const RailSet& remote) const;
 
   private:
     void find_and_open(const Params& params, bool blocking, ControlSink& sink);

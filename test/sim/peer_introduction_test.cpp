@@ -87,6 +87,19 @@ TEST_F(PeerTest, MessagesGoPastAPairThatCannotBeResolved) {
     EXPECT_EQ(peer.control_route().rail, &here_.rails->rail(1));
 }
 
+/// Its third rail pairs with our first, whose own pair is another; nobody has to have said so.
+TEST_F(PeerTest, MessagesGoTheWayThatThePeerComes) {
+    const Fabric three{"efa", 3, false}, two{"efa", 2, false};
+    BareRails here(two), there(three);
+    Peer peer({"there", 5, "efa", there.rails->addresses()}, here.rails, MessageCounters().of(5));
+    peer.resolve({0, 0}).path.fail();
+    peer.resolve({1, 1}).path.fail();
+    ASSERT_TRUE(peer.choose_control_route());
+    EXPECT_EQ(peer.control_route().rail, &here.rails->rail(0));
+    const PeerEndpoint& third = peer.resolve({0, 2});
+    EXPECT_EQ(peer.control_route().path, &third.path);
+}
+
 TEST_F(PeerTest, FabricEfaNeedsNoIntroduction) {
     const Fabric efa{"efa", 1, false};
     BareRails here(efa), there(efa);
