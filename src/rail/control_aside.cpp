@@ -46,7 +46,7 @@ bool ControlChannel::Aside::has_heard_of(PeerAddress peer) noexcept {
 
 bool ControlChannel::Aside::has_heard_of_all() noexcept {
     return std::all_of(slots_->begin(), slots_->end(),
-                       [this](const Slot& slot) { return !slot.posted || has_heard_of(slot.receiver()); });
+                       [this](const Slot& slot) { return !slot.posted || has_heard_of(slot.destination); });
 }
 
 void ControlChannel::note_heard_of(PeerAddress peer, Status status) noexcept {
@@ -93,6 +93,7 @@ std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside(std::size_t awa
         slot.interrupted = std::exchange(old.interrupted, false);
         if (slot.interrupted) {  // of a sender that was closed, and no other has had it
             slot.message = old.message;
+            slot.destination = old.destination;
             slot.length = old.length;
             slot.refused = std::move(old.refused);
             std::memcpy(slot.buffer, old.buffer, old.length);
@@ -102,7 +103,7 @@ std::unique_ptr<ControlChannel::Aside> ControlChannel::set_aside(std::size_t awa
     }
     for (Slot& old : *aside->slots_) {
         old.handler = on_sent_aside;
-        if (old.posted) aside->await(old.receiver());
+        if (old.posted) aside->await(old.destination);
         if (old.posted && old.message->patience_ns) end_as_lost(old, Status::remote_disconnect);
     }
     return aside;
@@ -113,7 +114,8 @@ void ControlChannel::on_sent_aside(fabric::OpContext& op, const fabric::Completi
     if (!slot.message) return;
     const auto is_closing = [&](const Aside* aside) {
         const Slots& slots = *aside->slots_;
-        return aside->closing_ && &slot >= slots.data() && &slot < slots.data() + slots.size();
+        return aside->closing_ &&
+               std::any_of(slots.begin(), slots.end(), [&](const Slot& one) { return &one == &slot; });
     };
     const auto& asides = slot.channel->asides_;
     slot.interrupted =
@@ -164,7 +166,6 @@ void ControlChannel::forget(PeerAddress peer) noexcept {
 void ControlChannel::end_as_lost(Slot& slot, Status status) noexcept {
     OutMessage& message = *std::exchange(slot.message, nullptr);
     slot.refused.reset();
-    slot.destination = message.destination;
     count(message, -1);
     message.lost = true;
     message.fragment_done(status);

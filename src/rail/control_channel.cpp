@@ -19,6 +19,7 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
       rail_(domain.rail()),
       fragment_limit_(std::min(fragment_size, domain.caps().max_eager)),
       connects_(domain.caps().sends_into_sockets),
+      most_sends_(connects_ && !domain.caps().local_descriptors ? most_slots : send_slots),
       buffers_(std::make_unique_for_overwrite<std::byte[]>(pinned_bytes)),
       receives_(rail_, buffers_.get(), receive_slots, sink, counters_),
       sends_(std::make_shared<Slots>(send_slots)) {
@@ -40,52 +41,9 @@ ControlChannel::ControlChannel(const fabric::Domain& domain, fabric::Endpoint& e
     }
 }
 
-std::size_t ControlChannel::unanswered(std::uint8_t often) noexcept {
-    return static_cast<std::size_t>(
-        std::count_if(sends_->begin(), sends_->end(), [=](Slot& slot) { return slot.found_again(often); }));
-}
-
 void ControlChannel::send_from(fabric::Endpoint* sender) noexcept {
     sender_ = sender;
     if (answers_ && sender) answers_->receive_at(*sender);
-}
-
-std::shared_ptr<void> ControlChannel::begin_renewal() {
-    using Kept = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
-    auto kept = std::make_shared<Kept>(sends_, nullptr);
-    next_sends_ = std::make_shared<Slots>(send_slots);
-    if (answers_) kept->second = answers_->begin_renewal();
-    closing_ = true;
-    sender_ = nullptr;
-    return kept;
-}
-
-void ControlChannel::end_renewal(fabric::Endpoint* sender) noexcept {
-    closing_ = false;
-    sender_ = sender;
-    free_sends_ = interrupted_ = nullptr;
-    for (std::size_t i = 0; i < send_slots; ++i) {
-        Slot& old = (*sends_)[i];
-        Slot& slot = (*next_sends_)[i];
-        slot.channel = this;
-        slot.handler = on_sent;
-        slot.buffer = old.buffer;
-        slot.interrupted = old.posted || old.interrupted;
-        old.handler = [](fabric::OpContext&, const fabric::Completion&) noexcept {};
-        if (slot.interrupted) {
-            slot.message = old.message;
-            if (slot.message->interrupted_at == 0) slot.message->interrupted_at = now_ns();
-            slot.length = old.length;
-            slot.refused = std::move(old.refused);
-        }
-        Slot*& list = slot.interrupted ? interrupted_ : free_sends_;
-        slot.next = list;
-        list = &slot;
-    }
-    next_sends_->buffers = std::move(sends_->buffers);
-    next_sends_->region = std::move(sends_->region);
-    next_sends_->descriptor = sends_->descriptor;
-    sends_ = std::move(next_sends_);
 }
 
 std::uint64_t ControlChannel::patience_with(const OutMessage& message) const noexcept {
@@ -122,48 +80,6 @@ fabric::PostResult ControlChannel::post(const OutMessage& message, Slot& slot, s
     if (result == fabric::PostResult::again) ++counters_.refusals;
     if (result == fabric::PostResult::failed) ++counters_.errors;
     return result;
-}
-
-/// What the sender that was replaced had, but for peers that take nothing; true if anything went out or
-/// ended.
-bool ControlChannel::post_interrupted() noexcept {
-    bool worked = false;
-    Slot** link = &interrupted_;
-    static_assert(send_slots < BlockedSet::most);  // so this alone never stops a pass
-    while (*link) {
-        Slot& slot = **link;
-        OutMessage& message = *slot.message;
-        Status ended = message.wanted();
-        if (ended == Status::ok && is_lost(message)) {
-            message.lost = true;
-            ended = Status::remote_disconnect;
-        }
-        const bool wanted = ended == Status::ok;
-        if (wanted && blocks(message)) {
-            link = &slot.next;
-            continue;
-        }
-        const auto result = wanted ? post(message, slot, slot.length) : fabric::PostResult::failed;
-        if (result == fabric::PostResult::again && waits(message)) {
-            link = &slot.next;
-            continue;
-        }
-        *link = slot.next;
-        worked = true;
-        slot.interrupted = false;
-        if (result == fabric::PostResult::ok) {
-            ++counters_.repeats;
-            message.stalled.reset();
-            continue;
-        }
-        if (wanted) ended = Status::remote_disconnect;
-        slot.refused.reset();
-        slot.next = free_sends_;
-        free_sends_ = &slot;
-        count(message, -1);
-        message.fragment_done(ended);
-    }
-    return worked;
 }
 
 void ControlChannel::cancel_all() noexcept {
@@ -215,8 +131,7 @@ void ControlChannel::end_sent(Slot& slot, const fabric::Completion& completion) 
 /// Returns false when the message stays pending.
 bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
     while (message.status == Status::ok) {
-        if (!free_sends_ || (message.patience_ns && impatient_ >= most_impatient) ||
-            (connects_ && message.in_flight >= most_of_one)) {
+        if (has_enough(message) || !find_slot()) {
             wants_room_ = true;
             return false;
         }
@@ -234,12 +149,9 @@ bool ControlChannel::post_fragments(OutMessage& message, bool& sent) noexcept {
             message.status = fabric::classify_failure(fabric::Codes::unread, sender_->last_error(), 0);
             break;
         }
-        free_sends_ = slot.next;
-        slot.message = &message;
-        slot.length = length;
+        take_slot(message, length);
         message.stalled.reset();
         ++message.in_flight;
-        count(message, 1);
         sent = true;
         if (!message.advance(message)) break;
     }
@@ -252,10 +164,11 @@ bool ControlChannel::post_pending() noexcept {
     if (answers_) answers_->post_missing_receives();
     blocked_.begin_pass();
     wants_room_ = false;
+    if (in_flight_ == 0 && sends_->size() > send_slots) take_slots_away();
     bool sent = post_interrupted();
     sent |= send_refused();
     PendingList<OutMessage> kept;
-    while (!pending_.empty() && free_sends_ && !blocked_.full()) {
+    while (!pending_.empty() && may_have_slot() && !blocked_.full()) {
         OutMessage& message = *pending_.pop_front();
         const bool wanted = !over(message);
         if (wanted && answered(message)) {
@@ -327,7 +240,7 @@ bool ControlChannel::send_refused() noexcept {
 ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept {
     OutMessage& message = *fragment->message;
     if (message.status != Status::ok) return Resent::over;
-    if (!free_sends_) return Resent::waits;
+    if (!find_slot()) return Resent::waits;
     Slot& slot = *free_sends_;
     std::memcpy(slot.buffer, fragment->bytes.data(), fragment->length);
     switch (post(message, slot, fragment->length)) {
@@ -343,11 +256,8 @@ ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragmen
             return Resent::over;
     }
     ++counters_.repeats;
-    free_sends_ = slot.next;
-    slot.message = &message;
-    slot.length = fragment->length;
+    take_slot(message, fragment->length);
     slot.refused = std::move(fragment);
-    count(message, 1);
     return Resent::sent;
 }
 

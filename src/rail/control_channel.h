@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -25,11 +26,13 @@ class ControlChannel {
     static constexpr std::size_t fragment_size = OutMessage::longest_fragment;
     static constexpr std::size_t send_slots = 16;
     static constexpr std::size_t receive_slots = 32;
-    /// Send slots for messages with a patience of their own: probes go to peers that may be dead, and what
-    /// others are told must not wait for these.
-    static constexpr std::size_t most_impatient = send_slots / 2;
-    /// Over sockets, of one message: the others' do not wait for a peer that takes no more.
-    static constexpr std::size_t most_of_one = send_slots / 2;
+    /// Over sockets, where a fragment has its slot until its peer looks: in all, made as they are wanted.
+    static constexpr std::size_t most_slots = 1024;
+    /// There, to one peer: others do not wait for one that does not look. Probes do not count for that.
+    static constexpr std::size_t most_to_one = send_slots / 2;
+    /// Of messages with a patience of their own: probes go to peers that may be dead, and what others are
+    /// told must not wait for these.
+    [[nodiscard]] std::size_t most_impatient() const noexcept { return most_sends_ / 2; }
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
     static_assert(pinned_bytes <= std::size_t{512} << 10);
@@ -100,17 +103,14 @@ class ControlChannel {
         std::byte* buffer = nullptr;
         std::size_t length = 0;
         std::unique_ptr<RefusedFragment> refused;  // what is sent again
-        PeerAddress destination = no_address;      // of a message that has ended before its fragment
+        PeerAddress destination = no_address;      // where it is going, also after the end of its message
         bool interrupted = false;                  // sent, and perhaps never gone
+        std::unique_ptr<std::byte[]> own_buffer;   // of one beyond the first send_slots
         Slot* next = nullptr;
-
-        [[nodiscard]] PeerAddress receiver() const noexcept {
-            return message ? message->destination : destination;
-        }
     };
-    /// All send slots of one sender.
-    struct Slots : std::vector<Slot> {
-        using std::vector<Slot>::vector;
+    /// All send slots of one sender. They stay where they are.
+    struct Slots : std::deque<Slot> {
+        using std::deque<Slot>::deque;
         /// Those that are with the provider.
         [[nodiscard]] std::size_t posted() const noexcept;
         std::unique_ptr<std::byte[]> buffers;  ///< none: in those of the channel
@@ -120,6 +120,18 @@ class ControlChannel {
 
     fabric::PostResult post(const OutMessage& message, Slot& slot, std::size_t length) noexcept;
     bool post_interrupted() noexcept;
+    void put_last(Slot** behind) noexcept;
+    [[nodiscard]] bool may_have_slot() const noexcept {
+        return free_sends_ || (sends_->size() < most_sends_ && !next_sends_);
+    }
+    /// There is a free one.
+    [[nodiscard]] bool find_slot() noexcept { return free_sends_ || add_slot(); }
+    bool add_slot() noexcept;
+    void take_slots_away() noexcept;
+    /// Of free ones: takes it out, for that.
+    void take_slot(OutMessage& message, std::size_t length) noexcept;
+    [[nodiscard]] std::size_t under_way_to(PeerAddress peer) const noexcept;
+    [[nodiscard]] bool has_enough(const OutMessage& message) noexcept;
     [[nodiscard]] bool blocks(const OutMessage& message) noexcept;
     [[nodiscard]] bool is_lost(const OutMessage& message) const noexcept;
     /// Fragments of it with the provider.
@@ -152,6 +164,7 @@ class ControlChannel {
     const std::string rail_;
     const std::size_t fragment_limit_;
     const bool connects_;  // over sockets: the dead take nothing, and what the kernel has is not there yet
+    const std::size_t most_sends_;  // slots
     ControlCounters counters_;
     std::unique_ptr<std::byte[]> buffers_;
     fabric::MemoryRegion region_;

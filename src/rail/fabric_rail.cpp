@@ -18,6 +18,8 @@ constexpr std::uint32_t rounds_between_looks = 256;  // for new connections, whi
 /// (peer_timeout_ms). Units of a flow over one rail are as long.
 constexpr std::uint64_t longest_chunk = std::uint64_t{16} << 20;
 
+constexpr std::size_t most_operations = 4096;
+
 /// What is with the endpoints at most, besides operations.
 std::size_t control_completions(const fabric::ProviderCaps& caps) {
     const std::size_t answers = AnswerChannel::send_slots + AnswerChannel::receive_slots;
@@ -37,10 +39,17 @@ std::size_t queue_beside_operations(const fabric::ProviderCaps& caps) {
     return endpoints * control_completions(caps) + unread_immediates(caps);
 }
 
-/// Operations that may be outstanding: what the endpoint takes, less the control channel's share.
-std::size_t credits(const fabric::ProviderCaps& caps) {
-    const std::size_t depth = std::clamp<std::size_t>(caps.transmit_depth, 32, 4096);
+/// Operations that may be outstanding towards one peer: what the endpoint takes, less the control channel's
+/// share.
+std::size_t peer_credits(const fabric::ProviderCaps& caps) {
+    const std::size_t depth = std::clamp<std::size_t>(caps.transmit_depth, 32, most_operations);
     return depth - std::min(ControlChannel::send_slots, depth / 2);
+}
+
+/// To all of them. Over sockets it takes so many for each, and a peer that does not look keeps them.
+std::size_t credits(const fabric::ProviderCaps& caps) {
+    const std::size_t one = peer_credits(caps);
+    return caps.sends_into_sockets ? std::max(one, std::min(16 * one, most_operations)) : one;
 }
 
 /// With as many senders that are set aside in the middle of all that they may have. Devices limit it.
@@ -74,6 +83,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
       config_(config),
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
       depth_(credits(device->caps)),
+      peer_depth_(peer_credits(device->caps)),
       most_with_others_(fabric_->queue.depth() - queue_depth(device->caps, 0)),
       pieces_(std::min(device->caps.rma_pieces, fabric::RmaRow::most_pieces)),
       loopback_(device->caps.stays_on_host, fabric_->endpoint.name()) {
@@ -205,7 +215,8 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     Lane& lane = *submission.lane;
     const Route& route = *submission.route;
     if (!lane.is_single() || lane.striped || !submission.run.empty() || !is_calm()) return false;
-    if (room() == 0 || !may_take(lane) || lane.work->status() != Status::ok) return false;
+    if (room_for(route.path) == 0 || !may_take(lane, route.path) || lane.work->status() != Status::ok)
+        return false;
     if (route.has_failed()) return false;
     if (route.gated && !route.path->admits(sender_generation())) return false;
     submission.run = lane.take_alone();
@@ -273,8 +284,10 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     if (completion.status == Status::ok) [[likely]] {
         Work& work = *submission.lane->work;
         const auto kind = static_cast<std::size_t>(work.kind);
+        const std::uint64_t bytes = grouped ? operation.bytes() : operation.chunk->length;
         rail.counters_.operations[kind] += chunks;
-        rail.counters_.bytes[kind] += grouped ? operation.bytes() : operation.chunk->length;
+        rail.counters_.bytes[kind] += bytes;
+        if (Path* const path = submission.route->path) path->count_ended(chunks, bytes);
         work.part_done(Status::ok, chunks);
     } else {
         rail.operation_failed(operation, completion);

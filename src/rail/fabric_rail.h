@@ -40,6 +40,11 @@ class FabricRail final : public Rail {
     /// that a slow one does not sit on chunks.
     static constexpr std::uint32_t striped_operations = 64;
     static constexpr std::uint64_t striped_bytes = std::uint64_t{2} << 20;
+    /// Of all peers together. Each may have as much as is left for the others, so that those that do not
+    /// answer leave some of it (ADR 43); one alone has most_bytes.
+    static constexpr std::uint64_t most_bytes_of_all = 2 * most_bytes;
+    /// Each peer's, whatever others have.
+    static constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20;
     /// Beyond most_bytes, so that a transfer of some long blocks has several peers at work at once (over shm
     /// they do the copying).
     static constexpr std::uint32_t least_operations = 4;
@@ -135,6 +140,7 @@ class FabricRail final : public Rail {
     enum class Served { through, waits, rests, rotate, full };
     static bool has_turn(Submission& submission, bool alone) noexcept;
     Served post_run(Submission& submission, bool& posted) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    Served has_enough(const Route& route) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     /// The next `count` of `run`, no more than room(), which moves on behind what the provider has taken. ok:
     /// all of them.
@@ -162,10 +168,19 @@ class FabricRail final : public Rail {
     [[nodiscard]] std::size_t most_unread() const noexcept {
         return 2 * (depth_ + most_with_others_ + most_unread_immediates);
     }
-    [[nodiscard]] bool may_take(const Lane& lane) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
-        if (lane.striped) return outstanding() < striped_operations && outstanding_bytes() < striped_bytes;
-        return outstanding_bytes() < most_bytes || outstanding() < least_operations;
+    /// Those of it that the peer on that path may have.
+    [[nodiscard]] std::uint32_t room_for(const Path* path) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        const std::uint32_t all = room();
+        if (!path || all == 0) return all;
+        const std::uint32_t has = path->outstanding();
+        const std::uint32_t limit = std::min(all, static_cast<std::uint32_t>(peer_depth_));
+        if (limit <= has) return 0;
+        return std::min(limit - has, (all - has) / 2 + (has == 0 ? 1 : 0));
     }
+    /// So many bytes more are not too many for it.
+    [[nodiscard]] bool may_take(const Lane& lane, const Path* path) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::noinline]] bool read_events() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void expect_connections() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -183,8 +198,10 @@ class FabricRail final : public Rail {
     }
     /// It has ended, and is not among those that ended well.
     void take_from_posted(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        const std::uint64_t bytes = operation.bytes();
         posted_ -= operation.chunks;
-        posted_bytes_ -= operation.bytes();
+        posted_bytes_ -= bytes;
+        if (Path* const path = operation.submission->route->path) path->count_ended(operation.chunks, bytes);
     }
     using Operations = std::vector<Operation>;
     /// Those that are with the provider.
@@ -306,6 +323,7 @@ class FabricRail final : public Rail {
     /// Where operations leave from; nullptr while there is nothing.
     fabric::Endpoint* sending_ ABSL_GUARDED_BY(role_) ABSL_PT_GUARDED_BY(role_) = nullptr;
     const std::size_t depth_;
+    const std::size_t peer_depth_;  ///< of them, towards one peer
     /// Operations that senders which are set aside may have beside as many of the present one.
     const std::size_t most_with_others_;
     const std::size_t pieces_;  ///< of an operation, at most

@@ -130,8 +130,11 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
         submission.outstanding -= chunks;
         return rail.give_back(submission, chunks_of(operation));
     }
+    const std::uint64_t bytes = operation.bytes();
+    Path* const path = submission.route->path;
     rail.posted_ += chunks;  // as if it had been counted all the while
-    rail.posted_bytes_ += operation.bytes();
+    rail.posted_bytes_ += bytes;
+    if (path) path->count_posted(chunks, bytes);
     submission.outstanding -= chunks;
     if (completion.status != Status::ok) {
         const bool closing = std::exchange(rail.closing_, false);  // that is another sender
@@ -144,7 +147,8 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
     Work& work = *submission.lane->work;
     const auto kind = static_cast<std::size_t>(work.kind);
     rail.counters_.operations[kind] += chunks;
-    rail.counters_.bytes[kind] += operation.bytes();
+    rail.counters_.bytes[kind] += bytes;
+    if (path) path->count_ended(chunks, bytes);
     work.part_done(Status::ok, chunks);
 }
 
@@ -196,7 +200,8 @@ void FabricRail::give_up_stopped() noexcept {
     for (Operation& operation : *fabric_->operations.back()) {
         if (!operation.posted || operation.handler == on_given_up_complete) continue;
         if (operation.handler == on_stopped_complete) {
-            posted_bytes_ -= operation.bytes();
+            take_from_posted(operation);
+            posted_ += operation.chunks;  // it has its place until it ends
             give_up(operation, on_given_up_complete);
         } else if (operation.submission->lane->work->status() != Status::ok) {
             operation.handler = on_stopped_complete;

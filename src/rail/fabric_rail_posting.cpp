@@ -100,11 +100,13 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return refused(submission, "has not answered our introduction");
     }
     if (submission.run.empty()) {
-        if (room() == 0 || !may_take(lane)) return Served::full;
+        if (room() == 0) return Served::full;
+        const std::uint32_t room = room_for(route.path);
+        if (room == 0 || !may_take(lane, route.path)) return has_enough(route);
         const std::uint32_t most = submission.most_outstanding();
         if (most == 0) return Served::through;  // others are through with the rest before it would be
         if (submission.outstanding >= most) return Served::waits;
-        submission.run = lane.take_run(std::min({lane.run_length, room(), most - submission.outstanding}));
+        submission.run = lane.take_run(std::min({lane.run_length, room, most - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
     }
     if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {
@@ -112,8 +114,9 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return Served::rests;
     }
     while (!submission.run.empty()) {
-        const std::uint32_t count = std::min(submission.run.size(), room());
-        if (count == 0) return Served::full;
+        if (room() == 0) return Served::full;
+        const std::uint32_t count = std::min(submission.run.size(), room_for(route.path));
+        if (count == 0) return has_enough(route);
         const std::uint32_t before = submission.run.begin;
         const auto result = post_chunks(submission, submission.run, count);
         if (submission.run.begin != before) {
@@ -131,6 +134,22 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         }
     }
     return Served::rotate;
+}
+
+bool FabricRail::may_take(const Lane& lane, const Path* path) const noexcept {
+    const std::uint32_t chunks = path ? path->outstanding() : outstanding();
+    const std::uint64_t bytes = path ? path->outstanding_bytes() : outstanding_bytes();
+    if (lane.striped && (chunks >= striped_operations || bytes >= striped_bytes)) return false;
+    const std::uint64_t all = outstanding_bytes();
+    if (chunks == 0 || bytes < least_bytes || outstanding() < least_operations) return true;
+    return all < most_bytes_of_all && bytes < most_bytes_of_all - all;
+}
+
+/// The rest is the others', until something of it has ended.
+FabricRail::Served FabricRail::has_enough(const Route& route) noexcept {
+    if (!route.path) return Served::full;
+    blocked_.insert(route.destination);
+    return Served::waits;
 }
 
 /// The peer does not take it now: it stays, until that has gone on for too long.
@@ -191,6 +210,7 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
     submission.outstanding += posted;
     posted_ += posted;
     posted_bytes_ += bytes;
+    if (route.path) route.path->count_posted(posted, bytes);
     return result;
 }
 

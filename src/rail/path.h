@@ -48,6 +48,18 @@ class Path {
     }
     [[nodiscard]] std::uint32_t repeats() const noexcept { return repeats_.load(std::memory_order_relaxed); }
 
+    /// What the provider has for it: chunks, and their bytes. These four by the holder of its rail's role.
+    void count_posted(std::uint32_t chunks, std::uint64_t bytes) noexcept {
+        chunks_ += chunks;
+        bytes_ += bytes;
+    }
+    void count_ended(std::uint32_t chunks, std::uint64_t bytes) noexcept {
+        chunks_ -= chunks;
+        bytes_ -= bytes;
+    }
+    [[nodiscard]] std::uint32_t outstanding() const noexcept { return chunks_; }
+    [[nodiscard]] std::uint64_t outstanding_bytes() const noexcept { return bytes_; }
+
   private:
     static constexpr std::uint32_t failed_now = 1, one_failure = 2;
     static void count(std::atomic<std::uint32_t>& counter) noexcept {
@@ -57,6 +69,8 @@ class Path {
     std::atomic<std::uint32_t> admitted_{0};  ///< 0: no endpoint of ours
     std::atomic<std::uint32_t> failures_{0};  ///< twice their number, and one more while it has failed
     std::atomic<std::uint32_t> failovers_{0}, repeats_{0};
+    std::uint64_t bytes_ = 0;
+    std::uint32_t chunks_ = 0;
 };
 
 }  // namespace railyard

@@ -62,7 +62,7 @@ TEST_F(ControlChannelTest, APeerWithoutReceiveBuffersHoldsUpNobodyElse) {
     const auto channel = open();
     Message asleep("asleep", 1, 100), awake("awake", 2, 100);
     send(*channel, asleep);
-    EXPECT_EQ(script.sent.size(), ControlChannel::most_of_one);
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_to_one);
     complete_sent(no_buffer());
     channel->queue(&awake);
     ASSERT_TRUE(pass_until(*channel, [&] {

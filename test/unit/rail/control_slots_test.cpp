@@ -63,15 +63,15 @@ TEST_F(ControlChannelTest, AMessageThatNobodyAnswersGivesItsSlotBack) {
 TEST_F(ControlChannelTest, ProbesLeaveHalfOfTheSlotsToOthers) {
     const auto channel = open();
     std::deque<Message> probes;
-    for (std::size_t i = 0; i < 2 * ControlChannel::send_slots; ++i) {
+    for (std::size_t i = 0; i < 2 * ControlChannel::most_slots; ++i) {
         probes.emplace_back("probe", i + 1);
         probes.back().patience_ns = 1;
         send(*channel, probes.back());
     }
-    EXPECT_EQ(script.sent.size(), ControlChannel::most_impatient);
-    Message other("other", 100);
+    EXPECT_EQ(script.sent.size(), channel->most_impatient());
+    Message other("other", 2 * ControlChannel::most_slots + 1);
     send(*channel, other);
-    EXPECT_EQ(script.sent.size(), ControlChannel::most_impatient + 1) << "waits behind probes";
+    EXPECT_EQ(script.sent.size(), channel->most_impatient() + 1) << "waits behind probes";
     complete_sent({Status::ok});
     EXPECT_EQ(other.ends, 1);
     while (std::any_of(probes.begin(), probes.end(), [](const Message& probe) { return probe.ends == 0; })) {
@@ -87,9 +87,9 @@ TEST_F(ControlChannelTest, ALongMessageLeavesSlotsToOthers) {
     constexpr int fragments = 3 * ControlChannel::send_slots;
     Message long_one("long", 1, fragments), other("other", 2);
     send(*channel, long_one);
-    EXPECT_EQ(script.sent.size(), ControlChannel::most_of_one);
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_to_one);
     send(*channel, other);
-    EXPECT_EQ(script.sent.size(), ControlChannel::most_of_one + 1) << "waits for a peer that is not its own";
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_to_one + 1) << "waits for a peer that is not its own";
     int rounds = 0;
     for (; long_one.ends == 0 && rounds < fragments; ++rounds) {
         complete_sent({Status::ok});
@@ -98,6 +98,78 @@ TEST_F(ControlChannelTest, ALongMessageLeavesSlotsToOthers) {
     EXPECT_EQ(long_one.result, Status::ok);
     EXPECT_EQ(long_one.position, fragments);
     EXPECT_EQ(other.result, Status::ok);
+}
+
+/// It has its slots until it looks: over sockets they end when the receiver's engine has them.
+TEST_F(ControlChannelTest, APeerThatDoesNotLookHoldsUpNobodyElse) {
+    const auto channel = open();
+    std::deque<Message> unseen;
+    for (std::size_t i = 0; i < 3 * ControlChannel::send_slots; ++i)
+        send(*channel, unseen.emplace_back("unseen", 1));
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_to_one);
+    Message probe("probe", 1), other("other", 2);
+    probe.patience_ns = give_up_ns / 2;
+    send(*channel, probe);
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_to_one + 1) << "nobody would find out";
+    send(*channel, other);
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_to_one + 2);
+    EXPECT_EQ(script.sent.back().to, 2u);
+    const auto ended = [](const Message& message) { return message.result == Status::ok; };
+    ASSERT_TRUE(pass_until(*channel, [&] {
+        complete_sent({Status::ok});
+        return std::all_of(unseen.begin(), unseen.end(), ended);
+    }));
+    EXPECT_EQ(channel->outstanding(), 0u);
+}
+
+class ManyPeers : public ControlChannelTest {
+  protected:
+    static constexpr PeerAddress peers = 150;
+    static_assert(peers > BlockedSet::most && peers > 2 * ControlChannel::send_slots);
+    const std::unique_ptr<ControlChannel> channel_ = open();
+    std::deque<Message> unseen_;  // one to each
+
+    ManyPeers() {
+        for (PeerAddress peer = 1; peer <= peers; ++peer)
+            send(*channel_, unseen_.emplace_back("unseen", peer));
+    }
+    ~ManyPeers() override { channel_->cancel_all(); }
+};
+
+TEST_F(ManyPeers, ThatDoNotLookHoldUpNobodyElse) {
+    ASSERT_EQ(script.sent.size(), peers);
+    Message other("other", peers + 1);
+    send(*channel_, other);
+    ASSERT_EQ(script.sent.size(), peers + 1);
+    EXPECT_EQ(channel_->outstanding(), peers + 1);
+    complete_sent({Status::ok});
+    EXPECT_EQ(other.result, Status::ok);
+    for (const Message& message : unseen_)
+        EXPECT_EQ(message.result, Status::ok);
+    Message again("again", 1);
+    send(*channel_, again);  // from a slot that has been there all along
+    ASSERT_EQ(script.sent.size(), 1u);
+    complete_sent({Status::ok});
+    EXPECT_EQ(again.result, Status::ok);
+    EXPECT_EQ(channel_->outstanding(), 0u);
+}
+
+/// More than are tried in one pass.
+TEST_F(ManyPeers, ThatTakeNothingAfterARenewalHoldUpNobodyElse) {
+    script.sent.clear();
+    const auto old = channel_->begin_renewal();
+    channel_->end_renewal(&endpoint_);
+    for (PeerAddress peer = 1; peer <= peers; ++peer)
+        script.sends_to[peer] = -FI_EAGAIN;
+    for (const PeerAddress taking : {PeerAddress{1}, peers / 2, peers}) {
+        script.sends_to.erase(taking);
+        ASSERT_TRUE(pass_until(*channel_, [] { return !script.sent.empty(); })) << taking;
+        ASSERT_EQ(script.sent.size(), 1u);
+        EXPECT_EQ(script.sent.front().to, taking);
+        complete_sent({Status::ok});
+        EXPECT_EQ(unseen_[taking - 1].result, Status::ok);
+        script.sends_to[taking] = -FI_EAGAIN;
+    }
 }
 
 TEST_F(ControlChannelTest, InterruptedMessagesDoNotWaitForAPeerThatTakesNothing) {

@@ -329,6 +329,7 @@ TEST_F(FabricRailTest, ARailTakesItsShareOfALaneAndMoreOnlyForWhatHasEnded) {
 TEST_F(FabricRailTest, TransfersTakeTurnsByBytesWhateverTheirChunks) {
     constexpr std::uint64_t mebi = 1 << 20;
     Offer large(rail_, 64, 1, nullptr, mebi);
+    large.submission.lane->run_length = 1;  // as it is cut
     Offer small(rail_, 64 * 256, 2, nullptr, 4096);
     while (script.bytes[1] + script.bytes[2] < 100 * mebi) {
         ASSERT_FALSE(script.posted.empty());
@@ -346,6 +347,96 @@ TEST_F(FabricRailTest, TransfersTakeTurnsByBytesWhateverTheirChunks) {
     }
 }
 
+/// Peers of one rail, some of which answer nothing that is sent to them.
+class SilentPeers : public FabricRailTest {
+  protected:
+    static constexpr std::uint32_t mebi = 1 << 20;
+
+    /// To the next peer.
+    Offer& offer(std::size_t count, std::uint32_t length, bool striped = false) {
+        Path& path = paths_.emplace_back();
+        path.admit(rail_.sender_generation());
+        Path closed;
+        Offer& made = offers_.emplace_back(rail_, count, paths_.size(), &closed, length);
+        made.route.path = &path;
+        made.submission.lane->striped = striped;
+        if (length >= mebi) made.submission.lane->run_length = 1;
+        rail_.progress();
+        return made;
+    }
+    std::uint64_t posted_to(std::size_t peer) { return script.bytes[peer]; }
+    ~SilentPeers() override {
+        for (Offer& offer : offers_)
+            EXPECT_TRUE(ends(offer));
+        for (const Path& path : paths_) {
+            EXPECT_EQ(path.outstanding(), 0u);
+            EXPECT_EQ(path.outstanding_bytes(), 0u);
+        }
+    }
+
+    std::deque<Path> paths_;
+    std::deque<Offer> offers_;
+};
+
+TEST_F(SilentPeers, LeaveOperationsToOthers) {
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    offer(2 * depth, 64);
+    EXPECT_EQ(script.posted.size(), 256 - ControlChannel::send_slots) << "as many as the provider says";
+    offer(10, 64);
+    EXPECT_EQ(posted_to(2), 10u * 64);
+    for (int i = 0; i < 20; ++i)
+        offer(2 * depth, 64);
+    offer(10, 64);
+    EXPECT_GE(posted_to(23), 64u);
+}
+
+TEST_F(SilentPeers, LeaveOperationsToOthersWhereTheyHaveALaneToThemselves) {
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    Path closed;
+    Path& path = paths_.emplace_back();
+    path.admit(rail_.sender_generation());
+    Offer& made = offers_.emplace_back(rail_, 2 * depth, paths_.size(), &closed);
+    made.submission.run = made.submission.lane->take_alone();
+    made.route.path = &path;
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 256 - ControlChannel::send_slots);
+    offer(10, 64);
+    EXPECT_EQ(posted_to(2), 10u * 64);
+}
+
+TEST_F(SilentPeers, LeaveBytesToOthers) {
+    offer(64, mebi);
+    EXPECT_GE(posted_to(1), FabricRail::most_bytes);
+    for (int i = 0; i < 50; ++i)
+        offer(64, mebi);
+    offer(2, mebi);
+    EXPECT_GE(posted_to(52), mebi);
+}
+
+TEST_F(SilentPeers, LeaveTheRestOfARailToWhatIsStriped) {
+    offer(1000, 64, true);
+    EXPECT_EQ(script.posted.size(), FabricRail::striped_operations);
+    offer(64, 64 * 1024, true);
+    EXPECT_GE(posted_to(2), FabricRail::striped_bytes / 2);
+    offer(64, mebi);
+    offer(64, 64 * 1024, true);
+    EXPECT_GE(posted_to(4), mebi);
+}
+
+TEST_F(SilentPeers, AndThoseThatAnswerHaveTheSameShare) {
+    offer(64, mebi);
+    const std::uint64_t alone = posted_to(1);
+    offer(64 * 16, 64 * 1024);
+    while (posted_to(1) + posted_to(2) < 100 * std::uint64_t{mebi}) {
+        ASSERT_FALSE(script.posted.empty());
+        script.completed.emplace_back(script.posted.front(), 0);  // one at a time, the oldest first
+        script.posted.erase(script.posted.begin());
+        rail_.progress();
+    }
+    EXPECT_LE(posted_to(1), posted_to(2) + alone + 4 * mebi);
+    EXPECT_GE(posted_to(1) + 4 * mebi, posted_to(2));
+}
+
 TEST(FabricRailTeardown, EveryMessageEndsOnceAsCanceled) {
     auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
     NullSink sink;
@@ -357,8 +448,10 @@ TEST(FabricRailTeardown, EveryMessageEndsOnceAsCanceled) {
         scripted = *endpoint->msg;
         scripted.sendmsg = swallowed_send;
         endpoint->msg = &scripted;
-        for (EndlessMessage& message : messages)
-            rail.send(message);
+        for (std::size_t i = 0; i < messages.size(); ++i) {
+            messages[i].destination = i % 2;
+            rail.send(messages[i]);
+        }
         EXPECT_EQ(messages[0].in_flight + messages[1].in_flight, ControlChannel::send_slots);
     }
     for (const EndlessMessage& message : messages) {
