@@ -3,6 +3,7 @@
 #include "nixl_abi/abi_asserts.h"
 #include "plugin/edge.h"
 #include "plugin/host_engine.h"
+#include "plugin/older_host.h"
 #include "plugin/params_adapter.h"
 #include "railyard_version.h"
 
@@ -64,8 +65,10 @@ nixlBackendPlugin table{
 }  // namespace
 }  // namespace railyard::plugin
 
-/// The plugin's table; static, so that calls may come in any number and order.
+/// The plugin's table; static, so that calls may come in any number and order. None for a host whose
+/// interface is another: it has the same number for it.
 extern "C" __attribute__((visibility("default"))) nixlBackendPlugin* nixl_plugin_init() {
+    if (railyard::plugin::is_older_host(__builtin_return_address(0))) return nullptr;
     return &railyard::plugin::table;
 }
 
