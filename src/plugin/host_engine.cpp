@@ -124,6 +124,13 @@ nixl_status_t HostEngine::guarded_call(const char* name, Body&& body) const noex
     });
 }
 
+template <class Body>
+nixl_status_t HostEngine::guarded_return(const char* name, Body&& body) const noexcept {
+    if (engine_->own_process()) return guarded_call(name, body);
+    RAILYARD_LOG(debug, agent_.c_str(), "%s in a forked child: it stays with the process that made it", name);
+    return NIXL_ERR_NOT_ALLOWED;
+}
+
 MemoryType HostEngine::memory_type(nixl_mem_t type, const char* what) {
     if (type == DRAM_SEG) return MemoryType::host;
     if (type == VRAM_SEG) return MemoryType::device;
@@ -173,7 +180,7 @@ nixl_status_t HostEngine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t&
 }
 
 nixl_status_t HostEngine::deregisterMem(nixlBackendMD* meta) {
-    return guarded_call("deregisterMem", [&] {
+    return guarded_return("deregisterMem", [&] {
         const std::shared_ptr<Registration> region = registered_region(meta);
         memory_.withdraw(meta);
         // Where it is refused the handle stays: the host may ask again, however long after.
@@ -191,14 +198,14 @@ nixl_status_t HostEngine::connect(const std::string& remote_agent) {
 }
 
 nixl_status_t HostEngine::disconnect(const std::string& remote_agent) {
-    return guarded_call("disconnect", [&] {
+    return guarded_return("disconnect", [&] {
         engine_->disconnect(remote_agent);
         return NIXL_SUCCESS;
     });
 }
 
 nixl_status_t HostEngine::unloadMD(nixlBackendMD* input) {
-    return guarded_call("unloadMD", [&] {
+    return guarded_return("unloadMD", [&] {
         if (!is_loaded_region(input) || memory_.remove(input) == nullptr)
             throw Error(Status::invalid_param, "the handle is of no loaded region of this engine");
         return NIXL_SUCCESS;

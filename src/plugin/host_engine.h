@@ -17,7 +17,8 @@ namespace railyard::plugin {
 
 /// One backend of one agent. No call throws. The host may call from several threads, as Engine allows.
 /// Destruction ends every thread of the engine; handles that the host has not given back die with it. A
-/// forked child may destroy what it inherited, which touches nothing of the parent's, and do no more with it.
+/// forked child may destroy what it inherited, which touches nothing of the parent's, and do no more with it;
+/// what it gives back on the way there is refused without a word at the usual log level.
 class HostEngine final : public nixlBackendEngine {
   public:
     /// Throws Error (bad parameters, no usable rail); entry.cpp catches.
@@ -71,6 +72,9 @@ class HostEngine final : public nixlBackendEngine {
   private:
     template <class Body>
     nixl_status_t guarded_call(const char* name, Body&& body) const noexcept;
+    /// For calls that a host makes as it ends, in a forked child as well.
+    template <class Body>
+    nixl_status_t guarded_return(const char* name, Body&& body) const noexcept;
     /// Throws Error{not_supported} for memory that is neither host nor GPU memory.
     static MemoryType memory_type(nixl_mem_t type, const char* what);
     /// Releases the transfer where it throws.

@@ -2,6 +2,11 @@
 // child.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+
+#include <fstream>
+#include <iterator>
+
 #include "child.h"
 #include "pair.h"
 
@@ -60,6 +65,25 @@ TEST_P(HostFork, AChildIsRefusedMayDestroyAndEnds) {
         EXPECT_TRUE(pair.wait_for(pair.two, turn + 1));
         ASSERT_EQ(child.outcome([&] { pair.two.look(); }), "exit 0");
     }
+}
+
+/// As a forked worker that ends without an exec: whatever its host gives back, its log has nothing to say.
+TEST_P(HostFork, AChildThatGivesAllBackSaysNothing) {
+    Pair pair(GetParam());
+    const std::string said = testing::TempDir() + "railyard-child-" + std::to_string(getpid());
+    Child child(Child::End::with_destructors, [&] {
+        const int file = open(said.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+        if (file < 0 || dup2(file, STDERR_FILENO) < 0) return 1;
+        pair.one.agent->forget_peer("two");
+        const Status answer = status_of([&] { pair.one.agent->deregister_memory(pair.one.all()); });
+        pair.two.agent.reset();
+        pair.one.agent.reset();
+        return answer == Status::not_allowed ? 0 : 2;
+    });
+    EXPECT_EQ(child.outcome(), "exit 0");
+    std::ifstream file(said);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "");
+    unlink(said.c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(Loopback, HostFork,
