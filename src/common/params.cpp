@@ -305,7 +305,9 @@ std::string params_as_markdown() {
         "Generated from `src/common/params.def`; `scripts/update-docs` writes it anew.\n\n"
         "Each setting is a backend parameter and an environment variable; the environment wins. An unknown "
         "parameter or a value that is not allowed fails the creation of the backend with a message that "
-        "names it. An empty value says nothing, in either place: `RAILYARD_LOCAL_RAIL=\"${SOMETHING:-}\"` "
+        "names it; under another backend's name (`libplugin_LIBFABRIC.so`, `libplugin_UCX.so`) an unknown "
+        "parameter is a warning and has no effect. An empty value says nothing, in either place: "
+        "`RAILYARD_LOCAL_RAIL=\"${SOMETHING:-}\"` "
         "leaves the parameter as it is, or the default.\n\n"
         "| parameter | environment | default | unit | allowed | meaning |\n|---|---|---|---|---|---|\n";
     for (const ParamDoc& doc : param_docs()) {

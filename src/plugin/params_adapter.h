@@ -8,7 +8,8 @@
 namespace railyard::plugin {
 
 /// Reads the parameters (and the environment) and applies the log settings. Throws Error{invalid_param} that
-/// names what is wrong: an unknown parameter, a bad value, an empty agent name.
+/// names what is wrong: a bad value, an empty agent name, or, where the backend's type is RAILYARD, an
+/// unknown parameter; under another name that is a warning.
 [[nodiscard]] EngineConfig engine_config(const nixlBackendInitParams& init);
 
 /// Every accepted parameter with its default.

@@ -202,6 +202,53 @@ TEST(Creation, TakesTheStockParameters) {
     EXPECT_NO_THROW(host::Agent{config});
 }
 
+/// What an engine says that is made under this backend's name, with a parameter that is another backend's.
+std::string said_under(const char* type, bool& made) {
+    const host::Plugin plugin(host::plugin_directory(""), "RAILYARD");
+    nixl_b_params_t params{{"provider", "tcp"}, {"devices", "lo"}, {"num_workers", "1"}, {"rials", "1"}};
+    nixlBackendInitParams init;
+    init.localAgent = "params";
+    init.type = type;
+    init.customParams = &params;
+    testing::internal::CaptureStderr();
+    try {
+        made = plugin.create_engine(init) != nullptr;
+    } catch (const Error&) {
+        made = false;
+    }
+    return testing::internal::GetCapturedStderr();
+}
+
+/// Programs hand over what the backend of that name takes, without knowing whose plugin has the name.
+TEST(Creation, TakesParametersThatItDoesNotKnowUnderAnotherName) {
+    for (const char* type : {"LIBFABRIC", "UCX"}) {
+        bool made = false;
+        const std::string said = said_under(type, made);
+        EXPECT_TRUE(made) << said;
+        const std::size_t first = said.find("parameter num_workers has no effect here");
+        EXPECT_NE(first, std::string::npos) << said;
+        EXPECT_EQ(said.find("num_workers", first + 20), std::string::npos) << said;
+        EXPECT_NE(said.find("parameter rials has no effect here (did you mean rails?)"), std::string::npos)
+            << said;
+        EXPECT_NE(said.find("WARN"), std::string::npos) << said;
+    }
+    bool made = true;
+    const std::string said = said_under("RAILYARD", made);
+    EXPECT_FALSE(made);
+    EXPECT_NE(said.find("unknown parameter \"num_workers\""), std::string::npos) << said;
+}
+
+/// A value that a known parameter does not take is an error whatever the name.
+TEST(Creation, RefusesBadValuesUnderAnotherName) {
+    const host::Plugin plugin(host::plugin_directory(""), "RAILYARD");
+    nixl_b_params_t params{{"provider", "tcp"}, {"devices", "lo"}, {"rails", "many"}};
+    nixlBackendInitParams init;
+    init.localAgent = "params";
+    init.type = "LIBFABRIC";
+    init.customParams = &params;
+    EXPECT_EQ(status_of([&] { (void)plugin.create_engine(init); }), Status::backend);
+}
+
 TEST(Creation, SaysWhatItFoundWhenNoProviderFits) {
     host::AgentConfig config = agent_config("provider", {});
     config.params["devices"] = "no-such-interface";
