@@ -1,7 +1,9 @@
 // Words in a row, for messages and reports.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 namespace railyard {
 
@@ -12,6 +14,14 @@ template <typename Words>
     for (const auto& word : words)
         text += (text.empty() ? "" : between) + std::string(word);
     return text;
+}
+
+/// "a, b, c, d and 28 more": the first ones of many.
+[[nodiscard]] inline std::string joined_first(std::vector<std::string> names) {
+    constexpr std::size_t most = 4;
+    const std::size_t count = names.size();
+    if (count > most) names.resize(most);
+    return joined(names) + (count > most ? " and " + std::to_string(count - most) + " more" : "");
 }
 
 }  // namespace railyard

@@ -12,6 +12,7 @@
 #include "fabric/choices.h"
 #include "fabric/interfaces.h"
 #include "fabric/no_device.h"
+#include "fabric/unoffered_efas.h"
 
 namespace railyard::fabric {
 namespace {
@@ -202,7 +203,8 @@ DeviceFilter parse_device_filter(std::string_view text) {
 }
 
 std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter, bool gpu_memory,
-                             Absent absent, std::string_view after) {
+                             Absent absent, std::string_view after,
+                             const std::filesystem::path& rdma_devices) {
     const bool connected = provider.ends_with(connected_suffix);
     Offers offers(connected ? FI_EP_MSG : FI_EP_RDM);
     std::vector<Offered> offered;
@@ -212,11 +214,18 @@ std::vector<Device> discover(std::string_view provider, const DeviceFilter& filt
         keep_usable(devices, choice.family, filter);
         order_by_filter(devices, filter);
         if (devices.empty()) continue;
-        if (absent == Absent::told) warn_of_absent(filter, offered.back());
+        if (absent == Absent::told) {
+            warn_of_absent(filter, offered.back());
+            if (provider == "auto" && after.empty() && !choice.family.starts_with("efa"))
+                warn_of_unoffered_efas(choice.family, filter, offers.list({}), rdma_devices);
+        }
         warn_of_versions(choice.family);
         return devices;
     }
-    throw no_device(provider, filter, offered, offers.list({}));
+    const bool may_be_efa = after.empty() && (provider == "auto" || provider.starts_with("efa"));
+    const fi_info* const list = offers.list({});
+    throw no_device(provider, filter, offered, list,
+                    may_be_efa ? unoffered_efas(filter, list, rdma_devices) : std::string());
 }
 
 }  // namespace railyard::fabric

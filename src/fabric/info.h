@@ -4,6 +4,7 @@
 #include <rdma/fabric.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -55,8 +56,12 @@ struct DeviceFilter {
 /// "a,b" or "^a,b". Throws Error{invalid_param} for an empty name or a stray ^.
 [[nodiscard]] DeviceFilter parse_device_filter(std::string_view text);
 
-/// Whether the log is told of names that no device has: not where somebody only looks whether there are any.
+/// Whether the log is told of names that no device has, and of EFAs that libfabric leaves out: not where
+/// somebody only looks whether there are any.
 enum class Absent { told, untold };
+
+/// Where the kernel lists RDMA devices.
+inline constexpr const char* rdma_devices_of_kernel = "/sys/class/infiniband";
 
 /// The names of our kinds of fabric: in the order in which "auto" looks, then those that it leaves out.
 [[nodiscard]] std::vector<std::string_view> families();
@@ -65,11 +70,12 @@ enum class Absent { told, untold };
 /// in the order of the filter's names, else libfabric's, one entry per device. "auto" looks in the order
 /// efa-direct, efa, cxi, verbs, tcp, shm; verbs-msg and tcp-msg, with a connection a peer, it leaves out.
 /// `gpu_memory`: of the families whose NICs can reach GPU memory, devices come with FI_HMEM where they have
-/// it (ProviderCaps::gpu_memory). Names of the filter that no device has are `told` in a warning. `after`:
-/// only what comes behind that family. Throws Error{backend} that names which setting is wrong, and what was
-/// found.
-[[nodiscard]] std::vector<Device> discover(std::string_view provider, const DeviceFilter& filter,
-                                           bool gpu_memory = false, Absent absent = Absent::told,
-                                           std::string_view after = {});
+/// it (ProviderCaps::gpu_memory). Names of the filter that no device has are `told` in a warning, and so is
+/// "auto" that goes past EFAs below `rdma_devices` as libfabric offers none. `after`: only what comes behind
+/// that family. Throws Error{backend} that names which setting is wrong, and what was found.
+[[nodiscard]] std::vector<Device> discover(
+    std::string_view provider, const DeviceFilter& filter, bool gpu_memory = false,
+    Absent absent = Absent::told, std::string_view after = {},
+    const std::filesystem::path& rdma_devices = rdma_devices_of_kernel);
 
 }  // namespace railyard::fabric

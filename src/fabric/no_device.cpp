@@ -14,7 +14,7 @@
 namespace railyard::fabric {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     return "\"" + std::string(text) + "\"";
 }
 
@@ -56,11 +56,11 @@ std::string wrong_provider(std::string_view provider, const fi_info* list) {
     const std::string there = devices.empty() ? "nothing" : joined(devices);
     if (provider == "auto") return "libfabric offers none that carries rails, of all it has: " + there;
     if (holds(words, provider))
-        return "libfabric offers no device of provider " + quoted(provider) +
+        return "libfabric offers no device of provider " + in_quotes(provider) +
                " here, of all it has: " + there;
     std::vector<std::string> known = words;
     known.insert(known.end(), providers.begin(), providers.end());
-    return "unknown provider " + quoted(provider) + guess(provider, known) + "; known: " + joined(words) +
+    return "unknown provider " + in_quotes(provider) + guess(provider, known) + "; known: " + joined(words) +
            (providers.empty() ? "; libfabric offers nothing here"
                               : ", and what libfabric offers here: " + joined(providers));
 }
@@ -74,7 +74,8 @@ std::string wrong_devices(const DeviceFilter& filter, const std::vector<Offered>
     if (std::any_of(all.begin(), all.end(), allowed))
         return "none that `devices` allows is up, has an IP address, or is the default route's; " +
                listed(offered);
-    const std::string setting = "devices " + quoted((filter.exclude ? "^" : "") + joined(filter.names, ","));
+    const std::string setting =
+        "devices " + in_quotes((filter.exclude ? "^" : "") + joined(filter.names, ","));
     if (filter.exclude) return setting + " excludes every device; " + listed(offered);
     std::string text = setting + " names no device that there is";
     if (filter.names.size() == 1) text += guess(filter.names.front(), all);
@@ -84,11 +85,12 @@ std::string wrong_devices(const DeviceFilter& filter, const std::vector<Offered>
 }  // namespace
 
 Error no_device(std::string_view provider, const DeviceFilter& filter, const std::vector<Offered>& offered,
-                const fi_info* list) {
+                const fi_info* list, const std::string& unoffered) {
     const std::vector<Offered> there = by_family(offered);
     std::string message = "no usable device: ";
     message += there.empty() ? wrong_provider(provider, list) : wrong_devices(filter, there);
-    message += in_environment({"FI_PROVIDER", "FI_PROVIDER_PATH"}) + ". Check `fi_info -l`" + shortage();
+    message += unoffered.empty() ? in_environment({"FI_PROVIDER", "FI_PROVIDER_PATH"}) : "; " + unoffered;
+    message += ". Check `fi_info -l`" + shortage();
     return {Status::backend, message};
 }
 

@@ -17,9 +17,11 @@ struct Offered {
 };
 
 /// Error{backend} that says which of the two settings is wrong, and what may stand there. `offered`: of every
-/// fabric that `provider` may mean; `list`: all that libfabric has.
+/// fabric that `provider` may mean; `list`: all that libfabric has; `unoffered`: what it should have
+/// (unoffered_efas), or nothing.
 [[nodiscard]] Error no_device(std::string_view provider, const DeviceFilter& filter,
-                              const std::vector<Offered>& offered, const fi_info* list);
+                              const std::vector<Offered>& offered, const fi_info* list,
+                              const std::string& unoffered);
 
 /// Logs a warning for each name of the filter that no device has; but not where an excluded one is a network
 /// interface of this machine, as one list of them may serve many machines and fabrics.

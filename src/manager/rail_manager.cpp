@@ -13,8 +13,10 @@
 
 namespace railyard {
 
-RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink)
+RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink,
+                         std::filesystem::path rdma_devices)
     : gpus_(params),
+      rdma_devices_(rdma_devices.empty() ? fabric::rdma_devices_of_kernel : std::move(rdma_devices)),
       vram_staging_(params.vram_staging),
       cuda_streams_(static_cast<unsigned>(params.cuda_streams)),
       copy_kernel_(params.copy_kernel == "auto"),
@@ -83,7 +85,7 @@ void RailManager::find_devices(const Params& params, std::string_view after) {
     const bool gpu_memory = gpus_.any() && params.vram_staging != "always";
     const fabric::DeviceFilter filter = fabric::parse_device_filter(params.devices);
     std::vector<fabric::Device> found =
-        fabric::discover(params.provider, filter, gpu_memory, fabric::Absent::told, after);
+        fabric::discover(params.provider, filter, gpu_memory, fabric::Absent::told, after, rdma_devices_);
     rails_.clear();
     rail_devices_.clear();
     devices_.clear();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,8 +38,9 @@ class RailManager {
     /// Opens `rails_per_device` rails on every usable device. A rail that fails is skipped with a warning
     /// while at least one opens; otherwise "auto" goes on to the next family, and Error{backend} is thrown
     /// where there is none. `blocking`: somebody will wait on the rails' file
-    /// descriptors.
-    RailManager(const Params& params, bool blocking, ControlSink& sink);
+    /// descriptors. `rdma_devices`: where the kernel lists them; empty for its usual place.
+    RailManager(const Params& params, bool blocking, ControlSink& sink,
+                std::filesystem::path rdma_devices = {});
     ~RailManager();
 
     [[nodiscard]] std::size_t size() const noexcept { return rails_.size(); }
@@ -140,6 +142,7 @@ class RailManager {
     [[nodiscard]] std::vector<Rail*> rails_of(const RailSet& set) const;
 
     Gpus gpus_;
+    const std::filesystem::path rdma_devices_;
     const std::string vram_staging_;
     const unsigned cuda_streams_;
     const bool copy_kernel_;

@@ -88,6 +88,18 @@ void find_others(const SurveyOptions& options, const fabric::DeviceFilter& filte
     }
 }
 
+/// Also those that the settings do not name.
+bool libfabric_has_efas() {
+    for (const char* family : {"efa-direct", "efa"}) {
+        try {
+            return !fabric::discover(family, {}, false, fabric::Absent::untold).empty();
+        } catch (const Error&) {
+            continue;
+        }
+    }
+    return false;
+}
+
 void find_rails(const SurveyOptions& options, Survey& survey) {
     const fabric::DeviceFilter filter = fabric::parse_device_filter(options.devices);
     try {
@@ -101,6 +113,7 @@ void find_rails(const SurveyOptions& options, Survey& survey) {
         survey.trouble = error.what();
     }
     find_others(options, filter, survey);
+    survey.offers_efa = libfabric_has_efas();
 }
 
 void find_efas(const SurveyOptions& options, Survey& survey) {

@@ -28,6 +28,7 @@ struct Survey {
     std::string source;               ///< where the topology comes from, in words
     std::string family;               ///< which providers were chosen, e.g. "efa-direct"; empty offline
     std::vector<std::string> others;  ///< other families that would do, with their devices, a line each
+    bool offers_efa = false;          ///< libfabric has EFAs, whatever was asked for; false offline
     std::string trouble;              ///< why there are no rails; empty where there are
     topology::Machine machine;
     std::vector<RailRow> rails;

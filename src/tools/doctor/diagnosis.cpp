@@ -1,11 +1,11 @@
 #include "tools/doctor/diagnosis.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/spoken.h"
 #include "fabric/info.h"
+#include "tools/doctor/rdma_checks.h"
 
 namespace railyard::tools {
 namespace {
@@ -18,21 +18,6 @@ constexpr std::uint64_t least_shm = std::uint64_t{64} << 20;
 constexpr std::uint64_t files_besides = 64, files_of_rail = 12, files_of_peer = 2;
 constexpr std::uint64_t few_peers = 64;
 
-/// What ails one device, and how that is said of many.
-struct DeviceTrouble {
-    std::string name, one, many, remedy;
-};
-
-/// "32 devices have no driver: a, b, c, d and 28 more".
-std::string text_of_many(const std::vector<DeviceTrouble>& kind) {
-    constexpr std::size_t most_named = 4;
-    std::string text = std::to_string(kind.size()) + " devices " + kind.front().many + ": ";
-    for (std::size_t i = 0; i < kind.size() && i < most_named; ++i)
-        text += (i == 0 ? "" : ", ") + kind[i].name;
-    if (kind.size() > most_named) text += " and " + std::to_string(kind.size() - most_named) + " more";
-    return text;
-}
-
 class Diagnosis {
   public:
     Diagnosis(const HostFacts& facts, const Survey& survey) : facts_(facts), survey_(survey) {}
@@ -41,7 +26,8 @@ class Diagnosis {
         const auto is_efa = [](const VerbsDevice& device) { return device.efa; };
         has_efa_ = std::any_of(facts_.devices.begin(), facts_.devices.end(), is_efa);
         check_topology();
-        check_devices();
+        for (Finding& finding : check_rdma_devices(facts_, offers_efa()))
+            findings_.push_back(std::move(finding));
         check_libfabric();
         check_rails();
         check_files();
@@ -71,91 +57,7 @@ class Diagnosis {
             "HWLOC_XMLFILE");
     }
 
-    /// Nothing where the device can be used.
-    [[nodiscard]] std::optional<DeviceTrouble> trouble_of(const VerbsDevice& device) const {
-        if (device.driver.empty()) {
-            return DeviceTrouble{
-                device.name, device.name + " has no driver", "have no driver",
-                device.efa
-                    ? "load the kernel module: `modprobe efa`; where there is none, run the EFA installer"
-                    : "load the kernel module of this device"};
-        }
-        if (device.node.empty()) {
-            const std::string driven =
-                "driven by " + device.driver + ", and the kernel has made no verbs device";
-            return DeviceTrouble{device.name, device.name + " is " + driven, "are " + driven,
-                                 "load the kernel module ib_uverbs: `modprobe ib_uverbs`"};
-        }
-        if (!device.present) {
-            return DeviceTrouble{device.name, device.name + ": " + device.node + " is not here",
-                                 "have files in /dev/infiniband that are not here", missing_node()};
-        }
-        if (!device.refusal.empty()) {
-            const std::string refused = "cannot be opened: " + device.refusal;
-            return DeviceTrouble{device.name, device.name + ": " + device.node + " " + refused,
-                                 "have files that this user has rights to and that " + refused,
-                                 facts_.container.empty()
-                                     ? "see which devices the control group allows (DeviceAllow= of "
-                                       "systemd, --device of a container), and `dmesg`"
-                                     : missing_node()};
-        }
-        if (!device.usable) {
-            return DeviceTrouble{device.name,
-                                 device.name + ": this user may not read and write " + device.node,
-                                 "have files that this user may not read and write",
-                                 "give the user rights to it, by a udev rule or the group of the file"};
-        }
-        return std::nullopt;
-    }
-
-    /// What ails many devices alike is said once.
-    void check_devices() {
-        std::vector<std::vector<DeviceTrouble>> kinds;
-        for (const VerbsDevice& device : facts_.devices) {
-            std::optional<DeviceTrouble> trouble = trouble_of(device);
-            if (!trouble) {
-                add(Severity::ok, "device", device.name + ", driver " + device.driver + ", " + device.node);
-                continue;
-            }
-            const auto alike = [&](const std::vector<DeviceTrouble>& kind) {
-                return kind.front().many == trouble->many && kind.front().remedy == trouble->remedy;
-            };
-            auto kind = std::find_if(kinds.begin(), kinds.end(), alike);
-            if (kind == kinds.end()) kind = kinds.emplace(kinds.end());
-            kind->push_back(std::move(*trouble));
-        }
-        for (const std::vector<DeviceTrouble>& kind : kinds)
-            add(Severity::error, "device", kind.size() == 1 ? kind.front().one : text_of_many(kind),
-                kind.front().remedy);
-    }
-
-    /// What libfabric has been told to leave out, as the beginning of a remedy; empty where nothing is set.
-    [[nodiscard]] std::string unset_first() const {
-        std::string text;
-        const std::pair<const char*, const std::string&> variables[] = {
-            {"FI_PROVIDER", facts_.fi_provider}, {"FI_PROVIDER_PATH", facts_.fi_provider_path}};
-        for (const auto& [name, value] : variables) {
-            if (!value.empty())
-                text += std::string("unset ") + name + " (\"" + value +
-                        "\" here), which says what libfabric offers; ";
-        }
-        return text;
-    }
-
-    [[nodiscard]] std::string missing_node() const {
-        if (facts_.container == "Kubernetes")
-            return "ask for the devices in the pod's resource limits, for EFA vpc.amazonaws.com/efa, with "
-                   "their device plugin installed";
-        if (!facts_.container.empty()) return "start the container with --device /dev/infiniband";
-        return "udev makes it: see that udev runs, and `ls /sys/class/infiniband_verbs`; in a container, "
-               "pass /dev/infiniband in";
-    }
-
-    [[nodiscard]] bool offers_efa() const {
-        const auto is_efa = [](const std::string& line) { return line.starts_with("efa"); };
-        return survey_.family.starts_with("efa") ||
-               std::any_of(survey_.others.begin(), survey_.others.end(), is_efa);
-    }
+    [[nodiscard]] bool offers_efa() const { return survey_.offers_efa || survey_.family.starts_with("efa"); }
 
     static std::string version_text(std::uint32_t version) {
         return std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version));
@@ -181,19 +83,15 @@ class Diagnosis {
             add(Severity::ok, "libfabric", versions);
         }
         const auto usable = [](const VerbsDevice& device) { return device.efa && device.usable; };
-        if (std::any_of(facts_.devices.begin(), facts_.devices.end(), usable) && !offers_efa()) {
-            add(Severity::error, "libfabric", "it does not offer the EFAs that are here",
-                unset_first() +
-                    "see `fi_info -p efa`; the EFA installer has a libfabric with the provider: "
-                    "-Dlibfabric_path=/opt/amazon/efa");
-        }
+        if (std::any_of(facts_.devices.begin(), facts_.devices.end(), usable) && !offers_efa())
+            findings_.push_back(unoffered_finding(facts_));
     }
 
     void check_rails() {
         if (survey_.rails.empty()) {
             return add(
                 Severity::error, "rails", survey_.trouble.empty() ? "there are none" : survey_.trouble,
-                unset_first() +
+                unset_first(facts_) +
                     "see which providers there are: `fi_info -l`, `fi_info -p NAME`; package libfabric-bin");
         }
         for (const RailRow& rail : survey_.rails) {

@@ -4,11 +4,13 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
+#include <filesystem>
 #include <string_view>
 
 #include "fabric/choices.h"
 #include "log_lines.h"
 #include "manager/rail_manager.h"
+#include "rdma_devices.h"
 
 namespace railyard::auto_provider_test {
 
@@ -39,8 +41,8 @@ class AutoProvider : public testing::Test {
         bool on_control(std::span<const std::byte>) noexcept override { return true; }
     };
     ~AutoProvider() override { refuses_tcp = refuses_all = false; }
-    std::string opened(const ParamMap& params) {
-        const RailManager manager(Params::parse(params), false, sink_);
+    std::string opened(const ParamMap& params, const std::filesystem::path& rdma_devices = {}) {
+        const RailManager manager(Params::parse(params), false, sink_, rdma_devices);
         EXPECT_GE(manager.size(), 1u);
         return manager.provider();
     }
@@ -63,6 +65,21 @@ TEST_F(AutoProvider, GoesOnWhereNoRailOfAFamilyOpens) {
     EXPECT_EQ(opened({}), "shm");
     EXPECT_EQ(log_.count("no rail of tcp opens (fi_fabric"), 1) << "the family, and why";
     EXPECT_EQ(log_.count("auto goes on to shm"), 1);
+}
+
+/// Over tcp where the machine has EFAs, nobody would look.
+TEST_F(AutoProvider, GoesPastEfasThatLibfabricLeavesOutAndSaysSo) {
+    if (!is_of_tcp(opened({}))) GTEST_SKIP() << "needs tcp as what auto takes";
+    const test::RdmaDevices none(test::RdmaDevices::List{}),
+        efas(test::RdmaDevices::List{{"rdmap79s0", "0x1d0f\n"}, {"mlx5_0", "0x15b3\n"}});
+    opened({}, none.place());
+    EXPECT_EQ(log_.count("EFAs"), 0);
+    opened({}, efas.place());
+    EXPECT_EQ(log_.count("auto takes tcp: the kernel has EFAs (rdmap79s0)"), 1);
+    EXPECT_EQ(log_.count("EFAs"), 1);
+    refuses_tcp = true;
+    opened({}, efas.place());
+    EXPECT_EQ(log_.count("EFAs"), 2) << "once, and not again as it goes on to shm";
 }
 
 TEST_F(AutoProvider, ANamedProviderIsWhatWasAskedFor) {

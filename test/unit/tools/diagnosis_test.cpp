@@ -144,7 +144,7 @@ TEST(Diagnosis, Libfabric) {
     machine.survey.family = "tcp";
     machine.survey.rails.front().name = "eth0";
     expect_one(machine, "libfabric", Severity::error, "does not offer the EFAs", "/opt/amazon/efa");
-    machine.survey.others = {"efa (efa): rdmap79s0"};
+    machine.survey.offers_efa = true;
     EXPECT_TRUE(machine.troubles("libfabric").empty()) << "it does, and another family was asked for";
     machine.facts.headers = FI_VERSION(1, 17);
     expect_one(machine, "libfabric", Severity::warning, "no efa-direct", "-Dlibfabric_path=");
@@ -164,6 +164,57 @@ TEST(Diagnosis, Libfabric) {
     EXPECT_TRUE(machine.troubles("libfabric").empty()) << "that concerns EFA alone";
     machine.facts.library = FI_VERSION(1, 15);
     expect_one(machine, "libfabric", Severity::warning, "older", "-Dlibfabric_path");
+}
+
+const VerbsDevice withheld{
+    "mlx5_0", false, "mlx5_core", "/dev/infiniband/uverbs1", true, false, "Operation not permitted"};
+
+/// One device that cannot be opened costs libfabric every EFA: what is said is that, and not that libfabric
+/// has no provider.
+TEST(Diagnosis, ADeviceThatIsWithheldHidesTheEfas) {
+    Case machine;
+    machine.survey.family = "tcp";
+    machine.facts.devices.push_back(withheld);
+    for (const char* container : {"", "Docker", "Kubernetes"}) {
+        machine.facts.container = container;
+        expect_one(machine, "libfabric", Severity::error, "mlx5_0 (/dev/infiniband/uverbs1) cannot be opened",
+                   "no hostPath of the whole directory");
+        expect_one(machine, "libfabric", Severity::error, "#12708", "#12744");
+        EXPECT_EQ(machine.troubles("libfabric").at(0).remedy.find("/opt/amazon"), std::string::npos);
+        expect_one(machine, "device", Severity::error, "cannot be opened: Operation not permitted",
+                   "keep its file out of the container, too");
+    }
+    machine.facts.devices.back().refusal.clear();
+    expect_one(machine, "libfabric", Severity::error, "mlx5_0", "let this user open such devices");
+    machine.facts.devices.back().present = false;
+    expect_one(machine, "libfabric", Severity::error, "does not offer the EFAs", "/opt/amazon/efa");
+}
+
+TEST(Diagnosis, ADeviceThatIsNoEfaHidesThemFromOldLibraries) {
+    Case machine;
+    machine.survey.family = "tcp";
+    machine.facts.devices.push_back(withheld);
+    machine.facts.devices.back().usable = true;
+    machine.facts.devices.back().refusal.clear();
+    expect_one(machine, "libfabric", Severity::error, "mlx5_0 (/dev/infiniband/uverbs1) is no EFA",
+               "libfabric 2.2 or later");
+    machine.facts.library = machine.facts.headers = FI_VERSION(2, 2);
+    expect_one(machine, "libfabric", Severity::error, "does not offer the EFAs", "/opt/amazon/efa");
+}
+
+/// With an EFA that can be used, others may be left out on purpose; and nobody is to pass all of them in.
+TEST(Diagnosis, DevicesThatAreLeftOutOnPurpose) {
+    Case machine;
+    machine.facts.container = "Docker";
+    machine.facts.devices.push_back(withheld);
+    expect_one(machine, "device", Severity::note, "cannot be opened", "keep its file out of the container");
+    machine.facts.devices.back() = {"mlx5_0", false, "mlx5_core", "/dev/infiniband/uverbs1", false, false};
+    expect_one(machine, "device", Severity::note, "is not here", "nothing, where it is left out on purpose");
+    expect_one(machine, "device", Severity::note, "is not here", "uverbsN for each EFA");
+    machine.facts.devices.erase(machine.facts.devices.begin());
+    machine.survey.family = "tcp";
+    EXPECT_EQ(machine.troubles("device").at(0).severity, Severity::error);
+    EXPECT_EQ(machine.troubles("device").at(0).remedy, "start the container with --device /dev/infiniband");
 }
 
 TEST(Diagnosis, Rails) {
