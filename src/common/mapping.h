@@ -17,9 +17,10 @@ struct Mapping {
 /// Reads /proc/PID/maps, which takes longer the more mappings there are; nullopt where we may not.
 [[nodiscard]] std::optional<Mapping> mapping_at(pid_t process, std::uint64_t address) noexcept;
 
-/// Bytes of a page there, of this process: of huge pages that were asked for as such (MAP_HUGETLB), else the
-/// usual ones, whatever the kernel has put together. Reads /proc/self/smaps, which may take long; the usual
-/// size where that cannot be read, or nothing lies there.
-[[nodiscard]] std::uint64_t page_size_at(std::uint64_t address) noexcept;
+/// Bytes of a page there, of this process: of huge pages that were asked for as such (MAP_HUGETLB), or where
+/// all of the mapping that can be is in transparent ones; else of the usual ones. Reads `smaps`, which may
+/// take long; the usual size where that cannot be read, or nothing lies there.
+[[nodiscard]] std::uint64_t page_size_at(std::uint64_t address,
+                                         const char* smaps = "/proc/self/smaps") noexcept;
 
 }  // namespace railyard

@@ -13,29 +13,31 @@
 namespace railyard::fabric {
 namespace {
 
-/// What EFA takes in one registration that peers may write to (libfabric #10402).
+/// What some EFA devices take in one registration that peers may write to, as a maintainer of the provider
+/// says (libfabric #10402).
 constexpr std::uint64_t most_efa_pages = std::uint64_t{1} << 20;
 
 /// Nothing, where it has no more of them.
-std::string too_many_pages(std::string_view provider, const MemoryRange& range) {
-    if (!provider.starts_with("efa") || range.gpu >= 0 || !range.writable) return {};
+std::string too_many_pages(const ProviderCaps& caps, const MemoryRange& range) {
+    if (!caps.may_limit_pages || range.gpu >= 0) return {};
     const std::uint64_t page = page_size_at(range.address);
     const std::uint64_t count = (range.address % page + range.length + page - 1) / page;
     if (count <= most_efa_pages) return {};
     const std::string most = std::to_string((most_efa_pages * page) >> 30) + " GiB";
     return "; the range has " + std::to_string(count) + " pages of " + std::to_string(page / 1024) +
-           " KiB, and EFA takes " + std::to_string(most_efa_pages) +
-           " of them in one registration that peers may write to (" + most +
-           "): have it on huge pages (MAP_HUGETLB, or madvise(MADV_HUGEPAGE) before it is first touched), or "
+           " KiB, and some EFA devices take " + std::to_string(most_efa_pages) + " of them (" + most +
+           ") in one registration that peers may write to (libfabric #10402), as every one is where the "
+           "device has RDMA WRITE, and some 24 million in all (#9739): have it on huge pages (MAP_HUGETLB, "
+           "or madvise(MADV_HUGEPAGE) before it is first touched), or "
            "register it in pieces of at most " +
            most;
 }
 
-std::string out_of_memory(std::string_view provider, const MemoryRange& range) {
+std::string out_of_memory(const ProviderCaps& caps, const MemoryRange& range) {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
     const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
-    const std::string pages = too_many_pages(provider, range);
+    const std::string pages = too_many_pages(caps, range);
     if (!pages.empty() && (unlimited || range.length <= limit.rlim_cur)) return pages;
     const std::string asked =
         pages + "; " + std::to_string(range.length) + " bytes asked, locked memory limit (`ulimit -l`) is ";
@@ -47,8 +49,9 @@ std::string out_of_memory(std::string_view provider, const MemoryRange& range) {
            "register less";
 }
 
-std::string remedy(std::string_view provider, int error, const MemoryRange& range) {
-    if (error == FI_ENOMEM) return out_of_memory(provider, range);
+std::string remedy(const Domain& domain, int error, const MemoryRange& range) {
+    const std::string_view provider = domain.info().fabric_attr->prov_name;
+    if (error == FI_ENOMEM) return out_of_memory(domain.caps(), range);
     if (error == FI_ENOSPC || error == FI_ENOKEY || error == FI_E2BIG) {
         return "; the device has no room for another registration of " + std::to_string(range.length) +
                " bytes (keys or pages): register fewer or smaller ranges, or use huge pages";
@@ -143,7 +146,7 @@ std::string failure(const Domain& domain, const MemoryRange& range, int rc) {
     text += "failed on " + domain.rail() + ": " + fi_strerror(-rc) + " (" + std::to_string(rc) + ")";
     if (range.gpu >= 0 && rc != -FI_ENOSPC && rc != -FI_ENOKEY && rc != -FI_E2BIG)
         return text + gpu_remedy(range.gpu);
-    return text + remedy(domain.info().fabric_attr->prov_name, -rc, range) + shortage();
+    return text + remedy(domain, -rc, range) + shortage();
 }
 
 }  // namespace

@@ -23,6 +23,12 @@ constexpr int cxi_no_process = 26;  // C_RC_PTLTE_NOT_FOUND: what cxi's own test
 constexpr int verbs_remote_access = 10;
 constexpr int verbs_retries_exceeded = 12, verbs_not_ready = 13, verbs_aborted = 16, verbs_timeout = 20;
 
+/// p4d, c5n and others: a device without RDMA WRITE.
+bool is_first_efa(const fi_info& info) {
+    if (!info.nic || !info.nic->device_attr || !info.nic->device_attr->device_id) return false;
+    return std::string_view(info.nic->device_attr->device_id) == "0xefa0";
+}
+
 }  // namespace
 
 ProviderCaps provider_caps(const fi_info& info) {
@@ -50,6 +56,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.needs_introduction = caps.completes_placed = direct;
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = caps.loses_answers = caps.own_vectors = caps.reads_before_close = efa;
+    caps.may_limit_pages = efa && !is_first_efa(info);
     caps.rings_for_more = !efa || direct;
     caps.shares_memory = caps.waits_to_close = efa && !direct;
     // efa may emulate, and says something else then.

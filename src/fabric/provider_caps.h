@@ -42,6 +42,9 @@ struct ProviderCaps {
     bool waits_to_close = false;
     /// Reaches peers on its host through memory shared with them unless told not to (fabric efa).
     bool shares_memory = false;
+    /// One registration may take no more than a million pages: some devices with RDMA WRITE, to which every
+    /// one is to be written to, whatever was asked for (efa, but not its first generation).
+    bool may_limit_pages = false;
     /// A post with FI_MORE leaves at the latest with one that follows without it. Fabric efa posts again by
     /// itself what it had put off, FI_MORE and all, and rings for none of it.
     bool rings_for_more = true;

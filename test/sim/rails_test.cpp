@@ -156,9 +156,13 @@ TEST(HostMemory, OfMorePagesThanOneRegistrationTakesIsRegisteredInPieces) {
         mmap(nullptr, 2 * limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
     const auto address = reinterpret_cast<std::uint64_t>(memory);
-    const std::string text =
-        error_of([&] { (void)engine->register_memory(address, limit + 4096, 0); }, Status::backend);
-    EXPECT_NE(text.find("rdmap"), std::string::npos) << text;
+    for (const int access : {PROT_READ, PROT_READ | PROT_WRITE}) {
+        ASSERT_EQ(mprotect(memory, 2 * limit, access), 0);
+        const std::string text =
+            error_of([&] { (void)engine->register_memory(address, limit + 4096, 0); }, Status::backend);
+        EXPECT_NE(text.find("rdmap"), std::string::npos) << text;
+        EXPECT_NE(text.find("1048577 pages of 4 KiB"), std::string::npos) << text << " of access " << access;
+    }
     const auto first = engine->register_memory(address, limit, 0);
     const auto second = engine->register_memory(address + limit, limit, 0);
     engine->deregister_memory(first);
@@ -169,6 +173,21 @@ TEST(HostMemory, OfMorePagesThanOneRegistrationTakesIsRegisteredInPieces) {
         engine->deregister_memory(engine->register_memory(address, 4 * 4096, 0));
     }
     munmap(memory, 2 * limit);
+}
+
+/// On a p4d, and on a p5 that is without.
+TEST(HostMemory, OnADeviceWithoutRdmaWriteHasAnyNumberOfPages) {
+    const Disturbance without("rdma_write=off");
+    const auto engine = engine_with({{"provider", "efa"}, {"rails", "1"}});
+    constexpr std::size_t length = (std::size_t{4} << 30) + 4096;
+    for (const int access : {PROT_READ, PROT_READ | PROT_WRITE}) {
+        void* const memory =
+            mmap(nullptr, length, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        ASSERT_NE(memory, MAP_FAILED);
+        EXPECT_NO_THROW(engine->deregister_memory(
+            engine->register_memory(reinterpret_cast<std::uint64_t>(memory), length, 0)));
+        munmap(memory, length);
+    }
 }
 
 }  // namespace

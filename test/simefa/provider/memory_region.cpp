@@ -49,11 +49,12 @@ int map_dmabuf(const MrDmabuf& buffer, Region& region, Mapping& mapping) {
     return 0;
 }
 
-/// Of host memory, of what peers may write to.
-bool has_few_pages(const NicSlot& nic, const fi_mr_attr& attr) {
-    if (!(attr.access & FI_REMOTE_WRITE) || attr.iov_count != 1 || !attr.mr_iov) return true;
+/// Of host memory: where the device has RDMA WRITE, the real provider has all of it written to, whatever
+/// access is asked for.
+bool has_few_pages(const Nic& nic, const fi_mr_attr& attr) {
+    if (attr.iov_count != 1 || !attr.mr_iov || !device_rdma(nic.description()).write) return true;
     constexpr std::uint64_t page = 4096;
-    const std::uint64_t set = nic.get(Setting::region_pages);
+    const std::uint64_t set = nic.slot().get(Setting::region_pages);
     const std::uint64_t start = reinterpret_cast<std::uint64_t>(attr.mr_iov->iov_base) % page;
     return (start + attr.mr_iov->iov_len + page - 1) / page <= (set ? set : default_region_pages);
 }
@@ -63,7 +64,7 @@ int permitted(Domain& domain, const fi_mr_attr& attr, std::uint64_t flags) {
     const bool dmabuf = (flags & mr_dmabuf_flag) != 0;
     const NicSlot& nic = domain.nic().slot();
     if (dmabuf && !nic.on(Setting::gpu_dmabuf)) return -FI_EOPNOTSUPP;
-    if (attr.iface == FI_HMEM_SYSTEM) return has_few_pages(nic, attr) ? 0 : -FI_ENOMEM;
+    if (attr.iface == FI_HMEM_SYSTEM) return has_few_pages(domain.nic(), attr) ? 0 : -FI_ENOMEM;
     if (!domain.gpu_memory()) return -FI_EOPNOTSUPP;
     return dmabuf || nic.on(Setting::gpu_address) ? 0 : -FI_EOPNOTSUPP;
 }

@@ -59,7 +59,7 @@ constexpr SettingInfo table[] = {
      "GPU memory is registered by its address, as with nvidia-peermem; auto: on"},
     {"gpu_dmabuf", Setting::gpu_dmabuf, 1, "auto/off/on", "memory is registered by a dma-buf; auto: on"},
     {"region_pages", Setting::region_pages, 1, "pages",
-     "of 4 KiB that a region may have which peers may write to; 0: 1048576"},
+     "of 4 KiB that a region of a device with WRITE may have; 0: 1048576"},
     {"close_wait_ms", Setting::close_wait, milliseconds, "ms",
      "closing an endpoint of fabric efa waits for what it has sent, so long at most; 0: 20000"},
 };

@@ -45,7 +45,7 @@ enum class Setting : unsigned {
     gpu_peer_to_peer,
     gpu_address,
     gpu_dmabuf,
-    region_pages,  ///< of 4 KiB that a region may have which peers may write to; 0: default_region_pages
+    region_pages,  ///< of 4 KiB that a region of a device with WRITE may have; 0: default_region_pages
     close_wait,    ///< ns that closing an endpoint of fabric efa waits at most; 0: default_close_wait
     count
 };

@@ -43,6 +43,26 @@ TEST(Caps, CxiTakesKeysOfOursFromAHundredOn) {
     EXPECT_FALSE(caps.gpu_memory);
 }
 
+/// p4d and older have no RDMA WRITE; what says nothing of its generation may have it.
+TEST(Caps, EfaWithRdmaWriteMayLimitThePagesOfARegistration) {
+    const InfoPtr info = cxi_info(0, 4);
+    EXPECT_FALSE(provider_caps(*info).may_limit_pages);
+    free(info->fabric_attr->prov_name);
+    info->fabric_attr->prov_name = strdup("efa");
+    EXPECT_TRUE(provider_caps(*info).may_limit_pages);
+    fid_nic nic{};
+    fi_device_attr device{};
+    nic.device_attr = &device;
+    info->nic = &nic;
+    EXPECT_TRUE(provider_caps(*info).may_limit_pages);
+    char first[] = "0xefa0", second[] = "0xefa1";
+    device.device_id = first;
+    EXPECT_FALSE(provider_caps(*info).may_limit_pages);
+    device.device_id = second;
+    EXPECT_TRUE(provider_caps(*info).may_limit_pages);
+    info->nic = nullptr;
+}
+
 TEST(Failures, ConnectionErrorsMeanThatThePeerIsGone) {
     for (int error : {FI_ECONNRESET, FI_ECONNREFUSED, FI_ENOTCONN, FI_ECANCELED, FI_EHOSTUNREACH,
                       FI_ETIMEDOUT, FI_ENODEV, int{FI_ENORX}}) {
