@@ -210,7 +210,7 @@ Listener::Listener(const std::string& host, std::uint16_t port) {
         const int on = 1;
         if (descriptor_ >= 0) setsockopt(descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         if (descriptor_ >= 0 && bind(descriptor_, address->ai_addr, address->ai_addrlen) == 0 &&
-            listen(descriptor_, 16) == 0)
+            listen(descriptor_, SOMAXCONN) == 0)  // a whole group may come before anybody looks
             break;
         error = errno;
         close_if_open(descriptor_);

@@ -193,6 +193,19 @@ TEST(Channels, ConnectWaitsForALateListener) {
     late.join();
 }
 
+/// As processes of a group do that start together, while the one that they meet at has no time yet.
+TEST(Channels, ManyConnectBeforeAnybodyIsTaken) {
+    Listener listener("127.0.0.1", 0);
+    std::vector<Channel> waiting;
+    for (int i = 0; i < 64; ++i)
+        ASSERT_NO_THROW(waiting.push_back(Channel::connect("127.0.0.1", listener.port(), 500ms))) << i;
+    waiting.back().send("last");
+    std::vector<Channel> taken;
+    for (int i = 0; i < 64; ++i)
+        taken.push_back(listener.accept(patience));
+    EXPECT_EQ(taken.back().receive(patience), "last");
+}
+
 /// Somebody who listens and takes nobody any more: the kernel swallows what comes, as a filter does.
 class Swallowing {
   public:
