@@ -27,6 +27,12 @@ constexpr int backlog = 16;
     throw Error(status, "stats_socket \"" + name + "\": " + reason);
 }
 
+[[noreturn]] void refuse_directory(const std::string& name, int error) {
+    refuse(
+        name, Status::backend,
+        std::string(std::strerror(error)) + "; its directory has to be there, and writable for this process");
+}
+
 UnixAddress address_of(const std::string& name) {
     try {
         return UnixAddress(name);
@@ -39,12 +45,15 @@ int new_socket() noexcept {
     return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
+std::string directory_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
 /// Among processes that start in the same directory, one at a time looks for what is left there. Whoever
 /// holds it for longer than a second is not waited for.
 int lock_directory(const std::string& path) {
-    const std::size_t slash = path.rfind('/');
-    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const timespec pause{0, 10'000'000};
     for (int i = 0; fd >= 0 && i < 100 && flock(fd, LOCK_EX | LOCK_NB) != 0; ++i)
         nanosleep(&pause, nullptr);
@@ -63,13 +72,19 @@ bool is_served(const UnixAddress& address) noexcept {
     return kill(listener.pid, 0) == 0 || errno != ESRCH;
 }
 
-void take_away_what_is_left(const std::string& path, const UnixAddress& address) {
+/// Whether a socket is there.
+bool has_socket(const std::string& path) {
     struct stat there {};
-    if (lstat(path.c_str(), &there) != 0) return;
+    if (lstat(path.c_str(), &there) != 0) return false;
     if (!S_ISSOCK(there.st_mode)) {
         refuse(path, Status::invalid_param,
                "there is something else of that name, and no socket: take it away, or choose another name");
     }
+    return true;
+}
+
+void take_away_what_is_left(const std::string& path, const UnixAddress& address) {
+    if (!has_socket(path)) return;
     if (is_served(address)) {
         refuse(path, Status::not_allowed,
                "somebody serves it: each engine needs one of its own, as with %p (process id), %a (agent) or "
@@ -91,9 +106,7 @@ void bind_to(int fd, const std::string& name, const UnixAddress& address) {
             "somebody has that name: each engine needs one of its own, as with %p (process id), %a (agent) "
             "or %i (instance) in it");
     }
-    refuse(
-        name, Status::backend,
-        std::string(std::strerror(errno)) + "; its directory has to be there, and writable for this process");
+    refuse_directory(name, errno);
 }
 
 }  // namespace
@@ -121,6 +134,14 @@ StatsSocket::StatsSocket(const std::string& pattern, const std::string& agent, s
         refuse(name_, Status::backend, reason);
     }
     fd_ = fd.release();
+}
+
+void StatsSocket::check(const std::string& pattern, const std::string& agent) {
+    const std::string name = StatsFile::name(pattern, agent, 0, "stats_socket");
+    static_cast<void>(address_of(name));
+    if (UnixAddress::is_abstract(name) || has_socket(name)) return;
+    if (faccessat(AT_FDCWD, directory_of(name).c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+        refuse_directory(name, errno);
 }
 
 StatsSocket::~StatsSocket() {

@@ -28,6 +28,9 @@ class StatsSocket {
     /// that nobody serves any more is replaced. Throws Error naming it and the remedy: {not_allowed} where
     /// somebody does, {invalid_param} for a name that will not do, {backend} where the system refuses.
     StatsSocket(const std::string& pattern, const std::string& agent, std::uint64_t nonce);
+    /// Throws what the constructor would, without listening anywhere; but nothing where somebody serves the
+    /// name.
+    static void check(const std::string& pattern, const std::string& agent);
     ~StatsSocket();
     StatsSocket(const StatsSocket&) = delete;
     StatsSocket& operator=(const StatsSocket&) = delete;

@@ -18,6 +18,7 @@
 #include "common/variables.h"
 #include "railyard_version.h"
 #include "tools/doctor/diagnosis.h"
+#include "tools/doctor/settings_check.h"
 #include "tools/live_rates.h"
 #include "tools/live_view.h"
 #include "tools/reports.h"
@@ -36,8 +37,9 @@ struct Command {
     std::vector<std::string> live;
     double interval = 0;  ///< s, between two looks; 0: one look
     bool doctor = false;
-    std::string root;     ///< of the files that the doctor looks at
-    std::string refused;  ///< why the environment's settings were not taken; empty: they were
+    std::string root;               ///< of the files that the doctor looks at
+    std::vector<Finding> settings;  ///< what is wrong with the environment's, for the doctor
+    std::string control_interface;  ///< the setting oob_interface, likewise
 };
 
 void declare(CLI::App& app, Command& command) {
@@ -147,12 +149,9 @@ int examine(const Command& command) {
     refuse_for_doctor(command);
     const Survey survey = make_survey(command.survey);
     std::vector<Finding> findings = diagnose(gather_facts(command.root, survey.machine), survey);
-    if (!command.refused.empty()) {
-        findings.insert(findings.begin(),
-                        {Severity::error, "settings", command.refused,
-                         "correct the variable, or unset it: no engine starts with it; what "
-                         "follows is without the environment's settings"});
-    }
+    const std::vector<Finding> control = check_control_interface(command.control_interface, survey.family);
+    findings.insert(findings.begin(), control.begin(), control.end());
+    findings.insert(findings.begin(), command.settings.begin(), command.settings.end());
     std::fputs((command.json ? diagnosis_json(findings) : diagnosis_text(findings)).c_str(), stdout);
     switch (worst_of(findings)) {
         case Severity::ok:
@@ -167,15 +166,21 @@ int examine(const Command& command) {
 }
 
 /// What the command line leaves out is as the environment's settings have it. The doctor goes on without
-/// settings that are refused.
+/// what is refused.
 void take_environment(const CLI::App& app, Command& command) {
     Params params;
     try {
         params = Params::parse({});
     } catch (const Error& error) {
         if (!command.doctor) throw;
-        command.refused = error.what();
+        command.settings = {{Severity::error, "settings", error.what(),
+                             "correct the variable, or unset it: no engine starts with it; what follows is "
+                             "without the environment's settings"}};
         return;
+    }
+    if (command.doctor) {
+        command.settings = take_out_refused(params);
+        command.control_interface = params.oob_interface;
     }
     apply_log_level(params);
     SurveyOptions& survey = command.survey;

@@ -82,6 +82,7 @@ def case_errors(program):
     (setting,) = findings["settings"]
     assert setting["severity"] == "error" and 'RAILYARD_RAILS: bad value "x"' in setting["what"], setting
     assert "1 rail over tcp" in findings["rails"][0]["what"], findings
+    case_refused_settings(program)
     assert "Usage" in run(program, "doctor", "--help", **refused).stdout
     assert "no option here" in run(program, "doctor", "--nonsense", status=3, **refused).stderr
     with tempfile.TemporaryDirectory() as folder:
@@ -96,6 +97,28 @@ def case_errors(program):
         named = [efa_name(*where) for where, _, _ in efas_of(P5) if efa_name(*where) in driverless["what"]]
         assert driverless["what"].startswith("32 devices have no driver") and len(named) == 4, findings
         assert "modprobe efa" in driverless["remedy"], findings
+
+
+def case_refused_settings(program):
+    """What an engine refuses only when it uses it is an error of the settings, too; the rest is looked at."""
+    with tempfile.TemporaryDirectory() as folder:
+        put(pathlib.Path(folder), "file", "no socket")
+        for variable, value, told in (
+                ("STATS_FILE", "x%q", "after % comes"), ("STATS_SOCKET", "/tmp/%q", "after % comes"),
+                ("STATS_SOCKET", "/nonexist/d/x", "No such file or directory; its directory has to be there"),
+                ("STATS_SOCKET", folder + "/" + "x" * 108, "no name for a socket"), ("STATS_SOCKET", folder + "/file", "no socket: take it away"),
+                ("GPU_DEVICES", "foo", '"foo" is no ordinal'), ("GPU_DEVICES", "77", "this process has no GPU 77"),
+                ("OOB_INTERFACE", "nosuch", '"nosuch" names no device that there is'), ("DEVICES", ",", 'bad value ","'), ("DEVICES", "^", 'bad value "^"'),
+                ("TOPOLOGY_FILE", "/missing.xml", 'topology file "/missing.xml" cannot be read')):
+            findings = examined(program, "--provider", "tcp", *([] if variable == "DEVICES" else ["--devices", "lo"]), status=2,
+                                **{"RAILYARD_" + variable: value})
+            (setting,) = findings["settings"]
+            assert setting["severity"] == "error" and setting["what"].startswith(f"RAILYARD_{variable}: ") and told in setting["what"], setting
+            assert "unset it" in setting["remedy"] and "over tcp" in findings["rails"][0]["what"], findings
+        fine = {"RAILYARD_STATS_FILE": folder + "/%a.prom", "RAILYARD_STATS_SOCKET": folder + "/%a.sock", "RAILYARD_GPU_DEVICES": "none",
+                "RAILYARD_OOB_INTERFACE": "lo"}
+        assert "settings" not in examined(program, "--provider", "tcp", "--devices", "lo", status=1, **fine)
+        assert sorted(path.name for path in pathlib.Path(folder).iterdir()) == ["file"]
 
 
 def case_simulated(program):

@@ -1,0 +1,66 @@
+#include "tools/doctor/settings_check.h"
+
+#include <utility>
+
+#include "common/status.h"
+#include "engine/stats_file.h"
+#include "engine/stats_socket.h"
+#include "fabric/info.h"
+#include "manager/gpus.h"
+#include "topology/hwloc_tree.h"
+
+namespace railyard::tools {
+namespace {
+
+/// The shortest name of an agent: with any other a socket's path is no shorter.
+constexpr const char* some_agent = "a";
+
+/// Whether `use` takes what the variable says; else that is a finding.
+template <class Use>
+bool is_taken(std::vector<Finding>& findings, const std::string& variable, Use use) {
+    try {
+        use();
+        return true;
+    } catch (const Error& error) {
+        findings.push_back({Severity::error, "settings", variable + ": " + error.what(),
+                            "correct the variable, or unset it: no engine starts with it"});
+        return false;
+    }
+}
+
+}  // namespace
+
+std::vector<Finding> take_out_refused(Params& params) {
+    std::vector<Finding> findings;
+    if (!is_taken(findings, "RAILYARD_DEVICES",
+                  [&] { static_cast<void>(fabric::parse_device_filter(params.devices)); }))
+        params.devices.clear();
+    // Without one, what HWLOC_XMLFILE names is another check's.
+    if (!params.topology_file.empty() && !is_taken(findings, "RAILYARD_TOPOLOGY_FILE", [&] {
+            static_cast<void>(topology::read_machine(params.topology_file));
+        }))
+        params.topology_file.clear();
+    is_taken(findings, "RAILYARD_GPU_DEVICES", [&] { const Gpus gpus(params); });
+    if (!params.stats_file.empty()) {
+        is_taken(findings, "RAILYARD_STATS_FILE", [&] {
+            static_cast<void>(StatsFile::absolute(StatsFile::name(params.stats_file, some_agent, 0)));
+        });
+    }
+    if (!params.stats_socket.empty()) {
+        is_taken(findings, "RAILYARD_STATS_SOCKET",
+                 [&] { StatsSocket::check(params.stats_socket, some_agent); });
+    }
+    return findings;
+}
+
+std::vector<Finding> check_control_interface(const std::string& interface, const std::string& family) {
+    std::vector<Finding> findings;
+    if (!interface.empty() && family.starts_with("tcp")) {
+        is_taken(findings, "RAILYARD_OOB_INTERFACE", [&] {
+            static_cast<void>(fabric::discover(family, {{interface}, false}));
+        });
+    }
+    return findings;
+}
+
+}  // namespace railyard::tools
