@@ -128,6 +128,12 @@ std::string remedy_for(CURLcode code, bool secure) {
     return "see that it runs there, as --rendezvous says";
 }
 
+/// From 500 on it is not the request that is wrong: there is no leader just now, say.
+[[noreturn]] void refuse(long status, const std::string& text) {
+    if (status >= 500) throw EtcdSilent(text);
+    throw Failure(text);
+}
+
 void start_curl() {
     static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
     if (once != CURLE_OK) throw Failure(std::string("libcurl does not start: ") + curl_easy_strerror(once));
@@ -192,10 +198,11 @@ void EtcdClient::log_in() {
     connection_->take_token("");
     const Answer answer =
         ask("auth/authenticate", {{"name", user_.substr(0, colon)}, {"password", user_.substr(colon + 1)}});
-    if (answer.status != 200 || !answer.json.contains("token"))
-        throw Failure("the etcd server at " + base_ +
-                      " does not let in the user of ETCDCTL_USER: HTTP status " +
-                      std::to_string(answer.status) + ": " + answer.why);
+    if (answer.status != 200 || !answer.json.contains("token")) {
+        refuse(answer.status, "the etcd server at " + base_ +
+                                  " does not let in the user of ETCDCTL_USER: HTTP status " +
+                                  std::to_string(answer.status) + ": " + answer.why);
+    }
     connection_->take_token(answer.json.at("token").get<std::string>());
 }
 
@@ -208,9 +215,9 @@ Json EtcdClient::call(const char* method, const Json& request) {
         answer = ask(method, request);
     }
     if (answer.status == 200 && answer.json.is_object()) return answer.json;
-    throw Failure("the etcd server at " + base_ + " refuses " + method + " with HTTP status " +
-                  std::to_string(answer.status) +
-                  (answer.why.empty() ? "; is it an etcd of 3.4 or later?" : ": " + answer.why));
+    refuse(answer.status, "the etcd server at " + base_ + " refuses " + method + " with HTTP status " +
+                              std::to_string(answer.status) +
+                              (answer.why.empty() ? "; is it an etcd of 3.4 or later?" : ": " + answer.why));
 }
 
 EtcdClient::Answer EtcdClient::ask(const char* method, const Json& request) {
@@ -227,8 +234,8 @@ EtcdClient::Answer EtcdClient::ask(const char* method, const Json& request) {
     const CURLcode code = curl_easy_perform(curl);
     if (code != CURLE_OK) {
         const std::string why = connection_->error[0] != '\0' ? connection_->error : curl_easy_strerror(code);
-        throw Failure("the etcd server at " + base_ + " does not answer: " + why + "; " +
-                      remedy_for(code, base_.starts_with("https")));
+        throw EtcdSilent("the etcd server at " + base_ + " does not answer: " + why + "; " +
+                         remedy_for(code, base_.starts_with("https")));
     }
     Answer answer;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);

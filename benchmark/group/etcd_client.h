@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "failure.h"
 #include "group/group_options.h"
 
 namespace railyard::bench {
@@ -25,8 +26,13 @@ struct EtcdRange {
     std::vector<EtcdEntry> entries;  ///< in the order of the keys; none where only the count was asked for
 };
 
-/// One connection. One thread at a time. A call that fails throws Failure, which names the server; none takes
-/// longer than its limit.
+/// The server did not answer, or says that it cannot for now: it may the next time.
+struct EtcdSilent : Failure {
+    using Failure::Failure;
+};
+
+/// One connection. One thread at a time. A call that fails throws Failure, which names the server: EtcdSilent
+/// where it has not refused; none takes longer than its limit.
 class EtcdClient {
   public:
     /// `limit`: of each call. Does not connect yet. With TLS, etcdctl's environment variables name the

@@ -63,6 +63,11 @@ std::string EtcdKeeper::trouble() const {
     return trouble_;
 }
 
+std::string EtcdKeeper::silence() const {
+    const std::lock_guard lock(mutex_);
+    return silence_;
+}
+
 /// A server that does not answer once may do so the next time, as long as the lease may still be there.
 void EtcdKeeper::run() {
     using Clock = std::chrono::steady_clock;
@@ -71,14 +76,16 @@ void EtcdKeeper::run() {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, interval, [this] { return stop_; })) {
         lock.unlock();
-        std::string trouble;
+        std::string trouble, silence;
         try {
             trouble = look();
             renewed = Clock::now();
         } catch (const std::exception& error) {
-            if (Clock::now() - renewed > lease_.ttl) trouble = error.what();
+            silence = error.what();
+            if (Clock::now() - renewed > lease_.ttl) trouble = silence;
         }
         lock.lock();
+        silence_ = silence;
         if (trouble_.empty()) trouble_ = trouble;
     }
 }

@@ -50,6 +50,8 @@ class EtcdKeeper {
     void watch(const EtcdKeys& keys, const std::vector<std::string>& members);
     /// What it knows to be wrong; "" for nothing. Any thread.
     [[nodiscard]] std::string trouble() const;
+    /// Why the server has not answered it the last time; "" where it has. Any thread.
+    [[nodiscard]] std::string silence() const;
 
   private:
     void run();
@@ -62,7 +64,7 @@ class EtcdKeeper {
     bool stop_ = false;
     std::optional<EtcdKeys> keys_;
     std::vector<std::string> members_;
-    std::string trouble_;
+    std::string trouble_, silence_;
     std::thread thread_;
 };
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <type_traits>
 
 #include "common/random.h"
 #include "failure.h"
@@ -230,14 +231,17 @@ class EtcdRendezvous final : public Rendezvous {
         check();
         const std::string prefix = keys().phase(phase);
         const std::string own = EtcdKeys::with_rank(prefix, rank());
-        // Who is here has read all of the phase before the last.
-        client_->put({own, value}, lease_.id, before_last_);
-        before_last_ = std::exchange(last_, own);
         Pauses pauses(world_, Clock::now() + limit);
+        // Who is here has read all of the phase before the last. Written twice it is the same.
+        patiently(pauses, [&] { client_->put({own, value}, lease_.id, before_last_); });
+        before_last_ = std::exchange(last_, own);
         while (true) {
-            const auto found = client_->ranges({prefix, keys().ranks(), keys().failed()}, 2);
-            if (found[0].count == world_) return values(prefix);
-            if (found[1].count < world_ || !found[2].entries.empty()) fail_with_trouble();
+            const auto found = patiently(pauses, [&] {
+                return client_->ranges({prefix, keys().ranks(), keys().failed()}, 2);
+            });
+            if (found[0].count == world_) return patiently(pauses, [&] { return values(prefix); });
+            if (found[1].count < world_ || !found[2].entries.empty())
+                patiently(pauses, [&] { fail_with_trouble(); });
             check();
             if (!pauses.pause()) throw Failure(missing(prefix, phase, limit));
         }
@@ -247,6 +251,8 @@ class EtcdRendezvous final : public Rendezvous {
         const std::string trouble = keeper_.trouble();
         if (!trouble.empty()) throw Failure(trouble);
     }
+
+    [[nodiscard]] std::string doubt() const override { return keeper_.silence(); }
 
     void fail(const std::string& reason) noexcept override {
         try {
@@ -274,6 +280,20 @@ class EtcdRendezvous final : public Rendezvous {
     }
 
     [[nodiscard]] const EtcdKeys& keys() const noexcept { return arrival_.keys(); }
+
+    /// Asks a server that does not answer again, until the keeper says that the lease is over, or the time of
+    /// the phase is.
+    template <class Ask>
+    std::invoke_result_t<Ask> patiently(Pauses& pauses, Ask ask) {
+        while (true) {
+            try {
+                return ask();
+            } catch (const EtcdSilent&) {
+                check();
+                if (!pauses.pause()) throw;
+            }
+        }
+    }
 
     void give_up() noexcept {
         try {

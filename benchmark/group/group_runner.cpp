@@ -223,7 +223,8 @@ class GroupMember {
             }
             std::this_thread::sleep_for(10ms);
         }
-        return "";
+        const std::string doubt = rendezvous_.doubt();
+        return doubt.empty() ? "" : "; " + doubt;
     }
 
     /// Runs one slice here and lets the others do theirs. Afterwards all that was posted has ended

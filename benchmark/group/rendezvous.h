@@ -28,6 +28,8 @@ class Rendezvous {
                                                             std::chrono::milliseconds limit) = 0;
     /// Throws where it is known that the group will not go on. Does not block.
     virtual void check() = 0;
+    /// What is not as it should be and may yet pass, of which the group has not ended; "" for nothing.
+    [[nodiscard]] virtual std::string doubt() const { return ""; }
     /// The others end with this reason.
     virtual void fail(const std::string& reason) noexcept = 0;
     /// After the last exchange: the others no longer miss this process.

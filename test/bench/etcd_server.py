@@ -1,4 +1,5 @@
 """A real etcd server on the loopback interface, for as long as a test needs one."""
+import base64
 import json
 import os
 import shutil
@@ -63,11 +64,21 @@ class EtcdServer:
             self.handlers.append(urllib.request.HTTPSHandler(context=context))
             tls = ["--client-cert-auth", "--trusted-ca-file", f"{self.data}/authority.pem", "--cert-file", f"{self.data}/server.pem",
                    "--key-file", f"{self.data}/server.key", "--auth-token-ttl", "2"]
-        with open(os.path.join(self.data, "log"), "wb") as log:
-            self.process = subprocess.Popen(
-                [self.program, "--data-dir", os.path.join(self.data, "data"), "--listen-client-urls", self.url,
-                 "--advertise-client-urls", self.url, "--listen-peer-urls", f"http://127.0.0.1:{peer_port}",
-                 "--unsafe-no-fsync", *tls], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.command = [self.program, "--data-dir", os.path.join(self.data, "data"), "--listen-client-urls", self.url,
+                        "--advertise-client-urls", self.url, "--listen-peer-urls", f"http://127.0.0.1:{peer_port}",
+                        "--unsafe-no-fsync", *tls]
+        self.start()
+
+    def start(self):
+        with open(os.path.join(self.data, "log"), "ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def start_again(self, pause):
+        """Killed, away for `pause` seconds, and back with what it knew."""
+        self.process.kill()
+        self.process.wait()
+        time.sleep(pause)
+        self.start()
 
     def __enter__(self):
         end = time.monotonic() + LIMIT
@@ -109,3 +120,8 @@ class EtcdServer:
     def keys(self):
         """How many there are."""
         return int(self.call("kv/range", {"key": "AA==", "range_end": "AA==", "count_only": True}).get("count", 0))
+
+    def names(self):
+        """Of all keys."""
+        found = self.call("kv/range", {"key": "AA==", "range_end": "AA==", "keys_only": True}).get("kvs", [])
+        return [base64.b64decode(entry["key"]).decode() for entry in found]
