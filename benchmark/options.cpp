@@ -142,7 +142,8 @@ auto named(const char* option, F parse) {
 void set_param(Options& options, const std::string& key, const std::string& value) {
     auto [at, fresh] = options.params.emplace(key, value);
     if (!fresh && at->second != value) {
-        throw UsageError("parameter '" + key + "' is given twice: '" + at->second + "' and '" + value + "'");
+        throw UsageError("parameter '" + key + "' is given twice" +
+                         (is_secret(key) ? "" : ": '" + at->second + "' and '" + value + "'"));
     }
 }
 
@@ -314,6 +315,12 @@ const char* to_string(StreamMode mode) noexcept {
             return "pool";
     }
     return "off";
+}
+
+bool is_secret(std::string_view param) {
+    for (const ParamDoc& doc : param_docs())
+        if (doc.name == param) return doc.kind == "secret";
+    return false;
 }
 
 FabricChoice fabric_choice(const std::map<std::string, std::string>& params) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "group/group_options.h"
@@ -95,6 +96,9 @@ struct ParsedOptions {
 /// Fills in what depends on other options too: the plugin directory, and provider and devices where both
 /// sides share a host. Reads the environment through common/params only. Throws nothing.
 [[nodiscard]] ParsedOptions parse_options(int argc, const char* const* argv);
+
+/// Whether the setting of that name is one that nobody is to read again.
+[[nodiscard]] bool is_secret(std::string_view param);
 
 /// Provider, devices and rails that `params` and the environment ask the RAILYARD plugin for. Parameters of
 /// other plugins are passed over. Throws Error{invalid_param} for a bad value.

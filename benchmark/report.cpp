@@ -77,7 +77,9 @@ nlohmann::json host_json(const Options& options, const std::string& provider) {
     json["libfabric"] = libfabric_version();
     json["plugin"] = options.raw_only ? "" : options.plugin;
     json["provider"] = provider;
-    json["params"] = options.params;
+    json["params"] = nlohmann::json::object();
+    for (const auto& [name, value] : options.params)
+        json["params"][name] = is_secret(name) && !value.empty() ? "(set)" : value;
     json["window"] = options.window;
     json["mode"] = options.is_group() ? "group" : options.role == Role::both ? "forked" : "two hosts";
     json["seed"] = options.seed;

@@ -32,6 +32,20 @@ def usage():
     expect("/no/such/dir/file" in done.stderr, "does not name the file", done)
 
 
+def plugin_secret():
+    """What signs messages is in no report and in no error."""
+    secret = "no-report-has-these-words"
+    param = ["--provider", "tcp", "--param", f"cluster_secret={secret}"]
+    for group in ([], ["--world", "2"]):
+        done = run(*PLUGIN, *FAST, *param, *group, "--sizes", "8", "--json", "-")
+        expect(json.loads(done.stdout)["host"]["params"]["cluster_secret"] == "(set)", "does not say that it is set", done)
+        expect(secret not in done.stdout + done.stderr, "the secret is told", done)
+    done = run(*PLUGIN, *param, "--param", f"cluster_secret={secret[:-1]}", status=2)
+    expect("parameter 'cluster_secret' is given twice" in done.stderr and secret[:-1] not in done.stderr, "the secret is told", done)
+    done = run(*PLUGIN, "--param", "rails=1", "--param", "rails=2", status=2)
+    expect("'rails' is given twice: '1' and '2'" in done.stderr, "does not say what was given", done)
+
+
 def raw_loop():
     for provider in ("tcp", "shm"):
         for rails in ("1", "4"):
@@ -249,7 +263,7 @@ CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RA
          "plugin-heading": plugin_heading, "plugin-idle": plugin_idle, "gpu-missing": gpu_missing,
          "gpu-tcp": lambda: plugin_gpu("--provider", "tcp"), "gpu-shm": lambda: plugin_gpu("--provider", "shm"),
          "gpu-efa-direct": lambda: simulated(
-             lambda: plugin_gpu("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=target")), "plugin-missing": plugin_missing}
+             lambda: plugin_gpu("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=target")), "plugin-missing": plugin_missing, "plugin-secret": plugin_secret}
 
 CASES[CASE]()
 print(f"{CASE}: passed")
