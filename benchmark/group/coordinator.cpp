@@ -22,7 +22,9 @@ using namespace std::chrono_literals;
 
 constexpr const char* group_magic = "railyard-bench";
 constexpr unsigned group_protocol = 1;
-constexpr auto hello_limit = 2s;  ///< for what a process says as soon as it has connected
+constexpr auto hello_limit = 2s;           ///< a process speaks as soon as it has connected
+constexpr auto hello_rest = 1s;            ///< of what has begun to come
+constexpr std::size_t most_arrivals = 64;  ///< arrivals who keep others waiting, at most
 constexpr auto drain_limit = 10s;
 
 }  // namespace
@@ -35,7 +37,7 @@ Message hello_message(unsigned world, std::optional<unsigned> rank) {
 }
 
 Coordinator::Coordinator(host::Listener listener, unsigned world, std::chrono::milliseconds timeout)
-    : listener_(std::move(listener)), world_(world), timeout_(timeout) {
+    : listener_(std::move(listener)), world_(world), timeout_(timeout), seats_(most_arrivals) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         throw Failure(std::string("cannot create a socket pair: ") + std::strerror(errno));
@@ -77,25 +79,15 @@ bool Coordinator::gather() {
     const auto deadline = Clock::now() + timeout_;
     while (members_.size() < world_) {
         if (!wait(true, deadline)) {
-            std::vector<bool> there(world_);
-            unsigned free = 0;
-            for (const auto& member : members_)
-                if (member->rank) there[*member->rank] = true;
-            for (const auto& member : members_) {
-                if (member->rank) continue;
-                while (there[free])
-                    ++free;
-                there[free] = true;
-            }
-            break_group(missing_text(ranks_without(there), world_, "arrived", timeout_));
+            break_group(missing_text(missing(), world_, "arrived", timeout_));
             return false;
         }
         for (Member* member : ready_)
             drop_early(*member);
         if (!members_.front()->open) return false;
         std::erase_if(members_, [](const auto& member) { return !member->open; });
-        if (arrival_) look_at_arrival(deadline);
-        if (full_) {
+        look_at_arrivals(deadline);
+        if (full_ && members_.size() < world_) {
             break_group("no room for more than " + std::to_string(members_.size()) + " of " +
                         std::to_string(world_) + " processes at rank 0, which has a connection to each" +
                         shortage(", or have fewer processes"));
@@ -105,20 +97,59 @@ bool Coordinator::gather() {
     return true;
 }
 
+/// Those that have not arrived; who asked for no rank counts as the first that is free.
+std::vector<unsigned> Coordinator::missing() const {
+    std::vector<bool> there(world_);
+    unsigned free = 0;
+    for (const auto& member : members_)
+        if (member->rank) there[*member->rank] = true;
+    for (const auto& member : members_) {
+        if (member->rank) continue;
+        while (there[free])
+            ++free;
+        there[free] = true;
+    }
+    return ranks_without(there);
+}
+
 /// One that says something, or nothing more, before the group has started is as if it had not come.
 void Coordinator::drop_early(Member& member) {
     member.open = false;
 }
 
-/// Takes it in or turns it away.
-void Coordinator::look_at_arrival(Clock::time_point until) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+/// Takes in who says that it belongs here, and turns away who says something else, or nothing.
+void Coordinator::look_at_arrivals(Clock::time_point until) {
+    for (auto arrival = arrivals_.begin(); arrival != arrivals_.end();) {
+        if (!arrival->ready && Clock::now() < arrival->leaves) {
+            ++arrival;
+            continue;
+        }
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+        try {
+            if (!arrival->ready) throw Failure("it says nothing");
+            admit(std::move(arrival->control), std::clamp<std::chrono::milliseconds>(left, 1ms, hello_rest));
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "railyard-bench: turned a connection away: %s\n", error.what());
+        }
+        arrival = arrivals_.erase(arrival);
+        seats_ = most_arrivals;
+    }
+    if (arrival_) accept();
+}
+
+/// Where no descriptor is left for it, it is still there, and would be at each next look: those that have
+/// arrived before are heard first, as one that is turned away gives its own back.
+void Coordinator::accept() {
     try {
-        admit(Control(listener_.accept(0ms)), std::clamp<std::chrono::milliseconds>(left, 1ms, hello_limit));
+        arrivals_.push_back({Control(listener_.accept(0ms)), Clock::now() + hello_limit, false});
     } catch (const std::exception& error) {
-        full_ = !shortage().empty();  // it is still there, and would be at each next look
-        if (full_ && members_.size() < world_) return;
-        std::fprintf(stderr, "railyard-bench: turned a connection away: %s\n", error.what());
+        if (shortage().empty()) {
+            std::fprintf(stderr, "railyard-bench: turned a connection away: %s\n", error.what());
+        } else if (arrivals_.empty()) {
+            full_ = true;
+        } else {
+            seats_ = arrivals_.size();
+        }
     }
 }
 
@@ -174,7 +205,7 @@ void Coordinator::start() {
 void Coordinator::serve() {
     const auto open = [](const auto& member) { return member->open; };
     while (!broken_ && std::any_of(members_.begin(), members_.end(), open)) {
-        if (!wait(!full_, deadline_)) {
+        if (!wait(true, deadline_)) {
             std::vector<bool> there(world_);
             for (const auto& [rank, value] : values_)
                 there[rank] = true;
@@ -184,7 +215,7 @@ void Coordinator::serve() {
         for (Member* member : ready_) {
             if (!broken_) take(*member);
         }
-        if (arrival_) look_at_arrival(deadline_);
+        look_at_arrivals(deadline_);
     }
 }
 
@@ -254,7 +285,8 @@ void Coordinator::drain() {
     }
 }
 
-bool Coordinator::wait(bool listen, Clock::time_point until) {
+/// Until a member or, with `arrivals`, somebody else is to be looked at; false where the time is over before.
+bool Coordinator::wait(bool arrivals, Clock::time_point until) {
     std::vector<pollfd> entries;
     std::vector<Member*> waited;
     for (const auto& member : members_) {
@@ -262,23 +294,37 @@ bool Coordinator::wait(bool listen, Clock::time_point until) {
         entries.push_back({member->control.descriptor(), POLLIN, 0});
         waited.push_back(member.get());
     }
+    Clock::time_point next = until;
+    for (const Arrival& arrival : arrivals_) {
+        if (!arrivals) break;
+        entries.push_back({arrival.control.descriptor(), POLLIN, 0});
+        next = std::min(next, arrival.leaves);
+    }
+    const bool listen = arrivals && !full_ && arrivals_.size() < seats_;
     if (listen) entries.push_back({listener_.descriptor(), POLLIN, 0});
     ready_.clear();
     arrival_ = false;
-    while (ready_.empty() && !arrival_) {
+    for (bool any = false;;) {
         const auto left = std::clamp<std::chrono::milliseconds>(
-            until == Clock::time_point::max()
+            next == Clock::time_point::max()
                 ? 1h
-                : std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()),
+                : std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()),
             0ms, 1h);
         if (poll(entries.data(), entries.size(), static_cast<int>(left.count())) < 0 && errno != EINTR)
             throw Failure(std::string("poll: ") + std::strerror(errno));
-        for (std::size_t i = 0; i < waited.size(); ++i)
-            if (entries[i].revents != 0) ready_.push_back(waited[i]);
-        arrival_ = listen && entries.back().revents != 0;
-        if (ready_.empty() && Clock::now() >= until) return false;
+        auto entry = entries.begin();
+        for (Member* member : waited)
+            if ((entry++)->revents != 0) ready_.push_back(member);
+        for (Arrival& arrival : arrivals_) {
+            if (!arrivals) break;
+            arrival.ready = (entry++)->revents != 0;
+            any = any || arrival.ready;
+        }
+        arrival_ = listen && entry->revents != 0;
+        if (any || arrival_ || !ready_.empty()) return true;
+        if (Clock::now() >= until) return false;
+        if (Clock::now() >= next) return true;  // somebody has been silent for long enough
     }
-    return true;
 }
 
 std::vector<unsigned> Coordinator::ranks_without(const std::vector<bool>& there) const {

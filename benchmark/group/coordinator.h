@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,7 +20,8 @@ namespace railyard::bench {
 [[nodiscard]] Message hello_message(unsigned world, std::optional<unsigned> rank);
 
 /// A thread in the process of rank 0, which talks to it as all others do. Whoever connects and is no process
-/// of this group is turned away, with a reason; the group does not notice. Where there is no file descriptor
+/// of this group is turned away, with a reason; the group does not notice, nor does it wait for one that says
+/// nothing. Where there is no file descriptor
 /// left for a process of the group it breaks. A connection that closes before
 /// its process has left breaks the group, and all are told whose it was.
 class Coordinator {
@@ -43,6 +46,12 @@ class Coordinator {
         bool open = true;
     };
     using Clock = std::chrono::steady_clock;
+    /// Who has connected and not yet said who it is.
+    struct Arrival {
+        Control control;
+        Clock::time_point leaves;  ///< unless it says something
+        bool ready;                ///< of the last wait
+    };
 
     void run();
     [[nodiscard]] bool gather();
@@ -51,12 +60,14 @@ class Coordinator {
     void drop_early(Member& member);
     void start();
     void serve();
-    void look_at_arrival(Clock::time_point until);
+    void look_at_arrivals(Clock::time_point until);
+    void accept();
     void take(Member& member);
     void take_value(Member& member, const Message& message);
     void break_group(const std::string& reason);
     void drain();
-    [[nodiscard]] bool wait(bool listen, Clock::time_point until);
+    [[nodiscard]] bool wait(bool arrivals, Clock::time_point until);
+    [[nodiscard]] std::vector<unsigned> missing() const;
     [[nodiscard]] std::vector<unsigned> ranks_without(const std::vector<bool>& there) const;
     void send(Member& member, const Message& message);
 
@@ -66,8 +77,10 @@ class Coordinator {
     std::optional<Control> own_;
     std::vector<std::unique_ptr<Member>> members_;  ///< by rank once the group has started
     std::vector<Member*> ready_;                    ///< of the last wait
-    bool arrival_ = false;                          ///< likewise
-    bool full_ = false;                             ///< nobody more can be looked at
+    std::list<Arrival> arrivals_;
+    std::size_t seats_;     ///< of arrivals at a time, just now
+    bool arrival_ = false;  ///< of the last wait: somebody is there to be accepted
+    bool full_ = false;     ///< nobody more can be looked at
     bool broken_ = false;
 
     std::string phase_;

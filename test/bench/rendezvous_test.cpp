@@ -192,6 +192,30 @@ TEST_F(SocketRendezvousTest, ThoseWhoSayNothingDoNotPutOffTheEnd) {
     EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
 }
 
+/// Health checks, say: each is turned away after its time, and none takes that of the group.
+TEST_F(SocketRendezvousTest, ThoseWhoSayNothingKeepNobodyWaiting) {
+    auto first = coordinate(4, 3s);
+    std::vector<host::Channel> silent;
+    for (int i = 0; i < 8; ++i)
+        silent.push_back(host::Channel::connect("127.0.0.1", port_, plenty));
+    std::vector<std::future<Pointer>> others;
+    for (int i = 0; i < 3; ++i)
+        others.push_back(arrive(4));
+    std::vector<Pointer> all;
+    all.push_back(first.get());
+    for (auto& other : others)
+        all.push_back(other.get());
+    for (auto& one : silent) {
+        try {
+            static_cast<void>(one.receive(plenty));
+        } catch (const Error& error) {
+            EXPECT_EQ(error.status(), Status::remote_disconnect) << "it is turned away, group or not";
+        }
+    }
+    EXPECT_EQ(texts_of_exchange(all, "one", nobody, plenty), std::vector<std::string>(4));
+    leave(all);
+}
+
 TEST_F(SocketRendezvousTest, OneThatGoesBeforeTheStartIsReplaced) {
     auto first = coordinate(4);
     {
