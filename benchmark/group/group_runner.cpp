@@ -33,7 +33,8 @@ constexpr std::uint64_t check_interval_ns = 100'000'000;
 /// How long to ask why a transfer may have failed: its partner may just be telling.
 constexpr auto news_time = 1s;
 
-/// What all processes must have been told alike; the seed is rank 0's.
+/// What all processes must have been told alike, as rank 0 labels the results of all with its own; the seed
+/// is rank 0's. Which GPU's memory it is may differ, as machines do.
 Message workload(const Options& options) {
     Message ops = Message::array();
     for (host::Op op : options.ops)
@@ -48,6 +49,10 @@ Message workload(const Options& options) {
             {"--window", options.window},
             {"--memory", options.memory},
             {"--no-check", !options.check},
+            {"--pt", options.progress_thread ? "on" : "off"},
+            {"--mem", options.mem.kind()},
+            {"--target-mem", options.target_mem.kind()},
+            {"--stream", to_string(options.stream)},
             {"--plugin", options.plugin}};
 }
 

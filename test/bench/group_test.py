@@ -109,6 +109,8 @@ def meet_anywhere(address):
     expect_errors(group_of(2, "--timeout", "1", address=address, world=3), "rank 2 of 3 has not arrived .*within 1 s")
     told = ends_of([start(2, "--rank", str(rank), "--sizes", size, address=address) for rank, size in enumerate(("8", "16"))])
     expect_errors(told, r"rank 1 was started with another --sizes than rank 0 \(\[16\] and \[8\]\)")
+    told = ends_of([start(2, "--rank", str(rank), *FAST, "--sizes", "8", *more, address=address) for rank, more in enumerate(([], ["--pt", "on"]))])
+    expect_errors(told, 'rank 1 was started with another --pt than rank 0 \\("on" and "off"\\)')
 
 
 def group_socket():
