@@ -1,8 +1,10 @@
 #include "tools/live_view.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -193,16 +195,33 @@ LiveFile parsed(const std::string& path, const std::string& text, const char* se
                                        "; is there an engine whose setting stats_socket names it?");
 }
 
+/// A path that is too long for an address goes by way of its directory, which `connect` is given open.
+void connect_to(int fd, const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    const bool fits = path.size() < sizeof(sockaddr_un::sun_path);
+    const bool detour = !fits && !UnixAddress::is_abstract(path) && slash != std::string::npos;
+    const Descriptor directory(
+        detour ? open(path.substr(0, slash + 1).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
+    std::string name = path;
+    if (directory.get() >= 0) name = "/proc/self/fd/" + std::to_string(directory.get()) + path.substr(slash);
+    try {
+        const UnixAddress address(name);
+        if (connect(fd, address.get(), address.length()) != 0) refuse_socket(path, std::strerror(errno));
+    } catch (const Error& error) {
+        if (error.status() != Status::invalid_param) throw;
+        refuse_socket(path, error.what());
+    }
+}
+
 /// Where nobody drives the engine, nothing comes: that is waited for `answer_limit` at most.
 std::string read_socket(const std::string& path) {
     constexpr std::chrono::seconds answer_limit{5};
-    const UnixAddress address(path);
     const Descriptor opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int fd = opened.get();
     const timeval limit{answer_limit.count(), 0};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    if (connect(fd, address.get(), address.length()) != 0) refuse_socket(path, std::strerror(errno));
+    connect_to(fd, path);
     shutdown(fd, SHUT_WR);
     std::string text;
     char bytes[65536];
