@@ -83,7 +83,7 @@ void add_cells(std::vector<std::string>& row, std::initializer_list<std::uint64_
 }
 
 std::vector<std::string> rail_row(const std::string& agent, const RailReport& rail) {
-    std::vector<std::string> row{agent, cell(rail.name), std::to_string(rail.load),
+    std::vector<std::string> row{agent, cell(rail.name), std::to_string(rail.load), rail.crawls ? "yes" : "-",
                                  std::to_string(rail.senders_replaced)};
     if (!rail.traffic) return row.insert(row.end(), 7, "-"), row;
     const RailTrafficReport& traffic = *rail.traffic;
@@ -120,7 +120,10 @@ Json latency_json(const LatencyCounts& latency) {
 }
 
 Json rail_json(const RailReport& rail) {
-    Json json{{"name", rail.name}, {"load", rail.load}, {"senders_replaced", rail.senders_replaced}};
+    Json json{{"name", rail.name},
+              {"load", rail.load},
+              {"crawls", rail.crawls != 0},
+              {"senders_replaced", rail.senders_replaced}};
     if (!rail.traffic) return json;
     const RailTrafficReport& traffic = *rail.traffic;
     json["write"] = {{"operations", traffic.writes}, {"bytes", traffic.bytes_written}};
@@ -257,9 +260,9 @@ std::string live_text(const std::vector<LiveFile>& files, std::uint64_t now_ms) 
     std::string text;
     const bool are_rates = !files.empty() && files.front().interval_ms != 0;
     const auto counted = [&](const char* name) { return std::string(name) + (are_rates ? "/s" : ""); };
-    Table rails({"agent", "rail", "load", counted("senders replaced"), counted("written"), counted("read"),
-                 counted("operations"), counted("refusals"), counted("repeats"), counted("failovers"),
-                 counted("errors")});
+    Table rails({"agent", "rail", "load", "crawls", counted("senders replaced"), counted("written"),
+                 counted("read"), counted("operations"), counted("refusals"), counted("repeats"),
+                 counted("failovers"), counted("errors")});
     Table peers({"agent", "peer", "instance", "state", "over", "paths", "failed", counted("written"),
                  counted("read"), counted("transfers"), counted("errors"), counted("failovers"),
                  counted("notifications"), "p50, p99"});

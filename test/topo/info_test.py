@@ -322,12 +322,12 @@ def case_engines(program):
         assert "1 rail over tcp, 1 peer," in done.stdout, done.stdout
         assert [line for line in lines if line.startswith("Note:")] == [line for line in lines if stale in line] != [], done.stdout
         rails = [line.split() for line in lines if "rail0:eth0" in line]
-        assert rails == [["near", "rail0:eth0", "5", "2", "1.2", "MB", "999", "B", "42", "7", "8", "9", "6"],
-                         ["second", "rail0:eth0", "5", "2", *["-"] * 7]], done.stdout
+        assert rails == [["near", "rail0:eth0", "5", "-", "2", "1.2", "MB", "999", "B", "42", "7", "8", "9", "6"],
+                         ["second", "rail0:eth0", "5", "-", "2", *["-"] * 7]], done.stdout
         engines = json.loads(run(program, "--json", "--live", good, stale).stdout)["engines"]
         assert [engine["agent"] for engine in engines] == ["near", "second"] and engines[0]["file"] == good, engines
         peer = {"peer": 'far "one"', "instance": "0123456789abcdef", "state": "suspect", "on_host": False, "paths": 4, "failed": 1}
-        rail = {"name": "rail0:eth0", "load": 5, "senders_replaced": 2}
+        rail = {"name": "rail0:eth0", "load": 5, "crawls": False, "senders_replaced": 2}
         assert engines[1]["peers"] == [peer] and engines[1]["rails"] == [rail], engines
         latency = engines[0]["peers"][0]["write"].pop("latency")
         assert latency == {"measured": 100, "p50_ns": 49152, "p99_ns": 65208, "sum_ns": 500000000}, latency

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
+
 #include "common/status.h"
 #include "tools/live_view.h"
 
@@ -30,6 +33,24 @@ TEST(LiveView, LongLatenciesAreWrittenOut) {
     latency.counts[13] = 1;  // 4.2 to 8.4 ms
     EXPECT_NE(live_text({file}, 100'000).find("6291, 8347 us"), std::string::npos)
         << live_text({file}, 100'000);
+}
+
+TEST(LiveView, ARailThatCrawlsIsSeen) {
+    LiveFile file = first_look();
+    file.report.rails.push_back(file.report.rails.front());
+    file.report.rails.back().name = "rail1";
+    file.report.rails.back().crawls = 1;
+    const auto json = nlohmann::json::parse(live_json({file}, 100'000)).at("engines").at(0).at("rails");
+    EXPECT_EQ(json.at(0).at("crawls"), false);
+    EXPECT_EQ(json.at(1).at("crawls"), true);
+    const std::string text = live_text({file}, 100'000);
+    const auto row_of = [&](const std::string& rail) {
+        const std::size_t at = text.find(rail);
+        return text.substr(at, text.find('\n', at) - at);
+    };
+    EXPECT_NE(text.find("crawls"), std::string::npos) << text;
+    EXPECT_EQ(row_of("rail0").find("yes"), std::string::npos) << text;
+    EXPECT_NE(row_of("rail1").find("yes"), std::string::npos) << text;
 }
 
 TEST(LiveRates, CountersAreADifferenceASecondAndStatesAreThoseOfTheSecondLook) {
