@@ -97,6 +97,10 @@ struct ParsedOptions {
 /// sides share a host. Reads the environment through common/params only. Throws nothing.
 [[nodiscard]] ParsedOptions parse_options(int argc, const char* const* argv);
 
+/// What is timed with --iters ends when it ends; whoever waits for it without a limit of another kind does so
+/// for so long. Who makes no progress ends by itself long before.
+inline constexpr std::chrono::milliseconds longest_part = std::chrono::hours(24 * 30);
+
 /// Whether the setting of that name is one that nobody is to read again.
 [[nodiscard]] bool is_secret(std::string_view param);
 

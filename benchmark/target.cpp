@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <future>
 #include <memory>
@@ -25,8 +27,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Longest silence of the initiator; a dead one closes the connection long before.
-constexpr auto command_limit = std::chrono::hours(1);
+/// Longest silence of an initiator that has not said how long its own may be; a dead one closes the
+/// connection long before, and of a machine that is gone TCP tells.
+constexpr std::chrono::milliseconds first_silence = 1h;
 constexpr auto nap = 1ms;
 constexpr unsigned protocol_version = 2;
 
@@ -41,9 +44,9 @@ class Target {
 
     void run() {
         while (true) {
-            Message command = control_.receive(command_limit);
+            Message command = control_.receive(silence_);
             const std::string what = command.at("do").get<std::string>();
-            arm_watchdog(what == "serve" ? command_limit : 2 * options_.timeout + 60s,
+            arm_watchdog(what == "serve" ? silence_ + 60s : 2 * options_.timeout + 60s,
                          ("target: " + what).c_str());
             if (what == "end") return control_.send({{"ok", true}});
             answer(what, command);
@@ -81,6 +84,8 @@ class Target {
             throw Failure("the initiator asks for " + format_size(memory) +
                           " of memory, more than --memory " + format_size(options_.memory) + " here");
         }
+        silence_ = std::clamp(std::chrono::milliseconds(command.value("silence_ms", first_silence.count())),
+                              std::chrono::milliseconds(1), longest_part);
         Options options = options_;
         options.progress_thread = command.at("pt").get<bool>();
         options.stream = StreamMode::off;  // streams are the initiator's
@@ -166,7 +171,7 @@ class Target {
     /// On a thread of its own. When the initiator is gone, serving may take no more than a moment to end.
     Message receive_while_serving() {
         try {
-            return control_.receive(command_limit);
+            return control_.receive(silence_);
         } catch (const Failure&) {
             arm_watchdog(options_.timeout + 5s, "target: serving, after the initiator has gone");
             throw;
@@ -215,12 +220,21 @@ class Target {
     std::unique_ptr<RawFabric> raw_;
     bool poll_ = true;
     bool stall_ = false;
+    std::chrono::milliseconds silence_ = first_silence;
     std::uint64_t seed_ = 0;
     Layout layout_;
     bool check_on_arrival_ = false;
     std::optional<std::string> arrival_wrong_;
     NotificationAccount account_;
 };
+
+/// Of the initiator, between two requests: it measures meanwhile, or is idle.
+std::chrono::milliseconds longest_silence(const Options& options) {
+    if (options.iterations != 0) return longest_part;
+    const std::chrono::duration<double> part(std::max(options.seconds, options.idle_seconds));
+    return std::max(first_silence,
+                    std::chrono::duration_cast<std::chrono::milliseconds>(part) + 2 * options.timeout + 60s);
+}
 
 }  // namespace
 
@@ -235,6 +249,7 @@ Message open_request(const Options& options, std::uint64_t memory) {
             {"pt", options.progress_thread},
             {"poll", polls},
             {"stall", options.stall},
+            {"silence_ms", longest_silence(options).count()},
             {"plugin", options.uses_plugin()},
             {"raw", options.uses_raw()}};
 }

@@ -288,7 +288,7 @@ class GroupMember {
         const auto time = std::chrono::duration<double>(options_.seconds);
         const auto patience =
             options_.iterations != 0
-                ? std::chrono::milliseconds(1h)
+                ? longest_part
                 : std::chrono::duration_cast<std::chrono::milliseconds>(time) + 2 * options_.timeout;
         const std::vector<Message> moved = move("timed", limits, patience);
         settle("settled", moved, "after the timed part: ");

@@ -133,9 +133,14 @@ void close_if_open(int& descriptor) noexcept {
 }  // namespace
 
 Channel::Channel(int descriptor) noexcept : descriptor_(descriptor) {
-    // Fails on a socket that is not TCP, where it has no meaning either.
-    const int on = 1;
+    // Fails on a socket that is not TCP, where it has no meaning either. A silent peer's machine is asked for
+    // after a minute, and every ten seconds from then on; it is gone after six questions.
+    const int on = 1, minute = 60, pause = 10, questions = 6;
     setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(descriptor_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPIDLE, &minute, sizeof minute);
+    setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof pause);
+    setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPCNT, &questions, sizeof questions);
     const int flags = fcntl(descriptor_, F_GETFL);
     if (flags >= 0) fcntl(descriptor_, F_SETFL, flags | O_NONBLOCK);
 }

@@ -15,8 +15,8 @@ inline constexpr std::size_t default_max_message = std::size_t{64} << 20;
 
 /// One connected stream socket. Every call is bounded by its timeout and throws railyard::Error: canceled
 /// when time runs out, remote_disconnect when the peer has closed, mismatch for a message that is not ours or
-/// exceeds the limit, backend for a system error. After an error the channel is of no more use. One thread at
-/// a time.
+/// exceeds the limit, backend for a system error, as of a machine that has been gone for two minutes. After
+/// an error the channel is of no more use. One thread at a time.
 class Channel {
   public:
     /// Tries again until the peer listens or `timeout` has passed. `host` is a name or an address. Of a name

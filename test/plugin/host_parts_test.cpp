@@ -181,6 +181,19 @@ TEST(Channels, TellWhenThePeerIsGone) {
     EXPECT_EQ(status_of([&channel = two] { (void)channel.receive(patience); }), Status::remote_disconnect);
 }
 
+/// Who waits for days has to learn that the other machine has gone.
+TEST(Channels, TheKernelAsksWhetherAPeerIsStillThere) {
+    Listener listener("127.0.0.1", 0);
+    Channel there = Channel::connect("127.0.0.1", listener.port(), patience);
+    Channel here = listener.accept(patience);
+    for (const Channel* channel : {&there, &here}) {
+        int on = 0;
+        socklen_t size = sizeof on;
+        ASSERT_EQ(getsockopt(channel->descriptor(), SOL_SOCKET, SO_KEEPALIVE, &on, &size), 0);
+        EXPECT_NE(on, 0);
+    }
+}
+
 TEST(Channels, ConnectWaitsForALateListener) {
     const std::uint16_t port = Listener("127.0.0.1", 0).port();
     std::thread late([port] {
