@@ -34,6 +34,7 @@ class AddressList {
             addresses.emplace_back(at(i));
         return addresses;
     }
+    bool operator==(const AddressList&) const = default;
     bool operator==(const std::vector<std::string>& addresses) const {
         std::size_t index = 0;
         return addresses.size() == size() &&

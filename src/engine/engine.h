@@ -144,7 +144,7 @@ class Engine {
     /// Resolves the peer's addresses on our rails. Error{not_found} for an agent that was never loaded.
     void connect(const std::string& agent);
     /// Forgets the peer; its transfers in flight end with remote_disconnect or complete, later posts are
-    /// refused.
+    /// refused. What it sends is taken as of one that was never loaded.
     void disconnect(const std::string& agent);
     /// Every peer that is known, by name.
     [[nodiscard]] std::vector<PeerReport> peers() const;

@@ -145,7 +145,7 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
     require_same_secret(auth_, info);
     const std::shared_ptr<Peer> peer = peer_of(info);
     const std::shared_ptr<Peer> old = peers_.put(peer);
-    if (peers_.find(peer->agent()) == peer) forget_stranger(*peer);  // it is one no more
+    if (peers_.find(peer->agent()) == peer) end_being_stranger(*peer);
     if (!old) return;
     transfers_.stop_transfers_to(*old, Status::remote_disconnect);
     forget_stranger(*old);
@@ -160,20 +160,13 @@ void Engine::Impl::connect(const std::string& agent) {
 
 void Engine::Impl::disconnect(const std::string& agent) {
     if (is_self(agent)) return;
+    const std::shared_ptr<Peer> known = peers_.find(agent);
+    const std::shared_ptr<Peer> stranger = known ? stranger_instead_of(*known) : nullptr;
     const std::shared_ptr<Peer> peer = peers_.remove(agent);
     if (!peer) throw Error(Status::not_found, "agent \"" + agent + "\" is not known");
     transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
-    forget_stranger(*peer);
+    part_from(*peer, stranger.get());
     transfers_.sweep();
-}
-
-std::vector<PeerReport> Engine::Impl::peers() const {
-    std::vector<std::shared_ptr<Peer>> known;
-    peers_.list(known);
-    std::vector<PeerReport> reports;
-    for (const std::shared_ptr<Peer>& peer : known)
-        reports.push_back(peer->report());
-    return reports;
 }
 
 void Engine::Impl::take_notifications(std::vector<Notification>& out) {

@@ -79,7 +79,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void load_connection_info(const std::string& agent, std::string_view info);
     void connect(const std::string& agent);
     void disconnect(const std::string& agent);
-    [[nodiscard]] std::vector<PeerReport> peers() const;
+    [[nodiscard]] std::vector<PeerReport> peers() const;  // engine_statistics.cpp
     void take_notifications(std::vector<Notification>& out);
     bool look_for_notifications() noexcept;
     [[nodiscard]] bool has_notifications() const noexcept { return !inbox_.empty(); }
@@ -221,6 +221,14 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// After it has named more pairs of rails, if it is a stranger.
     void weigh_stranger(const Peer& peer);
     void forget_stranger(const Peer& old);
+    /// Who is about to be disconnected is from then on what it would be if it had never been loaded: over
+    /// sockets it does not know that it was forgotten, and goes on with its small transfers. nullptr: it is
+    /// forgotten altogether, for want of memory, or as elsewhere, where its operations are refused.
+    std::shared_ptr<Peer> stranger_instead_of(const Peer& known) noexcept;
+    /// It is not known any more, and that stranger, if any, is what it was.
+    void part_from(Peer& old, Peer* stranger) noexcept;
+    /// It has just become known, and keeps what it has said as a stranger.
+    void end_being_stranger(Peer& known) noexcept;
     /// A stranger that did not answer, and that nobody looks after any more, is met afresh when it asks
     /// again.
     void renew_stranger(const Peer& old);

@@ -135,6 +135,11 @@ void Engine::Impl::on_hello(const Letter& letter) {
         throw;
     }
     weigh_stranger(*peer);
+    // Another thread may have loaded or disconnected it meanwhile, and goes on with another one.
+    if (const std::shared_ptr<Peer> now = known_instance(letter.agent, letter.nonce); now && now != peer) {
+        meet(*now, hello.pairs);
+        weigh_stranger(*now);
+    }
     RAILYARD_LOG(debug, letter.agent.c_str(), "introduced itself on %zu pairs of rails", hello.pairs.size());
     send_own(peer, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
     handle_waiting(letter.nonce);
@@ -192,6 +197,45 @@ void Engine::Impl::forget_stranger(const Peer& old) {
     std::optional<std::shared_ptr<Peer>> gone;
     const MutexLock lock(strangers_mutex_);
     gone = strangers_.remove(old.nonce());
+}
+
+/// Before it is disconnected, so that it is known all the time.
+std::shared_ptr<Peer> Engine::Impl::stranger_instead_of(const Peer& known) noexcept {
+    if (!rails_->connects()) return nullptr;
+    std::vector<std::shared_ptr<Peer>> gone;  // as in forget_stranger
+    std::shared_ptr<Peer> stranger;
+    try {
+        stranger = known.anew();
+        const std::size_t weight = stranger->weight();
+        const MutexLock lock(strangers_mutex_);
+        if (std::shared_ptr<Peer>* const there = strangers_.find(known.nonce())) {
+            if (there->get() != &known && (*there)->is_same_instance(known)) return *there;
+            gone.push_back(*there);
+            *there = stranger;
+        } else {
+            gone = strangers_.add(known.nonce(), stranger, weight);
+        }
+    } catch (const std::exception& error) {
+        RAILYARD_LOG(debug, known.agent().c_str(), "has to introduce itself again: %s", error.what());
+        return nullptr;
+    }
+    return stranger;
+}
+
+void Engine::Impl::part_from(Peer& old, Peer* stranger) noexcept {
+    if (!stranger) return forget_stranger(old);
+    if (!stranger->is_same_instance(old)) return;  // another thread has loaded that in between
+    stranger->take_senders(old);
+    weigh_stranger(*stranger);
+}
+
+void Engine::Impl::end_being_stranger(Peer& known) noexcept {
+    std::optional<std::shared_ptr<Peer>> stranger;
+    {
+        const MutexLock lock(strangers_mutex_);
+        stranger = strangers_.remove(known.nonce());
+    }
+    if (stranger && (*stranger)->is_same_instance(known)) known.take_senders(**stranger);
 }
 
 void Engine::Impl::renew_stranger(const Peer& old) {

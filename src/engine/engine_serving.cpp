@@ -40,9 +40,13 @@ void Engine::Impl::send_request(const std::shared_ptr<Peer>& peer, const Request
 std::shared_ptr<Peer> Engine::Impl::known_instance(const std::string& agent, std::uint64_t nonce) {
     std::shared_ptr<Peer> peer = peers_.find(agent);
     if (peer && peer->nonce() == nonce) return peer;
-    const MutexLock lock(strangers_mutex_);
-    const std::shared_ptr<Peer>* const known = strangers_.find(nonce);
-    return known && (*known)->agent() == agent ? *known : nullptr;
+    {
+        const MutexLock lock(strangers_mutex_);
+        const std::shared_ptr<Peer>* const known = strangers_.find(nonce);
+        if (known && (*known)->agent() == agent) return *known;
+    }
+    peer = peers_.find(agent);  // one that was loaded in between is a stranger no more
+    return peer && peer->nonce() == nonce ? peer : nullptr;
 }
 
 std::shared_ptr<Peer> Engine::Impl::require_instance(const Letter& letter, const char* what) {

@@ -54,6 +54,15 @@ void add_counted(const Peer& peer, PeerTrafficReport& report) {
 
 }  // namespace
 
+std::vector<PeerReport> Engine::Impl::peers() const {
+    std::vector<std::shared_ptr<Peer>> known;
+    peers_.list(known);
+    std::vector<PeerReport> reports;
+    for (const std::shared_ptr<Peer>& peer : known)
+        reports.push_back(peer->report());
+    return reports;
+}
+
 /// Of watched_peers_. Waits for the rails' roles.
 LiveReport Engine::Impl::live_report() {
     const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();

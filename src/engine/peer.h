@@ -86,6 +86,11 @@ class Peer {
         return addresses_ == addresses;
     }
 
+    /// As far as anybody has said.
+    [[nodiscard]] bool is_same_instance(const Peer& other) const noexcept {
+        return nonce_ == other.nonce_ && agent_ == other.agent_ && addresses_ == other.addresses_;
+    }
+
     /// For a message to it that was not sent before.
     std::uint64_t next_message_id() noexcept { return ids_->next(); }
     /// For an eager WRITE or READ to it that was not sent before.
@@ -139,6 +144,9 @@ class Peer {
     bool look_at_senders();
     /// The peer will send from there to our rail, and no more from where it said before. Throws Error.
     void admit(RailPair ours_first, std::uint32_t generation, const std::string& sender);
+    /// What the other one, of the same instance, was told of its senders is known here from then on, and no
+    /// more there. Where there is no memory for it, it is lost.
+    void take_senders(Peer& other) noexcept;
     struct Asker {
         const Rail* rail = nullptr;  ///< ours, whose peer it is
         PeerAddress address = no_address;

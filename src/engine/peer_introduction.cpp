@@ -1,5 +1,6 @@
 // What a peer and we have told each other of our senders.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "engine/peer.h"
@@ -114,6 +115,33 @@ void Peer::admit(RailPair ours_first, std::uint32_t generation, const std::strin
     }
     if (!is_first) rail.dismiss_sender(place->address);
     *place = {ours_first, generation, address};
+}
+
+void Peer::take_senders(Peer& other) noexcept {
+    const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (!rails || &other == this) return;
+    Senders theirs;
+    {
+        const MutexLock lock(other.mutex_);
+        theirs.swap(other.admitted_);
+    }
+    const MutexLock lock(mutex_);
+    if (admitted_.empty()) return admitted_.swap(theirs);
+    for (const Admitted& sender : theirs) {
+        const auto place = sender_at(sender.pair);
+        Admitted left = sender;
+        if (place != admitted_.end() && place->pair == sender.pair) {
+            if (sender.generation > place->generation) std::swap(*place, left);
+        } else {
+            try {
+                admitted_.insert(place, sender);
+                continue;
+            } catch (const std::bad_alloc&) {
+                // Its answers go the ordinary way.
+            }
+        }
+        rails->rail(left.pair.local).dismiss_sender(left.address);
+    }
 }
 
 Peer::Asker Peer::asks_from() {

@@ -116,6 +116,25 @@ TEST_P(EagerConnectionsTest, AnswersComeBackOverTheConnectionOfTheirQuestion) {
     pair_->a->release(transfer);
 }
 
+/// Its application removes us, as hosts do before they load renewed metadata, and loads us again, or not.
+TEST_P(EagerConnectionsTest, AnswersComeBackOverItFromWhoHasForgottenTheAskerToo) {
+    start();
+    Transfer* const transfer = acquainted();
+    const std::string info = pair_->a->connection_info();
+    const auto before = common_connection(*transfer);
+    EXPECT_NE(before, none);
+    for (int i = 0; i < 3; ++i) {
+        pair_->b->disconnect("alpha");
+        EXPECT_EQ(common_connection(*transfer), before) << "forgotten, " << i;
+        pair_->b->load_connection_info("alpha", info);
+        EXPECT_EQ(common_connection(*transfer), before) << "loaded again, " << i;
+    }
+    pair_->b->disconnect("alpha");
+    pair_->b->load_connection_info("alpha", info);
+    EXPECT_EQ(common_connection(*transfer), before) << "loaded again at once";
+    pair_->a->release(transfer);
+}
+
 /// What the kernel would still hand over after the connection's end, a real end may lose with it.
 void lose_unread(int connection) {
     std::array<char, 4096> bytes;

@@ -7,6 +7,7 @@
 #include "eager_fixture.h"
 #include "engine/eager_sender.h"
 #include "engine/transfer.h"
+#include "log_lines.h"
 
 namespace railyard::test {
 namespace {
@@ -224,15 +225,41 @@ TEST_P(SleepyTargetTest, EndsWhenTheBytesAreInTheirPlace) {
     pair_->a->release(transfer);
 }
 
-/// Its application has removed us; our memory of its keys is as good as before.
+/// Its application has removed us, as it has to before it can load what has changed of us; our memory of its
+/// keys is as good as before.
+TEST_P(SleepyTargetTest, ATargetWhoseApplicationHasRemovedWhoAsksAnswersAtOnce) {
+    start();
+    Transfer* const transfer = acquainted();
+    const std::string info = pair_->a->connection_info();
+    const LogLines warnings;
+    auto shortest = Clock::duration::max();
+    for (std::uint8_t round = 3; round < 6; ++round) {
+        pair_->b->load_connection_info("alpha", info);
+        pair_->b->disconnect("alpha");
+        std::fill_n(from().bytes.begin(), 8, round);
+        const auto begun = Clock::now();
+        EXPECT_EQ(pair_->run(*transfer), Status::ok);
+        shortest = std::min(shortest, Clock::now() - begun);
+        EXPECT_EQ(to().bytes[0], round);
+        EXPECT_EQ(pair_->notifications(1).size(), 1u);
+    }
+    EXPECT_LT(shortest, milliseconds(100));
+    EXPECT_EQ(LogLines::count(), 0) << LogLines::all().front();
+    pair_->a->release(transfer);
+}
+
+/// Another instance of our name has been loaded there in our place.
 TEST_P(SleepyTargetTest, ATargetThatHasForgottenWhoAsksIsIntroducedAgain) {
     start();
     Transfer* const transfer = acquainted();
-    pair_->b->disconnect("alpha");
+    const auto other = make_engine("alpha", GetParam().fabric);
+    pair_->b->load_connection_info("alpha", other->connection_info());
+    const LogLines log;
     std::fill_n(from().bytes.begin(), 8, std::uint8_t{3});
     const auto begun = Clock::now();
     EXPECT_EQ(pair_->run(*transfer), Status::ok);
     EXPECT_LT(Clock::now() - begun, milliseconds(3000));
+    EXPECT_TRUE(LogLines::contain("has not introduced itself")) << "it had not forgotten us";
     EXPECT_EQ(to().bytes[0], 3);
     EXPECT_EQ(pair_->notifications(1).size(), 1u);
     pair_->a->release(transfer);
