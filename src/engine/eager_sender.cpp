@@ -107,6 +107,8 @@ void EagerSender::start(EagerRound& round) noexcept {
         round.under_way = true;
         round.answered = false;
         round.received = round.chunk = round.in_chunk = 0;
+        round.rail = nullptr;
+        round.several_ways = round.message.restarted = false;
         round.previous = nullptr;
         round.next = first_;
         if (first_) first_->previous = &round;
@@ -141,6 +143,7 @@ void EagerSender::send(EagerRound& round, Ids ids) noexcept {
     }
     end_eager(message.message, transfer.has_notification, transfer.notification.message);
     const ControlRoute route = transfer.peer->control_route();
+    round.several_ways = round.several_ways || message.restarted || (round.rail && round.rail != route.rail);
     round.rail = route.rail;
     round.sender = route.rail->sender_generation();
     message.path = route.path;
@@ -241,8 +244,9 @@ bool EagerSender::is_over(EagerRound& round, std::uint64_t now) noexcept {
     if (round.under_way) return false;
     if (round.transfer.kind == Work::Kind::read) return true;  // nothing of the answer is taken any more
     if (!round.stopped_at) round.stopped_at = now;
-    return round.rail->sender_generation() != round.sender || now - round.stopped_at >= word_limit_ns ||
-           round.transfer.peer->state() == PeerState::gone;
+    const bool one_way = !round.several_ways && !round.message.restarted;
+    return (one_way && round.rail->sender_generation() != round.sender) ||
+           now - round.stopped_at >= word_limit_ns || round.transfer.peer->state() == PeerState::gone;
 }
 
 /// Then the caller sends it.

@@ -43,8 +43,9 @@ struct EagerRound {
     std::uint64_t pause = 0;                ///< ns; before that
     std::uint64_t stopped_at = 0;           ///< ns; when the round was seen to be stopped
     std::size_t bytes = 0;                  ///< of the message, as EagerSender counts them
-    Rail* rail = nullptr;                   ///< that the message was last given, and its sender then
+    Rail* rail = nullptr;                   ///< that the message was last sent over, and its sender then
     std::uint32_t sender = 0;
+    bool several_ways = false;  ///< it had been sent another way before, or failed there
     EagerRound* previous = nullptr;
     EagerRound* next = nullptr;
 };
@@ -52,8 +53,8 @@ struct EagerRound {
 /// A round is over when the kernel has the message, which is its transfer's, and the peer has answered: a
 /// WRITE when data and notification are in their places there, a READ with the data, which goes to its places
 /// as it comes. Both may get lost, so the peer is asked again, in growing pauses, until it answers; it takes
-/// each id once. A WRITE that is stopped waits for the answer, too, until the connection that the message
-/// left by is gone, or for `word_limit_ns`: what the peer has by then it may still put in its place. Any
+/// each id once. A WRITE that is stopped waits for the answer, too, until the one connection that the message
+/// has left by is gone, or for `word_limit_ns`: what the peer has by then it may still put in its place. Any
 /// thread; allocates nothing.
 class EagerSender final : public AnswerSink {
   public:

@@ -62,7 +62,7 @@ void OutNotification::start(const std::string& agent, std::uint64_t nonce, std::
     status = Status::ok;
     stalled.reset();
     interrupted_at = 0;
-    lost = false;
+    lost = restarted = false;
 }
 
 std::size_t OutNotification::header_size() const noexcept {

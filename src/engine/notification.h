@@ -111,8 +111,12 @@ struct OutNotification : OutMessage {
     Peer* peer = nullptr;
     Path* path = nullptr;        ///< the one it is on
     std::uint32_t attempts = 0;  ///< on paths that have failed; the owner's to reset
+    bool restarted = false;      ///< since start(): it goes another way than at first
     /// Ends it on another path again from its start, as the same message: peers take it once.
-    void restart(PeerAddress to) noexcept { start(*agent_, nonce_, id_, to, receiver_, auth_); }
+    void restart(PeerAddress to) noexcept {
+        start(*agent_, nonce_, id_, to, receiver_, auth_);
+        restarted = true;
+    }
 
   private:
     [[nodiscard]] std::size_t header_size() const noexcept;
