@@ -80,7 +80,9 @@ class EngineChore {
     ~EngineChore() = default;
 };
 
-/// Engines are independent of each other; every method may be called from any thread, several at once.
+/// Engines are independent of each other; every method may be called from any thread, several at once. Of one
+/// transfer that goes for poll and look, and for what only reads it: they hear the same of a round. It is
+/// posted, released or changed while no other call for it is under way.
 /// Methods that throw throw Error only (and std::bad_alloc). None waits for a peer without a limit.
 /// An engine belongs to the process that made it. In a forked child every call is refused with
 /// Status::not_allowed, and the destructor leaves all as it is: rails, threads and memory are the parent's.

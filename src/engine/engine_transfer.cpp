@@ -102,9 +102,10 @@ bool Engine::Impl::has_lost_memory(const Transfer& transfer) noexcept {
 }
 
 void Engine::Impl::arm_round(Transfer& transfer) noexcept {
-    transfer.posted = transfer.uncounted = true;
+    transfer.posted = true;
+    transfer.ended_with.store(Status::in_progress, std::memory_order_relaxed);
     transfer.started.store(false, std::memory_order_relaxed);
-    transfer.polls = 0;
+    transfer.polls.store(0, std::memory_order_relaxed);
     transfer.eagerly = goes_eagerly(transfer);
     if (transfer.eagerly) {
         transfer.arm_instead();
@@ -138,7 +139,7 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification, b
         transfer.has_notification = false;
         transfer.notification.message.clear();
     }
-    if (transfer.uncounted) [[unlikely]]
+    if (transfer.uncounted()) [[unlikely]]
         transfer.count_end(transfer.status());  // nobody has asked how it ended
     for (int losses = 0;; ++losses) {
         arm_round(transfer);
@@ -194,9 +195,11 @@ bool Engine::Impl::by_weight() noexcept {
 }
 
 Status Engine::Impl::finished(Transfer& transfer) noexcept {
-    if (!transfer.uncounted) return transfer.ended_with;
+    const Status seen = transfer.ended_with.load(std::memory_order_relaxed);
+    if (seen != Status::in_progress) return seen;
     const Status status = transfer.status();
-    transfer.count_end(status);
+    if (!transfer.count_end(status)) [[unlikely]]
+        return transfer.ended_with.load(std::memory_order_relaxed);
     if (status != Status::ok) return status;
     // Read first: rounds of many transfers end at once, on any thread.
     if (transfer.peer && !transfer.peer->reached.load(std::memory_order_relaxed))
@@ -207,7 +210,9 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
 
 void Engine::Impl::progress_for(Transfer& transfer) noexcept {
     callers_.mine().count_pass();
-    if (++transfer.polls % polls_per_full_pass == 0) {
+    const std::uint32_t polls = transfer.polls.load(std::memory_order_relaxed) + 1;
+    transfer.polls.store(polls, std::memory_order_relaxed);
+    if (polls % polls_per_full_pass == 0) {
         // What we said, or the answer, may have been lost, and this transfer waits for it.
         if (transfer.peer && transfer.peer->unacquainted()) introduce_again(transfer.peer);
         progress();

@@ -171,7 +171,7 @@ void Transfer::leave_host() noexcept {
 }
 
 void Transfer::leave_counts() noexcept {
-    if (uncounted && done()) count_end(status());
+    if (uncounted() && done()) count_end(status());
     if (!peer) return;
     PeerTraffic::Direction& direction = peer->traffic.directions[static_cast<std::size_t>(kind)];
     const std::uint64_t rounds = ended_well.load(std::memory_order_relaxed);

@@ -100,15 +100,17 @@ class Transfer : public Work {
     std::uint8_t renewals = 0;             ///< how often it was, in that round
     std::uint64_t moved_at = 0;            ///< ns; when the watch last saw it get on
     bool posted = false;
-    bool of_peer = false;                      ///< a peer has asked for it, and named the registrations
-    bool uncounted = false;                    ///< the end of this round has not been seen, or there is none
-    Status ended_with = Status::ok;            ///< once it has been seen: who stops it then comes too late
+    bool of_peer = false;  ///< a peer has asked for it, and named the registrations
+    /// How the round has ended, once that has been seen: who stops it then comes too late. in_progress: it
+    /// has not been seen, or has not ended. Says nothing else of the round: who asks has looked whether it is
+    /// done.
+    std::atomic<Status> ended_with{Status::ok};
     bool exact = false;                        ///< posted_at is, so that this round is measured
     std::atomic<std::uint64_t> posted_at{0};   ///< ns; else any other than before
     PeerLatencies* latencies = nullptr;        ///< nullptr: nobody wants to know
     std::atomic<std::uint64_t> ended_well{0};  ///< rounds, whose ends have been seen; the caller's to write
     std::uint64_t checked_epoch = 0;  ///< of the engine's registrations, when `locals` were last looked at
-    std::uint32_t polls = 0;
+    std::atomic<std::uint32_t> polls{0};  ///< roughly, where several threads poll it
     /// The thread that posted it on rails of its own alone: of the others, its polls leave out what other
     /// threads keep. no_thread: there is none.
     std::atomic<ThreadTag> keeps_to{no_thread};
@@ -128,15 +130,20 @@ class Transfer : public Work {
         peer = std::move(target);
         peer->handles.fetch_add(1, std::memory_order_relaxed);
     }
-    /// Of a round that has ended, once. Whoever the transfer belongs to then.
-    void count_end(Status status) noexcept {
-        uncounted = false;
-        ended_with = status;
+    /// Nobody has asked yet how the round has ended, or whether.
+    [[nodiscard]] bool uncounted() const noexcept {
+        return ended_with.load(std::memory_order_relaxed) == Status::in_progress;
+    }
+    /// Of a round that is done: it has ended so. False: another thread was first, and has said how.
+    bool count_end(Status status) noexcept {
+        Status seen = Status::in_progress;
+        if (!ended_with.compare_exchange_strong(seen, status, std::memory_order_relaxed)) return false;
         if (status == Status::ok) {
             ended_well.store(ended_well.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         } else if (peer) {
             peer->traffic.count_error(status);
         }
+        return true;
     }
     /// For good, with what only a fabric carries. Between rounds.
     void leave_host() noexcept;
