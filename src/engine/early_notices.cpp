@@ -228,6 +228,17 @@ void EarlyNotices::give_back(Credits credits) noexcept {
     }
 }
 
+void EarlyNotices::put_off(const Credit& credit) noexcept {
+    Writer& writer = writers_[credit.number - 1];
+    if (writer.instance == credit.instance) writer.matched += credit.count;
+}
+
+void EarlyNotices::owe(const std::string& agent, std::uint64_t instance) noexcept {
+    for (Writer& writer : writers_) {
+        if (writer.instance == instance && writer.window != 0) owe(writer, agent);
+    }
+}
+
 std::uint32_t EarlyNotices::follow(const MarkPairs& pairs, std::uint32_t mark) noexcept {
     if (pairs.empty()) [[likely]]
         return mark;
@@ -248,9 +259,12 @@ EarlyNotices::WaitingNotices::iterator EarlyNotices::awaiting(std::uint32_t mark
     return at != notices_.end() && (at->second.missing & bit_of(mark - at->first)) ? at : notices_.end();
 }
 
-/// To be told once half of its window was looked at.
 void EarlyNotices::count_matches(Writer& writer, std::uint32_t marks, const std::string& agent) noexcept {
     writer.matched += marks;
+    owe(writer, agent);
+}
+
+void EarlyNotices::owe(Writer& writer, const std::string& agent) noexcept {
     if (writer.owed || writer.matched < writer.window / 2u) return;
     try {
         owed_.push_back(

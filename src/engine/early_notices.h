@@ -86,6 +86,10 @@ class EarlyNotices {
     [[nodiscard]] Credits take_credits() noexcept;
     /// They have not been told.
     void give_back(Credits credits) noexcept;
+    /// Nobody is known that could be told of it: it is owed again with the next that is matched, or by owe().
+    void put_off(const Credit& credit) noexcept;
+    /// That instance is known again.
+    void owe(const std::string& agent, std::uint64_t instance) noexcept;
 
   private:
     /// Small, because each peer has one.
@@ -122,6 +126,8 @@ class EarlyNotices {
     /// The same, if it is what it waits for.
     WaitingNotices::iterator awaiting(std::uint32_t mark) noexcept;
     void count_matches(Writer& writer, std::uint32_t marks, const std::string& agent) noexcept;
+    /// Once half of its window was looked at.
+    void owe(Writer& writer, const std::string& agent) noexcept;
     template <class IsGone>
     std::vector<Notice> forget(const IsGone& is_gone);
 

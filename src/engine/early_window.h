@@ -90,6 +90,7 @@ class EarlyWindow {
                 std::min<std::uint64_t>(EarlyMark::favoured_window, std::uint64_t{state.left} + count));
             return true;
         });
+        forget_dearth();
     }
     /// The mark of an operation that is under way and is carried out again, in the place of the one that it
     /// had.
@@ -111,6 +112,32 @@ class EarlyWindow {
             state.phase = doubted;
             return true;
         });
+    }
+
+    /// What the target says of the marks that it has looked at may be lost, and it says each thing once.
+    static constexpr std::uint64_t longest_dearth_ns = 1'000'000'000;
+    /// To be called where one that has so many could not begin. True: for want of marks, as others before it,
+    /// all the time since longest_dearth_ns; no other is begun, and another number is asked for, as after
+    /// doubt(). One of several threads that call it hears so.
+    [[nodiscard]] bool ends_dearth(std::uint32_t operations, std::uint64_t now_ns) noexcept {
+        const State state = state_.load(std::memory_order_relaxed);
+        if (state.phase < (operations == 1 ? usable : usable_for_several) || state.mark == 0 ||
+            state.left >= operations)
+            return false;
+        std::uint64_t since = dearth_since_.load(std::memory_order_relaxed);
+        if (since == 0) {
+            dearth_since_.store(now_ns, std::memory_order_relaxed);
+            return false;
+        }
+        if (now_ns < since + longest_dearth_ns ||
+            !dearth_since_.compare_exchange_strong(since, 0, std::memory_order_relaxed))
+            return false;
+        change([](State& doubtful) {
+            if (doubtful.phase < usable) return false;
+            doubtful.phase = doubted;
+            return renew_after_doubt(doubtful);
+        });
+        return true;
     }
 
     /// There is no number, and one may be asked for.
@@ -146,6 +173,7 @@ class EarlyWindow {
             state.mark = number == 0 ? 0 : EarlyMark::of(number, first);
             return true;
         });
+        forget_dearth();
     }
 
   private:
@@ -167,6 +195,9 @@ class EarlyWindow {
         if (state.phase == doubted && state.under_way == 0) state.phase = 0;
         return true;
     }
+    void forget_dearth() noexcept {
+        if (dearth_since_.load(std::memory_order_relaxed)) dearth_since_.store(0, std::memory_order_relaxed);
+    }
     /// `how`: false where nothing is to be changed.
     template <class How>
     void change(const How& how) noexcept {
@@ -178,6 +209,8 @@ class EarlyWindow {
     }
 
     std::atomic<State> state_{};
+    std::atomic<std::uint64_t> dearth_since_{
+        0};  ///< ns; the target has told of no mark since; 0: none lacked
     static_assert(std::atomic<State>::is_always_lock_free);
 };
 

@@ -146,6 +146,7 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
     const std::shared_ptr<Peer> peer = peer_of(info);
     const std::shared_ptr<Peer> old = peers_.put(peer);
     if (peers_.find(peer->agent()) == peer) end_being_stranger(*peer);
+    inbox_.owe(agent, info.nonce);
     if (!old) return;
     transfers_.stop_transfers_to(*old, Status::remote_disconnect);
     forget_stranger(*old);

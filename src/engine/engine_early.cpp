@@ -44,6 +44,8 @@ bool Engine::Impl::goes_early(Transfer& transfer) noexcept {
         transfer.inquiries = &inquiries_;
         return true;
     }
+    if (peer.early().ends_dearth(operations, coarse_now_ns()))
+        peer.doubt_introduction();  // it may not know whom to tell
     if (peer.early().wants_number() && peer.early().asks()) ask_for_number(transfer.peer);
     return false;
 }
@@ -156,7 +158,10 @@ void Engine::Impl::tell_credits() noexcept {
         for (; !credits.empty(); credits.pop_front()) {
             const EarlyNotices::Credit& credit = credits.front();
             const std::shared_ptr<Peer> peer = known_instance(credit.agent, credit.instance);
-            if (!peer || peer->gone()) continue;
+            if (!peer || peer->gone()) {
+                inbox_.put_off(credit);  // it may only have been disconnected here, and go on
+                continue;
+            }
             std::string text;
             WireWriter writer(text);
             writer.number(credit.number);
@@ -169,12 +174,13 @@ void Engine::Impl::tell_credits() noexcept {
     }
 }
 
+/// Also of an instance that was disconnected here: it is counted on if it is met again.
 void Engine::Impl::on_credit(const Letter& letter) {
-    const std::shared_ptr<Peer> peer = require_instance(letter, "credit");
     WireReader reader(letter.text);
     const auto number = reader.number<std::uint32_t>(), count = reader.number<std::uint32_t>();
     require_consistent(reader.whole(), "credit");
-    peer->early().credit(count, number);
+    if (const std::shared_ptr<MessageIds> ids = message_counters_.known(letter.nonce))
+        ids->early.credit(count, number);
 }
 
 }  // namespace railyard

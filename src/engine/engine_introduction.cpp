@@ -142,6 +142,7 @@ void Engine::Impl::on_hello(const Letter& letter) {
     }
     RAILYARD_LOG(debug, letter.agent.c_str(), "introduced itself on %zu pairs of rails", hello.pairs.size());
     send_own(peer, MessageKind::hello_ack, encode_acknowledgement(letter.nonce, hello.pairs));
+    inbox_.owe(letter.agent, letter.nonce);
     handle_waiting(letter.nonce);
 }
 

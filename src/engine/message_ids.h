@@ -59,6 +59,12 @@ class MessageCounters {
         static_cast<void>(counters_.add(nonce, fresh));
         return fresh;
     }
+    /// nullptr: it was never met, or has been forgotten.
+    std::shared_ptr<MessageIds> known(std::uint64_t nonce) {
+        const MutexLock lock(mutex_);
+        const auto* const known = counters_.find(nonce);
+        return known ? *known : nullptr;
+    }
 
   private:
     const std::shared_ptr<MessageIds::Bases> bases_ = std::make_shared<MessageIds::Bases>(1);

@@ -185,6 +185,9 @@ class NotificationInbox final : public ControlSink {
     /// EarlyNotices::take_credits and give_back.
     [[nodiscard]] EarlyNotices::Credits take_credits() noexcept;
     void give_back(EarlyNotices::Credits credits) noexcept;
+    /// EarlyNotices::put_off and owe.
+    void put_off(const EarlyNotices::Credit& credit) noexcept;
+    void owe(const std::string& agent, std::uint64_t instance) noexcept;
     /// A message of our own to ourselves.
     void put(const std::string& agent, const std::string& message);
     void take(std::vector<Notification>& out);

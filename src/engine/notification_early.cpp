@@ -138,6 +138,17 @@ void NotificationInbox::give_back(EarlyNotices::Credits credits) noexcept {
     owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
 }
 
+void NotificationInbox::put_off(const EarlyNotices::Credit& credit) noexcept {
+    const MutexLock lock(mutex_);
+    early_.put_off(credit);
+}
+
+void NotificationInbox::owe(const std::string& agent, std::uint64_t instance) noexcept {
+    const MutexLock lock(mutex_);
+    early_.owe(agent, instance);
+    owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
+}
+
 std::vector<std::uint64_t> NotificationInbox::numbered() const {
     const MutexLock lock(mutex_);
     return early_.instances();

@@ -173,6 +173,52 @@ TEST(EarlyNotices, NothingOfWhatIsGivenBackIsForgotten) {
     EXPECT_FALSE(notices.owes_credit());
 }
 
+/// Nobody is known by that number of an instance, and it goes on.
+TEST(EarlyNotices, WhatIsPutOffIsOwedWithTheNextOrOnceTheWriterIsKnown) {
+    EarlyNotices notices;
+    ASSERT_EQ(notices.number(7).number, 1u);
+    const std::uint32_t half = wide / 2;
+    std::uint32_t sequence = 0;
+    const auto match = [&](std::uint32_t count) {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            ASSERT_TRUE(keeps(notices, EarlyMark::of(1, ++sequence), {"seven", "one"}));
+            ASSERT_TRUE(notices.placed(EarlyMark::of(1, sequence)));
+        }
+    };
+    const auto put_off = [&](std::uint32_t expected) {
+        EXPECT_TRUE(notices.owes_credit());
+        const EarlyNotices::Credits credits = notices.take_credits();
+        ASSERT_EQ(credits.size(), 1u);
+        EXPECT_EQ(credits.front().agent, "seven");
+        EXPECT_EQ(credits.front().count, expected);
+        notices.put_off(credits.front());
+        EXPECT_FALSE(notices.owes_credit()) << "it is looked for in vain all the time";
+    };
+    match(half - 1);
+    notices.owe("seven", 7);
+    EXPECT_FALSE(notices.owes_credit()) << "not half of the window";
+    match(1);
+    put_off(half);
+    match(1);
+    put_off(half + 1);
+    notices.owe("eight", 8);
+    EXPECT_FALSE(notices.owes_credit());
+    notices.owe("seven", 7);
+    notices.owe("seven", 7);
+    put_off(half + 1);
+    match(1);
+    const EarlyNotices::Credits of_one_that_goes = notices.take_credits();
+    const std::uint64_t gone[] = {7};
+    notices.retire(gone);
+    notices.put_off(of_one_that_goes.front());
+    std::uint64_t other = 1000;
+    for (std::uint32_t number = 2; number <= EarlyMark::most_writers; ++number)
+        ASSERT_EQ(notices.number(other++).number, number);
+    ASSERT_EQ(notices.number(8).number, 1u);
+    notices.owe("eight", 8);
+    EXPECT_FALSE(notices.owes_credit()) << "another one's";
+}
+
 TEST(EarlyNotices, OfSeveralOperationsTheNoticeWaitsForAllMarks) {
     EarlyNotices notices;
     ASSERT_EQ(notices.number(7).number, 1u);

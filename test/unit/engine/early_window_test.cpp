@@ -87,6 +87,46 @@ TEST(EarlyWindow, TakesAnotherNumberOnceADoubtedOneIsUsedNoMore) {
     EXPECT_EQ(left_of(window), wide - 1);
 }
 
+/// What it tells of the marks is lost with its memory of us, say.
+TEST(EarlyWindow, TakesAnotherNumberWhereTheTargetTellsOfNoMarksForLong) {
+    constexpr std::uint64_t second = EarlyWindow::longest_dearth_ns, begun = 5 * second;
+    EarlyWindow window;
+    window.answer(0, 1, wide, 0);
+    EXPECT_FALSE(window.ends_dearth(1, begun)) << "there are some";
+    EXPECT_TRUE(window.begin());
+    left_of(window);
+    EXPECT_FALSE(window.ends_dearth(1, begun + second));
+    EXPECT_FALSE(window.ends_dearth(1, begun + 2 * second - 1));
+    window.credit(1, 1);
+    EXPECT_EQ(left_of(window), 1);
+    EXPECT_FALSE(window.ends_dearth(1, begun + 3 * second)) << "it has told of one";
+    EXPECT_FALSE(window.ends_dearth(1, begun + 2 * second)) << "another thread's clock was read before";
+    EXPECT_FALSE(window.wants_number());
+    EXPECT_TRUE(window.ends_dearth(1, begun + 4 * second));
+    EXPECT_FALSE(window.ends_dearth(1, begun + 9 * second)) << "no number is used any more";
+    EXPECT_FALSE(window.wants_number()) << "one is under way";
+    window.end();
+    EXPECT_TRUE(window.wants_number());
+    EXPECT_EQ(window.old_number(), 1u);
+    EXPECT_TRUE(window.asks());
+    window.answer(1, 2, wide, 0);
+    EXPECT_EQ(left_of(window), wide);
+    EXPECT_FALSE(window.ends_dearth(1, begun + 10 * second));
+    EXPECT_TRUE(window.ends_dearth(1, begun + 11 * second));
+    EXPECT_TRUE(window.wants_number()) << "none is under way";
+}
+
+TEST(EarlyWindow, LacksNoMarksWhereItHasNoNumberOrMayNotBegin) {
+    constexpr std::uint64_t second = EarlyWindow::longest_dearth_ns;
+    EarlyWindow without, single;
+    without.answer(0, 0, 0, 0);
+    single.answer(0, 1, EarlyMark::narrow_window, 0);
+    for (std::uint64_t i = 1; i < 10; ++i) {
+        EXPECT_FALSE(without.ends_dearth(1, i * second));
+        EXPECT_FALSE(single.ends_dearth(64, i * second)) << "it is told of one operation each";
+    }
+}
+
 TEST(EarlyWindow, OfSeveralOperationsEachTakesAMark) {
     EarlyWindow window;
     window.answer(0, 5, wide, 0);
