@@ -149,6 +149,12 @@ std::string failure(const Domain& domain, const MemoryRange& range, int rc) {
     return text + remedy(domain, -rc, range) + shortage();
 }
 
+/// Where its own attempt to register GPU memory has failed, efa gives a key that no device has, and reports
+/// success: efa-direct goes through a null pointer with the first operation on such memory.
+bool was_left_out(const Domain& domain, std::uint64_t key) {
+    return domain.caps().codes == Codes::efa && key > UINT32_MAX;
+}
+
 }  // namespace
 
 MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, const MemoryRange& range) {
@@ -170,6 +176,12 @@ MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, const
     if (key_ == FI_KEY_NOTAVAIL) {
         throw Error(Status::not_supported,
                     "provider of " + domain.rail() + " uses raw memory keys, which are not supported");
+    }
+    if (range.gpu >= 0 && was_left_out(domain, key_)) {
+        throw Error(Status::not_supported,
+                    "libfabric found no peer-to-peer between GPU " + std::to_string(range.gpu) +
+                        " and EFA when it was loaded, and " + domain.rail() + " has registered nothing" +
+                        gpu_remedy(range.gpu) + "; FI_HMEM_DISABLE_P2P must not be set");
     }
     address_base_ = domain.caps().virtual_addresses ? 0 : range.address;
 }

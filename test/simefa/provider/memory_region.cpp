@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 #include <new>
 
@@ -18,6 +19,9 @@ namespace {
 
 constexpr std::uint64_t known_access =
     FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+/// Keys of GPU memory that is not registered, for want of peer-to-peer.
+constexpr std::uint64_t first_left_out = 0x100000000;
 
 struct Mapping {
     void* address = nullptr;
@@ -97,10 +101,23 @@ MemoryRegion::MemoryRegion(Domain& domain, std::uint32_t region_key, void* conte
     mem_desc = domain.regions().descriptor(region_key);
 }
 
+/// Success, a key that no device has, and a descriptor that nothing can be done with.
+int MemoryRegion::leave_out(Domain& domain, void* context_of_user, fid_mr** region) {
+    static std::atomic<std::uint64_t> next{first_left_out};
+    auto* const made = new (std::nothrow) MemoryRegion(domain, 0, context_of_user);
+    if (!made) return -FI_ENOMEM;
+    made->key = next.fetch_add(1);
+    *region = made;
+    return 0;
+}
+
 int MemoryRegion::regattr(::fid* domain, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** region) {
     Domain& owner = *Domain::from(domain);
     Region described;
     Mapping mapping;
+    if (attr->iface == FI_HMEM_CUDA && owner.gpu_memory() &&
+        !owner.nic().slot().on(Setting::gpu_peer_to_peer))
+        return leave_out(owner, attr->context, region);
     if (const int rc = permitted(owner, *attr, flags)) return rc;
     if (const int rc = describe(*attr, flags, described, mapping)) return rc;
     std::uint32_t key = 0;
@@ -142,6 +159,10 @@ int MemoryRegion::regv(::fid* domain, const iovec* ranges, std::size_t count, st
 int MemoryRegion::close_fid(::fid* handle) {
     auto* region = object_of<MemoryRegion, fid_mr>(handle);
     Domain& domain = region->domain_;
+    if (region->key >= first_left_out) {
+        delete region;
+        return 0;
+    }
     {
         const std::lock_guard lock(domain.mutex());
         domain.regions().remove(static_cast<std::uint32_t>(region->key));

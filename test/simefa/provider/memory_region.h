@@ -22,6 +22,7 @@ class MemoryRegion : public fid_mr {
     static int regv(::fid* domain, const iovec* ranges, std::size_t count, std::uint64_t access,
                     std::uint64_t offset, std::uint64_t requested_key, std::uint64_t flags, fid_mr** region,
                     void* context);
+    static int leave_out(Domain& domain, void* context_of_user, fid_mr** region);
     static int regattr(::fid* domain, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** region);
     static int close_fid(::fid* handle);
     static int control(::fid* handle, int command, void* argument);

@@ -86,7 +86,9 @@ int Endpoint::set_gpu_option(int name, const void* value, std::size_t length) no
     int wanted = 0;
     if (const int rc = take(wanted, value, length)) return rc;
     if (wanted < FI_HMEM_P2P_ENABLED || wanted > FI_HMEM_P2P_DISABLED) return -FI_EINVAL;
-    if (wanted == FI_HMEM_P2P_REQUIRED && !nic().slot().on(Setting::gpu_peer_to_peer)) return -FI_EOPNOTSUPP;
+    // efa-direct takes it, whether or not there is any.
+    if (wanted == FI_HMEM_P2P_REQUIRED && !direct_ && !nic().slot().on(Setting::gpu_peer_to_peer))
+        return -FI_EOPNOTSUPP;
     if (wanted == FI_HMEM_P2P_DISABLED && direct_) return -FI_EOPNOTSUPP;
     peer_to_peer_ = wanted;
     return 0;

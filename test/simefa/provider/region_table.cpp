@@ -1,6 +1,8 @@
 #include "provider/region_table.h"
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 
 #include "provider/environment.h"
 #include "provider/user_wait.h"
@@ -16,6 +18,14 @@ static_assert(region_slots == index_mask + 1);
 std::uint32_t next_serial() noexcept {
     static std::atomic<std::uint32_t> next{1};
     return next.fetch_add(1);
+}
+
+/// GPU memory that was left out when it was registered.
+[[noreturn]] void go_through_null() noexcept {
+    std::fprintf(stderr,
+                 "simefa: an operation on GPU memory that is not registered, for want of peer-to-peer: the "
+                 "real one goes through a null pointer\n");
+    std::abort();
 }
 
 bool contains(const RegionSlot& slot, const Segment& range) noexcept {
@@ -71,7 +81,8 @@ void* RegionTable::descriptor(std::uint32_t key) const noexcept {
 bool RegionTable::resolve(const void* descriptor, Segment& segment) const noexcept {
     const auto word = reinterpret_cast<std::uint64_t>(descriptor);
     const auto key = static_cast<std::uint32_t>(word);
-    if (word >> 32 != serial_ || key == 0) return false;
+    if (word >> 32 != serial_) return false;
+    if (key == 0) go_through_null();
     const RegionSlot& slot = record_.regions[key & index_mask];
     if (slot.key.load(std::memory_order_relaxed) != key || !contains(slot, segment)) return false;
     segment.address = slot.alias + (segment.address - slot.base);

@@ -32,7 +32,7 @@ class RegionTable {
     /// What fi_mr_desc gives for a key, and back. Neither a pointer nor valid in another domain.
     [[nodiscard]] void* descriptor(std::uint32_t key) const noexcept;
     /// Replaces application addresses by ones that can be reached. False: no region of ours, or out of its
-    /// bounds.
+    /// bounds. Ends the process for the descriptor of key 0, which stands for nothing (MemoryRegion).
     bool resolve(const void* descriptor, Segment& segment) const noexcept;
 
     /// The same for a peer's request, carried out by our own progress: `whole` must lie in the region, `part`
