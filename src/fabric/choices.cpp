@@ -85,8 +85,12 @@ bool is_tcp(std::string_view family) noexcept {
     return family == "tcp" || family == "tcp-msg";
 }
 
+bool is_efa(std::string_view family) noexcept {
+    return family == "efa-direct" || family == "efa";
+}
+
 bool may_reach_gpus(std::string_view family) noexcept {
-    return family == "efa-direct" || family == "efa" || family == "verbs";
+    return is_efa(family) || family == "verbs";
 }
 
 std::vector<Choice> choices_for(std::string_view provider, std::string_view after) {

@@ -30,6 +30,9 @@ void leave_out_unopenable(std::vector<Device>& devices, std::uint32_t library);
 /// With connections or without.
 [[nodiscard]] bool is_tcp(std::string_view family) noexcept;
 
+/// Either fabric of it.
+[[nodiscard]] bool is_efa(std::string_view family) noexcept;
+
 /// Families whose NICs read and write GPU memory themselves. The others are not asked (docs/adr/0010): cxi
 /// grants FI_HMEM without FI_MR_HMEM, and would take the description of a dmabuf for an address.
 [[nodiscard]] bool may_reach_gpus(std::string_view family) noexcept;

@@ -29,6 +29,10 @@ std::string_view trimmed(std::string_view text) noexcept {
 struct Wish {
     bool gpu_memory = false;
     bool spends_receives = true;  ///< immediate data may take a receive buffer
+    /// Peers on this host are to be reached as all others are: fabric efa opens shm besides, if it may, in
+    /// which all memory is registered once more, and then has nothing to wait for. shm alone would not be
+    /// offered at all.
+    bool no_shm = false;
 };
 
 /// The kinds of rail that a data path of ours can be built on.
@@ -38,6 +42,7 @@ InfoPtr make_hints(fi_ep_type kind, Wish wish) {
     hints->caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SEND | FI_RECV;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     if (wish.spends_receives) hints->mode |= FI_RX_CQ_DATA;
+    if (wish.no_shm) hints->caps |= FI_REMOTE_COMM;
     hints->ep_attr->type = kind;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
@@ -104,13 +109,14 @@ class Offers {
   public:
     explicit Offers(fi_ep_type kind) : kind_(kind) {}
     const fi_info* list(Wish wish) {
-        Answer& answer = answers_[wish.gpu_memory][wish.spends_receives];
+        Answer& answer = answers_[wish.gpu_memory][wish.spends_receives][wish.no_shm];
         if (!answer.asked) answer.list = query(*make_hints(kind_, wish));
         answer.asked = true;
         return answer.list.get();
     }
     std::vector<Device> devices(const Choice& choice, Wish wish) {
-        std::vector<Device> found = devices_of(list({false, wish.spends_receives}), choice);
+        wish.no_shm = is_efa(choice.family);
+        std::vector<Device> found = devices_of(list({false, wish.spends_receives, wish.no_shm}), choice);
         if (wish.gpu_memory && may_reach_gpus(choice.family)) prefer(found, devices_of(list(wish), choice));
         return found;
     }
@@ -131,7 +137,7 @@ class Offers {
         InfoPtr list;
     };
     const fi_ep_type kind_;
-    Answer answers_[2][2];
+    Answer answers_[2][2][2];
 };
 
 void keep_usable(std::vector<Device>& devices, std::string_view family, const DeviceFilter& filter) {

@@ -209,6 +209,19 @@ TEST_P(BesideASilentPeer, TheEngineEnds) {
 INSTANTIATE_TEST_SUITE_P(Fabrics, BesideASilentPeer, testing::Values("efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, FabricEfa, testing::Values("efa"), efa_name);
 
+/// Where shm is beside it, there is nothing to wait for, and memory is registered there, too.
+TEST(FabricEfaEndpoint, CanBeWaitedFor) {
+    for (const bool gpu_memory : {false, true}) {
+        auto devices = fabric::discover("efa", fabric::parse_device_filter(one_of_a), gpu_memory);
+        ASSERT_EQ(devices.size(), 1u);
+        EXPECT_FALSE(devices.front().info->caps & FI_LOCAL_COMM);
+        const fabric::Domain domain(std::make_shared<const fabric::Device>(std::move(devices.front())),
+                                    "rail");
+        const fabric::CompletionQueue queue(domain, 64, true);
+        EXPECT_GE(queue.wait_fd(), 0);
+    }
+}
+
 /// A process that is killed in efa's shared memory leaves its locks to who writes to it.
 TEST(FabricEfaEndpoint, IsKeptFromSharedMemory) {
     auto devices = fabric::discover("efa", fabric::parse_device_filter(one_of_a));

@@ -84,6 +84,7 @@ int CompletionQueue::open(fid_domain* domain, fi_cq_attr* attr, fid_cq** queue, 
         Domain& owner = *Domain::from(&domain->fid);
         if (attr->wait_obj != FI_WAIT_NONE && !owner.nic().slot().on(Setting::wait_objects))
             return -FI_ENOSYS;
+        if (attr->wait_obj == FI_WAIT_FD && owner.shm()) return -FI_ENOSYS;
         // Fabric efa makes room for all that its endpoint's queues hold; both fabrics say what they took.
         if (attr->size == 0) attr->size = queue_default;
         if (owner.kind() == FabricKind::rdm) attr->size = std::max(attr->size, queue_default);

@@ -43,6 +43,7 @@ Domain::Domain(Fabric& fabric, const NicDescription& nic, const fi_info& info, v
       kind_(fabric.kind()),
       api_version_(info.fabric_attr ? info.fabric_attr->api_version : fabric.api_version),
       gpu_memory_((info.caps & FI_HMEM) != 0),
+      shm_(kind_ == FabricKind::rdm && (info.caps & FI_LOCAL_COMM)),
       nic_(nic),
       file_(nic_.cluster().fresh_name("domain")),
       record_(create_record(nic_.cluster(), file_)),

@@ -38,6 +38,8 @@ class Domain : public fid_domain {
     [[nodiscard]] std::uint32_t api_version() const noexcept { return api_version_; }
     /// Opened with FI_HMEM.
     [[nodiscard]] bool gpu_memory() const noexcept { return gpu_memory_; }
+    /// Opened with FI_LOCAL_COMM: the real fabric efa has shm beside it.
+    [[nodiscard]] bool shm() const noexcept { return shm_; }
     [[nodiscard]] EventQueue* event_queue() const noexcept { return event_queue_; }
 
     void attach(CompletionQueue& queue);
@@ -61,7 +63,7 @@ class Domain : public fid_domain {
     Fabric& fabric_;
     const FabricKind kind_;
     const std::uint32_t api_version_;
-    const bool gpu_memory_;
+    const bool gpu_memory_, shm_;
     Nic nic_;
     std::string file_;
     std::shared_ptr<MappedFile> record_;

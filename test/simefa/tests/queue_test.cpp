@@ -209,6 +209,29 @@ TEST(Queue, ErrorsAreReadInTheirTurn) {
     EXPECT_EQ(fi_cq_readerr(pair.left.queue, &error, 0), -FI_EAGAIN);
 }
 
+TEST(Queue, HasNoDescriptorBesideShm) {
+    SideOptions options;
+    options.fabric = "efa";
+    options.wait = FI_WAIT_UNSPEC;
+    options.shm = true;
+    Side side(options);
+    EXPECT_TRUE(side.info->caps & FI_LOCAL_COMM);
+    fi_cq_attr attr{};
+    attr.wait_obj = FI_WAIT_FD;
+    fid_cq* queue = nullptr;
+    EXPECT_EQ(fi_cq_open(side.domain, &attr, &queue, nullptr), -FI_ENOSYS);
+    options.wait = FI_WAIT_FD;
+    options.shm = false;
+    options.nic = 1;
+    const Side without(options);
+    EXPECT_FALSE(without.info->caps & FI_LOCAL_COMM);
+    options.fabric = "efa-direct";
+    options.shm = true;
+    options.nic = 2;
+    const Side direct(options);
+    EXPECT_TRUE(direct.info->caps & FI_LOCAL_COMM);
+}
+
 TEST(Queue, MayHaveNothingToWaitFor) {
     Control control;
     control.set("wait_objects=off");

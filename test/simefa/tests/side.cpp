@@ -18,6 +18,7 @@ void check(int rc, const char* call) {
 InfoPtr choose(const SideOptions& options) {
     const InfoPtr hints = make_hints(options.fabric);
     hints->caps |= options.more_caps;
+    if (!options.shm) hints->caps |= FI_REMOTE_COMM;
     hints->mode |= options.more_mode;
     if (options.more_caps & FI_HMEM) hints->domain_attr->mr_mode |= FI_MR_HMEM;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = options.order;

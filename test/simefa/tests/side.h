@@ -36,6 +36,7 @@ struct SideOptions {
     std::uint64_t bind_flags = 0;  ///< FI_SELECTIVE_COMPLETION
     std::uint32_t version = fi_version();
     bool enable = true;
+    bool shm = false;  ///< fabric efa may have it
     std::uint64_t more_caps = 0, more_mode = 0, order = 0;
 };
 
