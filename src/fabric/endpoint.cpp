@@ -3,6 +3,8 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
+
 #include "common/log.h"
 
 namespace railyard::fabric {
@@ -11,6 +13,10 @@ namespace {
 // Endpoint options of libfabric 1.18, by the numbers that its ABI fixed: older headers lack the names. bool.
 constexpr int opt_cuda_api_permitted = 10;
 constexpr int opt_shared_memory_permitted = 11;
+
+/// Receive buffers of a provider's own, for answers to what an endpoint sends: READs that go by messages are
+/// the longest, and who finds none for a moment comes again.
+constexpr std::size_t most_answers = 1024;
 
 /// 0 or a negative libfabric error.
 template <class T>
@@ -49,7 +55,7 @@ Endpoint::Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addres
     if (domain.caps().connected) {
         open_connected(domain, queue, addresses, duty);
     } else {
-        open_datagrams(domain, queue, addresses);
+        open_datagrams(domain, queue, addresses, duty);
     }
     if (!domain.caps().rings_for_more) more_flag_ = 0;
     // Completion must mean "placed at the target", also where the provider emulates writes with messages.
@@ -72,12 +78,15 @@ void Endpoint::open_connected(Domain& domain, CompletionQueue& queue, const Addr
     name_ = name_of(listener_->handle(), domain.rail());
 }
 
-void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses) {
+void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses,
+                              Duty duty) {
     const std::string& rail = domain.rail();
     // fi_endpoint takes an fi_info that it may write to; the domain's is shared.
     fi_info* info = fi_dupinfo(&domain.info());
     if (!info) throw Error(Status::backend, "fi_dupinfo failed on " + rail + ": out of memory");
     const InfoPtr owner(info);
+    if (duty == Duty::send && domain.caps().own_receives)
+        info->rx_attr->size = std::min(info->rx_attr->size, most_answers);
     fid_ep* endpoint = nullptr;
     check(fi_endpoint(domain.get(), info, &endpoint, nullptr), "fi_endpoint", rail);
     endpoint_ = Fid<fid_ep>(endpoint);

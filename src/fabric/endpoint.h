@@ -36,7 +36,8 @@ struct RmaPiece {
 class Endpoint {
   public:
     /// Where connections are made (ProviderCaps::connected), one end of all connections of a rail: theirs, to
-    /// receive, or ours, to send from. Elsewhere every endpoint does both.
+    /// receive, or ours, to send from. Elsewhere every endpoint does both; one to send from is to receive
+    /// nothing but answers.
     enum class Duty { receive, send };
     /// Throws Error{backend}.
     Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addresses, Duty duty = Duty::receive);
@@ -75,7 +76,7 @@ class Endpoint {
   private:
     friend class RmaRow;
 
-    void open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses);
+    void open_datagrams(const Domain& domain, CompletionQueue& queue, AddressVector& addresses, Duty duty);
     void open_connected(Domain& domain, CompletionQueue& queue, const AddressVector& addresses, Duty duty);
     PostResult finish(OpContext& op, ssize_t rc) noexcept;
     [[gnu::cold, gnu::noinline]] PostResult refused(ssize_t rc) noexcept;

@@ -58,7 +58,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.late_after_error = caps.loses_answers = caps.own_vectors = caps.reads_before_close = efa;
     caps.may_limit_pages = efa && !is_first_efa(info);
     caps.rings_for_more = !efa || direct;
-    caps.shares_memory = caps.waits_to_close = efa && !direct;
+    caps.shares_memory = caps.waits_to_close = caps.own_receives = efa && !direct;
     // efa may emulate, and says something else then.
     caps.tells_of_refused_keys = direct && caps.virtual_addresses;
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";

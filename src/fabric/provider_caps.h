@@ -40,6 +40,9 @@ struct ProviderCaps {
     /// An endpoint is closed when all that it has sent has ended, which may be never, and its domain stands
     /// still until then (fabric efa).
     bool waits_to_close = false;
+    /// Each endpoint has as many registered receive buffers of the provider's own as rx_attr says, of a
+    /// packet each (fabric efa).
+    bool own_receives = false;
     /// Reaches peers on its host through memory shared with them unless told not to (fabric efa).
     bool shares_memory = false;
     /// One registration may take no more than a million pages: some devices with RDMA WRITE, to which every

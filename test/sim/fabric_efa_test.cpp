@@ -192,6 +192,10 @@ TEST_P(BesideASilentPeer, TheEngineEnds) {
     cluster().set("link=down", first_of_b);
     ASSERT_EQ(a_->post(*silent), Status::in_progress);
     drive(milliseconds(600));  // its sender is set aside
+    const std::uint64_t endpoints = cluster().counter("endpoints", first_of_a);
+    EXPECT_GT(endpoints, 2u);
+    EXPECT_LE(cluster().counter("receive_buffers", first_of_a), 8192 + (endpoints - 1) * 1024)
+        << "of the provider's own";
     const auto start = std::chrono::steady_clock::now();
     a_->release(silent);
     source_.reset();
@@ -208,6 +212,23 @@ TEST_P(BesideASilentPeer, TheEngineEnds) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, BesideASilentPeer, testing::Values("efa"), efa_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, FabricEfa, testing::Values("efa"), efa_name);
+
+/// The provider pins a packet for each of its receive buffers.
+TEST(FabricEfaEndpoint, ToSendFromHasFewReceiveBuffersOfTheProvider) {
+    auto devices = fabric::discover("efa", fabric::parse_device_filter(one_of_a));
+    ASSERT_EQ(devices.size(), 1u);
+    fabric::Domain domain(std::make_shared<const fabric::Device>(std::move(devices.front())), "rail");
+    fabric::CompletionQueue queue(domain, 64, false);
+    fabric::AddressVector ours(domain), theirs(domain);
+    const Growth buffers("receive_buffers", first_of_a);
+    const fabric::Endpoint sender(domain, queue, ours, fabric::Endpoint::Duty::send);
+    EXPECT_LE(buffers.value(), 1024u);
+    EXPECT_GE(buffers.value(), 512u);
+    const std::uint64_t before = buffers.value();
+    const fabric::Endpoint receiver(domain, queue, theirs, fabric::Endpoint::Duty::receive);
+    EXPECT_EQ(buffers.value() - before, domain.info().rx_attr->size);
+    EXPECT_EQ(domain.info().rx_attr->size, 8192u);
+}
 
 /// Where shm is beside it, there is nothing to wait for, and memory is registered there, too.
 TEST(FabricEfaEndpoint, CanBeWaitedFor) {

@@ -149,6 +149,7 @@ int Endpoint::enable() {
     receive_queue_->attach(*this);
     receive_queue_->add_bell(bell_);
     nic().slot().count(Counter::endpoints);
+    if (!direct_) nic().slot().count(Counter::receive_buffers, receive_depth_);
     record_->as<EndpointRecord>().state.store(EndpointState::open);
     enabled_ = true;
     return 0;
@@ -210,6 +211,7 @@ int Endpoint::close_fid(::fid* handle) {
             self->transmit_->drop_all();
             self->receive_->close();
             self->nic().slot().uncount(Counter::endpoints);
+            if (!self->direct_) self->nic().slot().uncount(Counter::receive_buffers, self->receive_depth_);
         }
         if (self->transmit_queue_) self->transmit_queue_->detach(*self);
         if (self->receive_queue_) self->receive_queue_->detach(*self);

@@ -280,7 +280,8 @@ void Cluster::reset(const NicPattern& which) {
         for (std::size_t i = 0; i < counter_count; ++i) {
             const auto counter = static_cast<Counter>(i);
             if (counter != Counter::in_flight && counter != Counter::regions &&
-                counter != Counter::addresses && counter != Counter::endpoints)
+                counter != Counter::addresses && counter != Counter::endpoints &&
+                counter != Counter::receive_buffers)
                 slot.counters[i].store(0, std::memory_order_relaxed);
         }
         slot.epoch.fetch_add(1);

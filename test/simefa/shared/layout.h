@@ -18,7 +18,7 @@
 
 namespace simefa {
 
-inline constexpr std::uint32_t layout_magic = 0x53454604;  // changes with the layout
+inline constexpr std::uint32_t layout_magic = 0x53454605;  // changes with the layout
 
 inline constexpr std::size_t name_size = 64;
 inline constexpr std::size_t nic_slots = 2048;
@@ -62,8 +62,8 @@ struct alignas(64) NicSlot {
     void count(Counter counter, std::uint64_t amount = 1) noexcept {
         counters[static_cast<std::size_t>(counter)].fetch_add(amount, std::memory_order_relaxed);
     }
-    void uncount(Counter counter) noexcept {
-        counters[static_cast<std::size_t>(counter)].fetch_sub(1, std::memory_order_relaxed);
+    void uncount(Counter counter, std::uint64_t amount = 1) noexcept {
+        counters[static_cast<std::size_t>(counter)].fetch_sub(amount, std::memory_order_relaxed);
     }
 };
 

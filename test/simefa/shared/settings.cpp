@@ -68,7 +68,7 @@ static_assert(std::size(table) == setting_count);
 constexpr std::string_view counter_names[] = {
     "writes",    "reads",         "sends",       "received",  "notices",       "bytes_out",
     "bytes_in",  "doorbells",     "completions", "errors",    "refused_posts", "not_ready",
-    "in_flight", "max_in_flight", "regions",     "addresses", "endpoints",
+    "in_flight", "max_in_flight", "regions",     "addresses", "endpoints",     "receive_buffers",
 };
 static_assert(std::size(counter_names) == counter_count);
 

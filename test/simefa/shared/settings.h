@@ -74,9 +74,10 @@ enum class Counter : unsigned {
     not_ready,      ///< attempts that found no receive buffer at the target
     in_flight,      ///< now
     max_in_flight,
-    regions,    ///< registered now
-    addresses,  ///< in address vectors now
-    endpoints,  ///< open now
+    regions,          ///< registered now
+    addresses,        ///< in address vectors now
+    endpoints,        ///< open now
+    receive_buffers,  ///< that the real fabric efa has of its own now
     count
 };
 inline constexpr std::size_t counter_count = static_cast<std::size_t>(Counter::count);
