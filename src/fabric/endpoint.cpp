@@ -13,6 +13,8 @@ namespace {
 // Endpoint options of libfabric 1.18, by the numbers that its ABI fixed: older headers lack the names. bool.
 constexpr int opt_cuda_api_permitted = 10;
 constexpr int opt_shared_memory_permitted = 11;
+/// Of efa (fi_ext.h). bool.
+constexpr int opt_efa_emulated_write = -(0xefa << 16) + 2;
 
 /// Receive buffers of a provider's own, for answers to what an endpoint sends: READs that go by messages are
 /// the longest, and who finds none for a moment comes again.
@@ -37,6 +39,14 @@ bool require_peer_to_peer(fid_ep* endpoint, const std::string& rail) {
     if (required == 0 || required == -FI_ENOPROTOOPT) return true;
     RAILYARD_LOG(info, rail.c_str(), "not peer to peer with GPUs: their memory goes by way of host memory");
     return false;
+}
+
+/// A libfabric that lacks the option (before 1.18) has no other WRITE.
+bool is_emulated(fid_ep* endpoint) {
+    bool emulated = true;
+    std::size_t length = sizeof(emulated);
+    const int rc = fi_getopt(&endpoint->fid, FI_OPT_ENDPOINT, opt_efa_emulated_write, &emulated, &length);
+    return rc != 0 || emulated;
 }
 
 std::string name_of(fid* endpoint, const std::string& rail) {
@@ -99,6 +109,7 @@ void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, Addr
     check(fi_ep_bind(endpoint, &queue.get()->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)", rail);
     check(fi_ep_bind(endpoint, &addresses.get()->fid, 0), "fi_ep_bind(av)", rail);
     check(fi_enable(endpoint), "fi_enable", rail);
+    if (domain.caps().messages_tell) emulates_writes_ = is_emulated(endpoint);
     name_ = name_of(&endpoint->fid, rail);
 }
 

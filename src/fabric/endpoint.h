@@ -53,6 +53,9 @@ class Endpoint {
     /// True when the provider moves GPU memory peer to peer only: never through a copy by the CPU.
     [[nodiscard]] bool reaches_gpu_memory() const noexcept { return reaches_gpu_memory_; }
 
+    /// Its writes are messages to the provider at the peer, whatever that one's device can do (fabric efa).
+    [[nodiscard]] bool emulates_writes() const noexcept { return emulates_writes_; }
+
     /// Makes writes ask for FI_DELIVERY_COMPLETE. On from the start unless the provider's caps say
     /// direct_rma.
     void confirm_delivery() noexcept { write_flags_ = FI_COMPLETION | FI_DELIVERY_COMPLETE; }
@@ -94,6 +97,7 @@ class Endpoint {
     std::uint64_t write_flags_ = FI_COMPLETION;
     std::uint64_t more_flag_ = FI_MORE;  ///< 0 where it is not to be asked for
     bool reaches_gpu_memory_ = false;
+    bool emulates_writes_ = false;
     std::string name_;
     int last_error_ = 0;
 };

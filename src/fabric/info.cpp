@@ -128,10 +128,23 @@ class Offers {
             const auto carries = [](const Device& device) { return device.caps.immediate_data; };
             if (!found.empty() && std::all_of(found.begin(), found.end(), carries)) return found;
         }
-        return devices(choice, {gpu_memory, true});
+        std::vector<Device> found = devices(choice, {gpu_memory, true});
+        if (choice.family == "efa") note_what_tells(found);
+        return found;
     }
 
   private:
+    /// Fabric efa takes no receive buffer for immediate data where its device can do without, and no entry of
+    /// its own says so: one of efa-direct does, which is not offered, or carries none, where it would need
+    /// them.
+    void note_what_tells(std::vector<Device>& devices) {
+        const auto direct = devices_of(list({false, false, true}), {"efa-direct", "efa", "efa-direct"});
+        for (Device& device : devices) {
+            device.caps.tells_of_writes = std::any_of(direct.begin(), direct.end(), [&](const Device& other) {
+                return other.name == device.name && other.caps.tells_of_writes;
+            });
+        }
+    }
     struct Answer {
         bool asked = false;
         InfoPtr list;

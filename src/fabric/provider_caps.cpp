@@ -3,6 +3,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <string_view>
@@ -29,7 +30,37 @@ bool is_first_efa(const fi_info& info) {
     return std::string_view(info.nic->device_attr->device_id) == "0xefa0";
 }
 
+/// FI_EFA_USE_UNSOLICITED_WRITE_RECV=0, which no description of a device tells of.
+bool told_to_spend_receives() noexcept {
+    static const bool told = [] {
+        fi_param* params = nullptr;
+        int count = 0;
+        if (fi_getparams(&params, &count) != 0 || !params) return false;
+        bool no = false;
+        for (int i = 0; i < count; ++i) {
+            if (std::string_view(params[i].name) == "FI_EFA_USE_UNSOLICITED_WRITE_RECV")
+                no = says_no(params[i].value);
+        }
+        fi_freeparams(params);
+        return no;
+    }();
+    return told;
+}
+
+/// Of efa-direct. The entries of fabric efa say nothing of it: what is known of that, Offers finds out.
+bool spends_no_receives(const fi_info& info) noexcept {
+    return (info.mode & FI_RX_CQ_DATA) == 0 && !told_to_spend_receives();
+}
+
 }  // namespace
+
+bool says_no(const char* value) noexcept {
+    if (!value) return false;
+    for (const char* const no : {"0", "no", "false", "off"}) {
+        if (strcasecmp(value, no) == 0) return true;
+    }
+    return false;
+}
 
 ProviderCaps provider_caps(const fi_info& info) {
     ProviderCaps caps;
@@ -75,7 +106,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     // receive context of verbs tells of one as of a message, as long as what was written.
     const bool takes_none = cxi || (caps.connected && provider == "verbs");
     caps.immediate_data = !takes_none && info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
-    caps.tells_of_writes = efa && caps.immediate_data && (info.mode & FI_RX_CQ_DATA) == 0;
+    caps.tells_of_writes = direct && caps.immediate_data && spends_no_receives(info);
+    caps.messages_tell = efa && !direct && caps.immediate_data;
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
     // cxi makes another kind of registration of keys below CXIP_PTL_IDX_MR_OPT_CNT. It allows all of 32 bits.

@@ -58,12 +58,15 @@ struct ProviderCaps {
     bool connected = false;          ///< a connection a peer (FI_EP_MSG)
     bool immediate_data = false;     ///< writes can bring the target 32 bits of it
     bool tells_of_writes = false;    ///< and that takes no receive buffer there, nor a slower path (efa)
-    bool gpu_memory = false;         ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
-    std::size_t key_size = 8;        ///< bytes of a memory key
-    std::uint64_t least_key = 0;     ///< of ours: what has a lower one is not unlinked by its close (cxi)
-    Codes codes = Codes::unread;     ///< of what fails
-    std::size_t rma_pieces = 1;      ///< that one read or write may consist of, anywhere on either side
-    std::size_t max_rma = 0;         ///< longest single read or write (bytes)
+    /// Where writes go by messages, they bring it whatever the devices do (Endpoint::emulates_writes): fabric
+    /// efa. Its devices have to agree whether it takes a receive buffer, else the post is refused.
+    bool messages_tell = false;
+    bool gpu_memory = false;      ///< regions may lie in GPU memory (FI_HMEM was asked for and granted)
+    std::size_t key_size = 8;     ///< bytes of a memory key
+    std::uint64_t least_key = 0;  ///< of ours: what has a lower one is not unlinked by its close (cxi)
+    Codes codes = Codes::unread;  ///< of what fails
+    std::size_t rma_pieces = 1;   ///< that one read or write may consist of, anywhere on either side
+    std::size_t max_rma = 0;      ///< longest single read or write (bytes)
     /// Longest message that leaves without the receiver's help: with more, shm waits for it in line.
     std::size_t max_eager = SIZE_MAX;
     unsigned usual_rails = 1;        ///< endpoints that it takes to make the most of one device alone
@@ -71,6 +74,9 @@ struct ProviderCaps {
 };
 
 [[nodiscard]] ProviderCaps provider_caps(const fi_info& info);
+
+/// What libfabric takes for no, as the value of one of its variables; nullptr: it is not set.
+[[nodiscard]] bool says_no(const char* value) noexcept;
 
 /// What rails_per_device = `asked` means for so many devices of one kind.
 [[nodiscard]] inline std::uint64_t rails_on_each(std::uint64_t asked, std::size_t devices,

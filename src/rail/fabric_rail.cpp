@@ -29,7 +29,7 @@ std::size_t control_completions(const fabric::ProviderCaps& caps) {
 
 /// A queue that is overrun is of no more use. For flows, whose writes have it, and early notifications.
 std::size_t unread_immediates(const fabric::ProviderCaps& caps) {
-    return caps.tells_of_writes ? Rail::most_unread_immediates : 0;
+    return caps.tells_of_writes || caps.messages_tell ? Rail::most_unread_immediates : 0;
 }
 
 /// What is with the endpoints besides, and with those that are set aside.

@@ -79,7 +79,8 @@ class FabricRail final : public Rail {
         return removals_.load(std::memory_order_acquire);
     }
     [[nodiscard]] bool tells_of_writes() const noexcept override {
-        return fabric_->domain.caps().tells_of_writes;
+        const fabric::ProviderCaps& caps = fabric_->domain.caps();
+        return caps.tells_of_writes || (caps.messages_tell && fabric_->endpoint.emulates_writes());
     }
     [[nodiscard]] std::string address() const override { return fabric_->endpoint.name(); }
     [[nodiscard]] Sender sender() const override;

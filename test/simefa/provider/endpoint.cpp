@@ -279,7 +279,11 @@ void Endpoint::operation_done(Operation& operation, int status) noexcept {
 
 void Endpoint::message_arrived(const ReceiveSlot& slot) noexcept {
     if (protocol_) {
-        protocol_->packet_arrived(slot);
+        if (slot.flags & receive_is_write) {
+            protocol_->data_arrived(slot);
+        } else {
+            protocol_->packet_arrived(slot);
+        }
         return;
     }
     Completion completion;

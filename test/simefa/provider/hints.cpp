@@ -141,7 +141,7 @@ bool satisfies(const fi_info& info, FabricKind kind, const fi_info* hints) {
            (!hints->rx_attr || receive_fits(info, *hints->rx_attr));
 }
 
-void narrow(fi_info& info, FabricKind kind, const fi_info* hints) {
+void narrow(fi_info& info, FabricKind kind, bool unsolicited, const fi_info* hints) {
     if (!hints) return;
     narrow_capabilities(info, *hints);
     fi_domain_attr& domain = *info.domain_attr;
@@ -151,6 +151,8 @@ void narrow(fi_info& info, FabricKind kind, const fi_info* hints) {
     if (kind == FabricKind::direct && (hints->mode & FI_RX_CQ_DATA)) {
         info.mode |= FI_RX_CQ_DATA;
         info.rx_attr->mode |= FI_RX_CQ_DATA;
+    } else if (kind == FabricKind::direct && !unsolicited) {
+        domain.cq_data_size = 0;
     }
     if (const fi_domain_attr* wanted = hints->domain_attr) {
         if (wanted->threading != FI_THREAD_UNSPEC) domain.threading = wanted->threading;
@@ -193,8 +195,8 @@ int get_info(std::uint32_t version, const char* node, const char* service, std::
         fi_info** tail = result;
         for (const FabricKind kind : {FabricKind::direct, FabricKind::rdm}) {
             for (const NicDescription& nic : nic_table()) {
-                if (cluster->nic(environment().host, nic.name, environment().initial).get(Setting::gone))
-                    continue;
+                const NicSlot& slot = cluster->nic(environment().host, nic.name, environment().initial);
+                if (slot.get(Setting::gone)) continue;
                 fi_info* info = make_info(nic, kind, version);
                 if (!info) {
                     free_info(*result);
@@ -205,7 +207,7 @@ int get_info(std::uint32_t version, const char* node, const char* service, std::
                     free_info(info);
                     continue;
                 }
-                narrow(*info, kind, hints);
+                narrow(*info, kind, slot.on(Setting::unsolicited), hints);
                 *tail = info;
                 tail = &info->next;
             }

@@ -14,8 +14,8 @@ namespace simefa {
 [[nodiscard]] bool satisfies(const fi_info& info, FabricKind kind, const fi_info* hints);
 
 /// Narrows `info` to what the hints ask for: capabilities and memory registration bits not asked for go,
-/// sizes and modes become the client's.
-void narrow(fi_info& info, FabricKind kind, const fi_info* hints);
+/// sizes and modes become the client's. `unsolicited`: the device needs no receive buffer for immediate data.
+void narrow(fi_info& info, FabricKind kind, bool unsolicited, const fi_info* hints);
 
 /// fi_getinfo of the provider: all efa-direct infos first, then all efa infos, in bus order. -FI_ENODATA:
 /// none.

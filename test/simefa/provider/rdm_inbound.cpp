@@ -80,6 +80,16 @@ void RdmProtocol::packet_arrived(const ReceiveSlot& slot) noexcept {
     endpoint_.receive().post(slot.segments, 1, slot.context);
 }
 
+void RdmProtocol::data_arrived(const ReceiveSlot& slot) noexcept {
+    Completion completion;
+    completion.flags = FI_REMOTE_CQ_DATA | FI_RMA | FI_REMOTE_WRITE;
+    completion.length = slot.length;
+    completion.data = slot.data;
+    completion.source = endpoint_.vector().position_of(slot.source);
+    endpoint_.complete_receive(completion);
+    endpoint_.receive().post(slot.segments, 1, slot.context);
+}
+
 void RdmProtocol::handle(const PacketHeader& header, const std::byte* payload, std::size_t length) {
     switch (header.type) {
         case PacketType::handshake_request: {

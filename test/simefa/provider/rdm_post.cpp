@@ -76,6 +76,9 @@ ssize_t RdmProtocol::post(const Request& request, Peer& peer) noexcept {
 ssize_t RdmProtocol::post_rma(const Request& request, Peer& peer) noexcept {
     Conversation& conversation = conversations_[peer.id()];
     const bool inject = request.inject_call || (request.flags & FI_INJECT);
+    const bool has_data = (request.flags & FI_REMOTE_CQ_DATA) != 0;
+    if (conversation.answered && has_data && !agree_on_data(request.kind, conversation))
+        return -FI_EOPNOTSUPP;
     if (conversation.answered && !inject && is_native(request.kind, conversation))
         return endpoint_.transmit().room() > application_ ? endpoint_.post_direct(request, peer) : -FI_EAGAIN;
     if (!conversation.answered && before_handshake_ >= waiting_for_handshake) return -FI_EAGAIN;

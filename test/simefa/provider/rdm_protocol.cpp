@@ -86,7 +86,17 @@ bool RdmProtocol::is_native(Operation::Kind kind, const Conversation& conversati
     return (conversation.features & endpoint_.features() & needed) != 0;
 }
 
+bool RdmProtocol::agree_on_data(Operation::Kind kind, const Conversation& conversation) const noexcept {
+    return !is_native(kind, conversation) ||
+           ((conversation.features ^ endpoint_.features()) & feature_unsolicited) == 0;
+}
+
 void RdmProtocol::decide(RdmOperation& operation, const Conversation& conversation) noexcept {
+    if (operation.has_data && !agree_on_data(operation.kind, conversation)) {
+        operation.status = status_post_refused;
+        list(operation);
+        return;
+    }
     if (is_native(operation.kind, conversation)) {
         operation.path = RdmOperation::Path::native;
         start_native(operation);

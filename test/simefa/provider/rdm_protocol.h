@@ -32,6 +32,8 @@ class RdmProtocol final : private OperationOwner, private RdmMatching::Sink {
     ssize_t post(const Request& request, Peer& peer) noexcept;
     ssize_t post_receive(const Request& request) noexcept;
     void packet_arrived(const ReceiveSlot& slot) noexcept;
+    /// A WRITE of the device has taken one of our receive buffers for its immediate data.
+    void data_arrived(const ReceiveSlot& slot) noexcept;
     void progress(std::uint64_t now) noexcept;
     /// When progress has something to do; UINT64_MAX: never on its own.
     [[nodiscard]] std::uint64_t next_due() const noexcept;
@@ -60,6 +62,9 @@ class RdmProtocol final : private OperationOwner, private RdmMatching::Sink {
     ssize_t post_rma(const Request& request, Peer& peer) noexcept;
     void ask(Conversation& conversation, Peer& peer);
     void decide(RdmOperation& operation, const Conversation& conversation) noexcept;
+    /// Whether the device may bring immediate data: both sides take a receive buffer for it, or neither. What
+    /// goes by packets has it there.
+    [[nodiscard]] bool agree_on_data(Operation::Kind kind, const Conversation& conversation) const noexcept;
     [[nodiscard]] bool is_native(Operation::Kind kind, const Conversation& conversation) const noexcept;
     void start_native(RdmOperation& operation) noexcept;
     void list(RdmOperation& operation) noexcept;

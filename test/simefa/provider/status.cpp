@@ -33,6 +33,8 @@ int error_of(int status) noexcept {
             return FI_EREMOTEIO;
         case status_unreachable:
             return FI_EHOSTUNREACH;
+        case status_post_refused:
+            return FI_EOPNOTSUPP;
         default:
             return FI_EOTHER;
     }
@@ -70,6 +72,8 @@ const char* text_of(int status) noexcept {
             return "the peer has never answered";
         case status_feature_mismatch:
             return "the two sides disagree about a feature";
+        case status_post_refused:
+            return "what waited for a handshake cannot be posted";
         case status_handshake_failed:
             return "the peer did not answer the handshake";
         default:

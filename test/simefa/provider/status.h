@@ -20,6 +20,7 @@ enum Status : int {
     status_unknown_peer = 14,
     status_unreachable = 15,
     status_feature_mismatch = 18,
+    status_post_refused = 4100,
     status_handshake_failed = 4126,
 };
 

@@ -186,6 +186,38 @@ TEST_F(Rdm, EmulatedImmediateDataArrives) {
     EXPECT_EQ(std::memcmp(pair.target.data(), pair.source.data(), 20'000), 0);
 }
 
+TEST_F(Rdm, ImmediateDataOfDevicesThatDisagreeIsRefused) {
+    control.set("unsolicited_write_recv=off", {"*", nic_name(1)});
+    Pair pair(rdm(0), rdm(1));
+    const auto write = [&] {
+        return pair.left.write(pair.source.data(), 8, pair.source_region, pair.to_right, pair.remote(),
+                               fi_mr_key(pair.target_region), FI_COMPLETION | FI_REMOTE_CQ_DATA, nullptr, 7);
+    };
+    ASSERT_EQ(write(), 0) << "it waits for the handshake";
+    const Done refused = pair.wait_left();
+    EXPECT_EQ(refused.error, FI_EOPNOTSUPP);
+    EXPECT_EQ(refused.status, 4100);
+    EXPECT_EQ(write(), -FI_EOPNOTSUPP);
+    ASSERT_EQ(pair.write(0, 8), 0) << "without";
+    EXPECT_EQ(pair.wait_left().status, 0);
+}
+
+TEST_F(Rdm, ImmediateDataOfDevicesTakesReceiveBuffersOnBothSides) {
+    control.set("unsolicited_write_recv=off");
+    Pair pair(rdm(0), rdm(1));
+    for (std::uint64_t i = 0; i < 600; ++i) {
+        ASSERT_EQ(
+            pair.left.write(pair.source.data(), 8, pair.source_region, pair.to_right, pair.remote(),
+                            fi_mr_key(pair.target_region), FI_COMPLETION | FI_REMOTE_CQ_DATA, nullptr, i),
+            0);
+        const Both both = wait_both(pair, true);
+        ASSERT_TRUE(both.left && both.right);
+        ASSERT_EQ(both.left->status, 0);
+        EXPECT_EQ(both.right->data, i);
+        EXPECT_TRUE(both.right->flags & FI_REMOTE_CQ_DATA);
+    }
+}
+
 TEST_F(Rdm, MessagesOfAnyLength) {
     Pair pair(rdm(), 1 << 20);
     for (const std::size_t length :

@@ -63,6 +63,14 @@ TEST(Caps, EfaWithRdmaWriteMayLimitThePagesOfARegistration) {
     info->nic = nullptr;
 }
 
+TEST(Caps, NoIsWhatLibfabricTakesForIt) {
+    for (const char* no : {"0", "no", "No", "FALSE", "off"})
+        EXPECT_TRUE(says_no(no)) << no;
+    for (const char* yes : {"1", "yes", "true", "on", "", "2"})
+        EXPECT_FALSE(says_no(yes)) << yes;
+    EXPECT_FALSE(says_no(nullptr));
+}
+
 TEST(Failures, ConnectionErrorsMeanThatThePeerIsGone) {
     for (int error : {FI_ECONNRESET, FI_ECONNREFUSED, FI_ENOTCONN, FI_ECANCELED, FI_EHOSTUNREACH,
                       FI_ETIMEDOUT, FI_ENODEV, int{FI_ENORX}}) {
