@@ -54,7 +54,7 @@ constexpr SettingInfo table[] = {
      "immediate data needs no receive buffer; auto: on"},
     {"gpu_memory", Setting::gpu_memory, 1, "auto/off/on", "FI_HMEM is offered; auto: on"},
     {"gpu_peer_to_peer", Setting::gpu_peer_to_peer, 1, "auto/off/on",
-     "endpoints take FI_HMEM_P2P_REQUIRED; auto: on"},
+     "GPU memory can be registered with the device; auto: on"},
     {"gpu_address", Setting::gpu_address, 1, "auto/off/on",
      "GPU memory is registered by its address, as with nvidia-peermem; auto: on"},
     {"gpu_dmabuf", Setting::gpu_dmabuf, 1, "auto/off/on", "memory is registered by a dma-buf; auto: on"},
