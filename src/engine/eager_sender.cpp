@@ -176,6 +176,8 @@ void EagerSender::sent(EagerRound& round) noexcept {
     {
         const MutexLock lock(mutex_);
         round.under_way = false;
+        // It may have waited for its turn until another sender had taken over, and left from that one.
+        round.several_ways = round.several_ways || round.rail->sender_generation() != round.sender;
         if (!round.answered) return;
         unlink(round);
     }

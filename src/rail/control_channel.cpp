@@ -52,7 +52,7 @@ std::uint64_t ControlChannel::patience_with(const OutMessage& message) const noe
 
 bool ControlChannel::waits(OutMessage& message) noexcept {
     if (!sender_ || message.stalled.refusal(patience_with(message), message.patience_ns != 0)) return false;
-    wants_room_ = true;
+    wants_room_ = asks_again_ = true;
     blocked_.insert(message.destination);
     return true;
 }
@@ -61,7 +61,10 @@ bool ControlChannel::waits(OutMessage& message) noexcept {
 /// do not count for it, and behind them it would find out as late as they do that nobody is there.
 bool ControlChannel::blocks(const OutMessage& message) noexcept {
     const bool rests = connects_ && message.stalled.rests();
-    if (rests) blocked_.insert(message.destination);
+    if (rests) {
+        asks_again_ = true;
+        blocked_.insert(message.destination);
+    }
     if (patience_with(message) < give_up_after_ns_) return rests;
     return blocked_.contains(message.destination);
 }
@@ -87,6 +90,7 @@ void ControlChannel::cancel_all() noexcept {
     sweep_.end(pending_);
     while (!pending_.empty()) {
         OutMessage& message = *pending_.pop_front();
+        pending_.prepend(message.behind);
         message.exhausted = true;
         if (message.in_flight == 0) message.done(message, Status::canceled);
     }
@@ -163,25 +167,32 @@ bool ControlChannel::post_pending() noexcept {
     receives_.post_missing();
     if (answers_) answers_->post_missing_receives();
     blocked_.begin_pass();
-    wants_room_ = false;
+    wants_room_ = asks_again_ = false;
     if (in_flight_ == 0 && sends_->size() > send_slots) take_slots_away();
     bool sent = post_interrupted();
     sent |= send_refused();
     PendingList<OutMessage> kept;
+    const bool all = look_behind();
     while (!pending_.empty() && may_have_slot() && !blocked_.full()) {
         OutMessage& message = *pending_.pop_front();
+        if (all) pending_.prepend(message.behind);
         const bool wanted = !over(message);
         if (wanted && answered(message)) {
+            let_next_in(message);
             sent = true;
-        } else if (wanted && (blocks(message) || refused_.holds(message.destination) ||
-                              !post_fragments(message, sent))) {
+        } else if (wanted && (blocks(message) || refused_.holds(message.destination))) {
+            keep(message, kept);
+        } else if (wanted && !post_fragments(message, sent)) {
             kept.push_back(message);
-        } else if (message.in_flight == 0) {
+        } else {
+            let_next_in(message);
+            if (message.in_flight != 0) continue;
             message.done(message, message.status);
             sent = true;
         }
     }
     wants_room_ |= !pending_.empty();
+    asks_again_ |= blocked_.full();
     sweep_.end_pass(pending_, kept, blocked_);
     given_up_.clear();
     return sent;

@@ -33,6 +33,8 @@ class ControlChannel {
     /// Of messages with a patience of their own: probes go to peers that may be dead, and what others are
     /// told must not wait for these.
     [[nodiscard]] std::size_t most_impatient() const noexcept { return most_sends_ / 2; }
+    /// What waits behind others is looked at so often: it may have been stopped.
+    static constexpr std::uint64_t look_behind_ns = 2'000'000;
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
     static_assert(pinned_bytes <= std::size_t{512} << 10);
@@ -84,6 +86,11 @@ class ControlChannel {
         return !pending_.empty() || interrupted_ || !refused_.empty() || receives_.holds_messages() ||
                (answers_ && answers_->holds_messages());
     }
+    /// Some of that is not heard of when something ends.
+    [[nodiscard]] bool asks_again() const noexcept {
+        return (asks_again_ && !pending_.empty()) || interrupted_ || !refused_.empty() ||
+               receives_.holds_messages() || (answers_ && answers_->holds_messages());
+    }
     /// Nothing is left for post_pending to do.
     [[nodiscard]] bool is_calm() const noexcept {
         return !has_pending() && receives_missing() == 0 && given_up_.empty();
@@ -127,11 +134,14 @@ class ControlChannel {
     /// There is a free one.
     [[nodiscard]] bool find_slot() noexcept { return free_sends_ || add_slot(); }
     bool add_slot() noexcept;
+    [[nodiscard]] bool look_behind() noexcept;
+    void keep(OutMessage& message, PendingList<OutMessage>& kept) noexcept;
+    void let_next_in(OutMessage& message) noexcept;
     void take_slots_away() noexcept;
     /// Of free ones: takes it out, for that.
     void take_slot(OutMessage& message, std::size_t length) noexcept;
     [[nodiscard]] std::size_t under_way_to(PeerAddress peer) const noexcept;
-    [[nodiscard]] bool has_enough(const OutMessage& message) noexcept;
+    [[nodiscard]] bool has_enough(OutMessage& message) noexcept;
     [[nodiscard]] bool blocks(const OutMessage& message) noexcept;
     [[nodiscard]] bool is_lost(const OutMessage& message) const noexcept;
     /// Fragments of it with the provider.
@@ -180,9 +190,12 @@ class ControlChannel {
     std::unique_ptr<AnswerChannel> answers_;  ///< where there is such a way
     std::uint64_t removals_ = 0;
     bool wants_room_ = false;
-    Sweep<OutMessage> sweep_;  // over pending_
-    BlockedSet blocked_;       // take nothing in this pass
-    PeerSet given_up_;         // peers that took nothing for too long, seen since the last pass
+    bool asks_again_ = false;           // somebody took nothing in the last pass, or not all were asked
+    bool some_behind_ = false;          // OutMessage::behind of any
+    std::uint64_t look_behind_at_ = 0;  // ns
+    Sweep<OutMessage> sweep_;           // over pending_
+    BlockedSet blocked_;                // take nothing in this pass
+    PeerSet given_up_;                  // peers that took nothing for too long, seen since the last pass
     std::uint32_t in_flight_ = 0;
     std::uint32_t impatient_ = 0;  // of them, of messages with a patience of their own
 };

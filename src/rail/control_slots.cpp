@@ -52,24 +52,48 @@ void ControlChannel::take_slot(OutMessage& message, std::size_t length) noexcept
 /// Fragments.
 std::size_t ControlChannel::under_way_to(PeerAddress peer) const noexcept {
     return static_cast<std::size_t>(std::count_if(sends_->begin(), sends_->end(), [=](const Slot& slot) {
-        return slot.destination == peer && (slot.posted || slot.interrupted);
+        return slot.destination == peer && (slot.posted || slot.interrupted) && !slot.message->patience_ns;
     }));
 }
 
 /// As many as it may have; what is for the same peer waits with it.
-bool ControlChannel::has_enough(const OutMessage& message) noexcept {
+bool ControlChannel::has_enough(OutMessage& message) noexcept {
     if (message.patience_ns) return impatient_ >= most_impatient();
     if (!connects_ || in_flight_ < most_to_one || under_way_to(message.destination) < most_to_one)
         return false;
-    blocked_.insert(message.destination);
+    blocked_.insert(message.destination, &message);
     return true;
+}
+
+/// As FabricRail does.
+bool ControlChannel::look_behind() noexcept {
+    if (!some_behind_) return false;
+    const std::uint64_t now = now_ns();
+    if (now < look_behind_at_) return false;
+    look_behind_at_ = now + look_behind_ns;
+    some_behind_ = false;
+    return true;
+}
+
+void ControlChannel::keep(OutMessage& message, PendingList<OutMessage>& kept) noexcept {
+    auto* const first =
+        message.patience_ns ? nullptr : static_cast<OutMessage*>(blocked_.first_of(message.destination));
+    if (!first) return kept.push_back(message);
+    wait_behind(*first, message);
+    some_behind_ = true;
+}
+
+/// It waits no more; what has waited behind it is tried next.
+void ControlChannel::let_next_in(OutMessage& message) noexcept {
+    if (OutMessage* const next = successor_of(message)) pending_.push_front(*next);
 }
 
 std::shared_ptr<void> ControlChannel::begin_renewal() {
     using Kept = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
     auto kept = std::make_shared<Kept>(sends_, nullptr);
-    next_sends_ = std::make_shared<Slots>(sends_->size());
+    auto next = std::make_shared<Slots>(sends_->size());
     if (answers_) kept->second = answers_->begin_renewal();
+    next_sends_ = std::move(next);
     closing_ = true;
     sender_ = nullptr;
     return kept;
@@ -110,7 +134,7 @@ void ControlChannel::end_renewal(fabric::Endpoint* sender) noexcept {
 bool ControlChannel::post_interrupted() noexcept {
     bool worked = false;
     Slot** link = &interrupted_;
-    while (*link && !blocked_.full()) {
+    while (*link && !blocked_.half_full()) {  // the rest of a pass is for what has not been sent yet
         Slot& slot = **link;
         OutMessage& message = *slot.message;
         Status ended = message.wanted();

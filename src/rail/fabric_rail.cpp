@@ -49,7 +49,7 @@ std::size_t peer_credits(const fabric::ProviderCaps& caps) {
 /// To all of them. Over sockets it takes so many for each, and a peer that does not look keeps them.
 std::size_t credits(const fabric::ProviderCaps& caps) {
     const std::size_t one = peer_credits(caps);
-    return caps.sends_into_sockets ? std::max(one, std::min(16 * one, most_operations)) : one;
+    return caps.sends_into_sockets ? std::max(one, std::min(8 * one, most_operations)) : one;
 }
 
 /// With as many senders that are set aside in the middle of all that they may have. Devices limit it.
@@ -166,8 +166,9 @@ void FabricRail::do_dismiss_sender(PeerAddress sender) noexcept {
 }
 
 bool FabricRail::may_wait() noexcept {
-    return pending_.empty() && returned_.empty() && !renewal_requested_.load(std::memory_order_relaxed) &&
-           !control_->has_pending() && fabric_->wait.may_wait();
+    return (pending_.empty() || !asks_again_) && returned_.empty() &&
+           !renewal_requested_.load(std::memory_order_relaxed) && !control_->asks_again() &&
+           fabric_->wait.may_wait();
 }
 
 RailCounters FabricRail::do_count() const noexcept {

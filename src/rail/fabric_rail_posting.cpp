@@ -1,6 +1,7 @@
 // Whose chunks go next, and how they are posted.
 #include <algorithm>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "rail/fabric_rail.h"
 
@@ -19,20 +20,23 @@ bool FabricRail::post_pending() noexcept {
     given_up_.clear();
     PendingList<Submission> kept;
     bool full = false;
-    wants_room_ = false;
+    wants_room_ = asks_again_ = false;
+    const bool all = look_behind();
     while (!pending_.empty() && room() != 0 && !blocked_.full()) {
         Submission& submission = *pending_.pop_front();
-        if (blocked_.contains(submission.route->destination)) {
-            kept.push_back(submission);
+        if (all) pending_.prepend(submission.behind);
+        if (blocked_.contains(submission.route->destination) &&
+            submission.lane->work->status() == Status::ok) {
+            keep(submission, kept);
             continue;
         }
-        const bool alone = pending_.empty() && kept.empty();
+        const bool alone = pending_.empty() && kept.empty() && submission.behind.empty();
         if (!submission.in_turn && full && !alone) {
             kept.push_back(submission);  // somebody before it waits for room
             continue;
         }
         if (!has_turn(submission, alone)) {
-            pending_.push_back(submission);
+            put_last(submission);
             continue;
         }
         Served served = Served::rotate;
@@ -53,18 +57,45 @@ bool FabricRail::post_pending() noexcept {
                 break;
             case Served::rotate:
                 submission.in_turn = false;
-                pending_.push_back(submission);
+                put_last(submission);
                 break;
             case Served::through:
                 --waiting_;
+                if (Submission* const next = successor_of(submission)) pending_.push_front(*next);
                 posted = true;
                 submission.lane->work->part_done(Status::ok);
                 break;
         }
     }
     wants_room_ |= !pending_.empty();
+    asks_again_ |= blocked_.full();
     sweep_.end_pass(pending_, kept, blocked_);
     return posted;
+}
+
+/// Whether it is time to look at all that waits, also behind others: it may have been stopped.
+bool FabricRail::look_behind() noexcept {
+    if (!some_behind_) return false;
+    const std::uint64_t now = now_ns();
+    if (now < look_behind_at_) return false;
+    look_behind_at_ = now + look_behind_ns;
+    some_behind_ = false;
+    return true;
+}
+
+/// Its peer takes no more in this pass.
+void FabricRail::keep(Submission& submission, PendingList<Submission>& kept) noexcept {
+    auto* const first = static_cast<Submission*>(blocked_.first_of(submission.route->destination));
+    if (!first) return kept.push_back(submission);
+    wait_behind(*first, submission);
+    some_behind_ = true;
+}
+
+/// Another one to the same peer has its place.
+void FabricRail::put_last(Submission& submission) noexcept {
+    Submission* const next = successor_of(submission);
+    if (next) next->behind.push_back(submission);
+    pending_.push_back(next ? *next : submission);
 }
 
 /// Deficit round robin: who has posted a chunk of many turns' worth lets the others have theirs first. Who is
@@ -102,7 +133,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     if (submission.run.empty()) {
         if (room() == 0) return Served::full;
         const std::uint32_t room = room_for(route.path);
-        if (room == 0 || !may_take(lane, route.path)) return has_enough(route);
+        if (room == 0 || !may_take(lane, route.path)) return has_enough(submission);
         const std::uint32_t most = submission.most_outstanding();
         if (most == 0) return Served::through;  // others are through with the rest before it would be
         if (submission.outstanding >= most) return Served::waits;
@@ -111,12 +142,13 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     }
     if (fabric_->domain.caps().sends_into_sockets && submission.stalled.rests()) {
         blocked_.insert(route.destination);
+        asks_again_ = true;
         return Served::rests;
     }
     while (!submission.run.empty()) {
         if (room() == 0) return Served::full;
         const std::uint32_t count = std::min(submission.run.size(), room_for(route.path));
-        if (count == 0) return has_enough(route);
+        if (count == 0) return has_enough(submission);
         const std::uint32_t before = submission.run.begin;
         const auto result = post_chunks(submission, submission.run, count);
         if (submission.run.begin != before) {
@@ -146,9 +178,9 @@ bool FabricRail::may_take(const Lane& lane, const Path* path) const noexcept {
 }
 
 /// The rest is the others', until something of it has ended.
-FabricRail::Served FabricRail::has_enough(const Route& route) noexcept {
-    if (!route.path) return Served::full;
-    blocked_.insert(route.destination);
+FabricRail::Served FabricRail::has_enough(Submission& submission) noexcept {
+    if (!submission.route->path) return Served::full;
+    blocked_.insert(submission.route->destination, &submission);
     return Served::waits;
 }
 
@@ -159,6 +191,7 @@ FabricRail::Served FabricRail::refused(Submission& submission, const char* what)
     const std::uint64_t patience =
         failed ? std::min(failed_patience_ns, config_.give_up_after_ns) : config_.give_up_after_ns;
     if (!submission.stalled.refusal(patience, failed)) {
+        asks_again_ = true;
         blocked_.insert(submission.route->destination);
         return Served::waits;
     }

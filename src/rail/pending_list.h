@@ -32,6 +32,18 @@ class PendingList {
         }
         return count;
     }
+    void push_front(Node& node) noexcept {
+        node.next = head_;
+        head_ = &node;
+        if (!tail_) tail_ = &node;
+    }
+    /// Puts all of `other` behind, keeping both orders.
+    void append(PendingList& other) noexcept {
+        if (other.empty()) return;
+        (tail_ ? tail_->next : head_) = other.head_;
+        tail_ = other.tail_;
+        other.head_ = other.tail_ = nullptr;
+    }
     /// Puts all of `other` in front, keeping both orders.
     void prepend(PendingList& other) noexcept {
         if (other.empty()) return;
@@ -45,5 +57,22 @@ class PendingList {
     Node* head_ = nullptr;
     Node* tail_ = nullptr;
 };
+
+/// What waits for the same as `first` waits behind it (`Node::behind`), so that nobody walks over it
+/// meanwhile.
+template <class Node>
+void wait_behind(Node& first, Node& node) noexcept {
+    first.behind.push_back(node);
+    first.behind.append(node.behind);
+}
+
+/// `first` waits no more: the next one has its place; nullptr: there is none.
+template <class Node>
+[[nodiscard]] Node* successor_of(Node& first) noexcept {
+    if (first.behind.empty()) return nullptr;
+    Node* const next = first.behind.pop_front();
+    next->behind.append(first.behind);
+    return next;
+}
 
 }  // namespace railyard

@@ -23,13 +23,22 @@ class PeerSet {
         }
         return false;
     }
-    void insert(PeerAddress peer) noexcept {
+    /// `first`: see first_of.
+    void insert(PeerAddress peer, void* first = nullptr) noexcept {
         if (full() || contains(peer)) return;
         std::size_t at = place(peer);
         while (entries_[at].pass == pass_)
             at = (at + 1) % entries_.size();
-        entries_[at] = {peer, pass_};
+        entries_[at] = {peer, pass_, first};
         ++count_;
+    }
+    /// What others may wait behind; nullptr: nothing.
+    [[nodiscard]] void* first_of(PeerAddress peer) const noexcept {
+        if (count_ == 0) return nullptr;
+        for (std::size_t at = place(peer); entries_[at].pass == pass_; at = (at + 1) % entries_.size()) {
+            if (entries_[at].peer == peer) return entries_[at].first;
+        }
+        return nullptr;
     }
     void clear() noexcept {
         if (count_ == 0) return;
@@ -44,6 +53,7 @@ class PeerSet {
     }
     [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
     [[nodiscard]] bool full() const noexcept { return count_ == most; }
+    [[nodiscard]] bool half_full() const noexcept { return count_ >= most / 2; }
 
     static constexpr std::size_t most = 96;
 
@@ -51,6 +61,7 @@ class PeerSet {
     struct Entry {
         PeerAddress peer = no_address;
         std::uint64_t pass = 0;  ///< an entry of another pass is free
+        void* first = nullptr;
     };
     static std::size_t place(PeerAddress peer) noexcept {
         // Handles are small numbers, or addresses of what is larger than a cache line.
@@ -76,14 +87,19 @@ class BlockedSet {
             return false;
         return has_met(peer);
     }
-    [[gnu::noinline]] void insert(PeerAddress peer) noexcept {
-        met_.insert(peer);
+    /// `first`: see first_of.
+    [[gnu::noinline]] void insert(PeerAddress peer, void* first = nullptr) noexcept {
+        met_.insert(peer, first);
         any_ = true;
     }
+    /// What else waits for a peer that has its share waits behind that; nullptr: it has not, or an earlier
+    /// pass has met it.
+    [[nodiscard]] void* first_of(PeerAddress peer) const noexcept { return met_.first_of(peer); }
     /// Neither this pass nor an earlier one of its sweep has met any.
     [[nodiscard]] bool empty() const noexcept { return !any_; }
     /// The pass has met so many that it has to stop.
     [[nodiscard]] bool full() const noexcept { return met_.full(); }
+    [[nodiscard]] bool half_full() const noexcept { return met_.half_full(); }
     void begin_pass() noexcept {
         if (!any_) [[likely]]
             return;

@@ -13,6 +13,7 @@
 
 #include "common/status.h"
 #include "rail/path.h"
+#include "rail/pending_list.h"
 #include "rail/stall_clock.h"
 
 namespace railyard {
@@ -297,9 +298,10 @@ struct Submission {
     StallClock stalled;  ///< while the provider answers EAGAIN; role holder only
     /// What it may still post in this turn, or has overdrawn; bytes, role holder only.
     std::int64_t allowance = 0;
-    std::uint32_t outstanding = 0;  ///< its chunks with the provider; role holder only
-    bool in_turn = false;           ///< has been given its allowance and may not have used it yet
-    bool undivided = false;         ///< the rail has a striped lane to itself, by who offers it
+    std::uint32_t outstanding = 0;     ///< its chunks with the provider; role holder only
+    PendingList<Submission> behind{};  ///< to the same peer, and wait for its share; role holder only
+    bool in_turn = false;              ///< has been given its allowance and may not have used it yet
+    bool undivided = false;            ///< the rail has a striped lane to itself, by who offers it
     /// The rail cannot get at the memory, in no round: others carry the lane from the next one on. Role
     /// holder only; between rounds, by who offers it.
     bool kept_from_rail = false;
@@ -378,6 +380,7 @@ struct OutMessage {
     bool exhausted = false;
     Status status = Status::ok;
     StallClock stalled;
+    PendingList<OutMessage> behind{};  ///< for the same peer, and wait for its share
     std::uint64_t interrupted_at = 0;  ///< ns; when its sender was first replaced under it
     /// Given up because one sender after the other was, or gone with its connection: says nothing of its
     /// receiver.

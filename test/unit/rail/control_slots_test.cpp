@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "sanitized.h"
 #include "scripted_control.h"
 
 namespace railyard::scripted_control {
@@ -122,6 +123,50 @@ TEST_F(ControlChannelTest, APeerThatDoesNotLookHoldsUpNobodyElse) {
     EXPECT_EQ(channel->outstanding(), 0u);
 }
 
+/// Nobody walks over all that waits, each time that one more comes.
+TEST_F(ControlChannelTest, WhatWaitsForOnePeerIsSentInItsOrderAndIsInNobodysWay) {
+    constexpr int count = 40'000;
+    const auto channel = open();
+    std::deque<Message> unseen;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < count; ++i)
+        send(*channel, unseen.emplace_back(std::to_string(i) + ".", 1));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(test::sanitized ? 20 : 2));
+    Work stopped;
+    stopped.arm(1, nullptr);
+    Message last("last", 1), other("other", 2);
+    last.owner = &stopped;
+    send(*channel, last);
+    send(*channel, other);
+    ASSERT_EQ(script.sent.size(), ControlChannel::most_to_one + 1);
+    EXPECT_EQ(script.sent.back().text, "other0");
+    script.sent.pop_back();
+    stopped.abandon(Status::canceled);
+    EXPECT_TRUE(pass_until(*channel, [&] { return last.ends == 1; })) << "though its peer does not look";
+    EXPECT_EQ(last.result, Status::canceled);
+    int next = 0;
+    while (next < count) {
+        ASSERT_FALSE(script.sent.empty());
+        for (const Script::Sent& each : script.sent)
+            ASSERT_EQ(each.text, std::to_string(next++) + ".0");
+        complete_sent({Status::ok});
+        channel->post_pending();
+    }
+    EXPECT_EQ(unseen.back().result, Status::ok);
+    channel->cancel_all();
+}
+
+TEST_F(ControlChannelTest, WhatWaitsForOnePeerIsCanceledAtTheEnd) {
+    const auto channel = open();
+    std::deque<Message> unseen;
+    for (int i = 0; i < 100; ++i)
+        send(*channel, unseen.emplace_back("unseen", 1));
+    channel->cancel_all();
+    for (const Message& message : unseen)
+        EXPECT_EQ(message.ends, 1);
+    script.sent.clear();
+}
+
 class ManyPeers : public ControlChannelTest {
   protected:
     static constexpr PeerAddress peers = 150;
@@ -170,6 +215,11 @@ TEST_F(ManyPeers, ThatTakeNothingAfterARenewalHoldUpNobodyElse) {
         EXPECT_EQ(unseen_[taking - 1].result, Status::ok);
         script.sends_to[taking] = -FI_EAGAIN;
     }
+    Message other("other", peers + 1);
+    send(*channel_, other);
+    ASSERT_EQ(script.sent.size(), 1u) << "what is sent again takes all of a pass";
+    EXPECT_EQ(script.sent.front().to, peers + 1);
+    complete_sent({Status::ok});
 }
 
 TEST_F(ControlChannelTest, InterruptedMessagesDoNotWaitForAPeerThatTakesNothing) {

@@ -384,10 +384,10 @@ TEST_F(SilentPeers, LeaveOperationsToOthers) {
     EXPECT_EQ(script.posted.size(), 256 - ControlChannel::send_slots) << "as many as the provider says";
     offer(10, 64);
     EXPECT_EQ(posted_to(2), 10u * 64);
-    for (int i = 0; i < 20; ++i)
+    for (int i = 0; i < 10; ++i)
         offer(2 * depth, 64);
     offer(10, 64);
-    EXPECT_GE(posted_to(23), 64u);
+    EXPECT_GE(posted_to(13), 64u);
 }
 
 TEST_F(SilentPeers, LeaveOperationsToOthersWhereTheyHaveALaneToThemselves) {
@@ -421,6 +421,47 @@ TEST_F(SilentPeers, LeaveTheRestOfARailToWhatIsStriped) {
     offer(64, mebi);
     offer(64, 64 * 1024, true);
     EXPECT_GE(posted_to(4), mebi);
+}
+
+/// What waits with others for their peer's share is out of the way, and no longer than it has to be.
+TEST_F(SilentPeers, EndWhatIsStoppedBehindOthersToTheSame) {
+    Offer& first = offer(1000, 64);
+    Offer second(rail_, 1000, 1, nullptr), third(rail_, 10, 1, nullptr), last(rail_, 10, 1, nullptr);
+    for (Offer* offer : {&second, &third, &last})
+        offer->route.path = first.route.path;
+    rail_.progress();
+    const std::size_t posted = script.posted.size();
+    third.work.stop(Status::canceled);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!third.work.done() && std::chrono::steady_clock::now() < limit)
+        rail_.progress();
+    EXPECT_TRUE(third.work.done());
+    EXPECT_EQ(script.posted.size(), posted);
+    EXPECT_FALSE(second.work.done());
+    for (Offer* offer : {&first, &second, &last})
+        EXPECT_TRUE(ends(*offer));
+    EXPECT_EQ(posted_to(1), 2010u * 64);
+}
+
+TEST_F(SilentPeers, TransfersToOneTakeTurnsAtItsShare) {
+    Offer& large = offer(64, mebi);
+    Offer small(rail_, 64 * 16, 1, nullptr, 64 * 1024);
+    small.route.path = large.route.path;
+    for (int i = 0; i < 24; ++i) {
+        ASSERT_FALSE(script.posted.empty());
+        script.completed.emplace_back(script.posted.front(), 0);
+        script.posted.erase(script.posted.begin());
+        rail_.progress();
+    }
+    const auto left = [&] { return large.work.parts_left() + small.work.parts_left() / 16; };
+    while (left() > 80) {
+        script.completed.emplace_back(script.posted.front(), 0);
+        script.posted.erase(script.posted.begin());
+        rail_.progress();
+    }
+    EXPECT_GT(large.work.parts_left() + 20, small.work.parts_left() / 16) << "MiB";
+    EXPECT_GT(small.work.parts_left() / 16 + 32, large.work.parts_left()) << "MiB";
+    EXPECT_TRUE(ends(small));
 }
 
 TEST_F(SilentPeers, AndThoseThatAnswerHaveTheSameShare) {
