@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* group_magic = "railyard-bench";
-constexpr unsigned group_protocol = 1;
+constexpr unsigned group_protocol = 2;
 constexpr auto hello_limit = 2s;           ///< a process speaks as soon as it has connected
 constexpr auto hello_rest = 1s;            ///< of what has begun to come
 constexpr std::size_t most_arrivals = 64;  ///< arrivals who keep others waiting, at most

@@ -1,7 +1,10 @@
 #include "fabric/unoffered_efas.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <functional>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -47,15 +50,20 @@ std::string unoffered_efas(const DeviceFilter& filter, const fi_info* list, cons
     return "the kernel has EFAs (" + joined_first(std::move(names)) +
            "), and libfabric offers none of them: it is without the efa provider, their files in "
            "/dev/infiniband are not here or not for this user, or there is an RDMA device that cannot be "
-           "opened, or is no EFA: one is enough for some versions (libfabric #12708, #10990). `railyard-info "
-           "doctor` says which it is" +
-           in_environment({"FI_PROVIDER", "FI_PROVIDER_PATH"});
+           "opened, or is no EFA: one is enough for some versions (libfabric #12708, #10990); or the "
+           "environment "
+           "leaves them out. `railyard-info doctor` says which it is" +
+           in_environment({"FI_PROVIDER", "FI_PROVIDER_PATH", "FI_EFA_IFACE"});
 }
 
 void warn_of_unoffered_efas(std::string_view family, const DeviceFilter& filter, const fi_info* list,
                             const fs::path& rdma_devices) {
     const std::string text = unoffered_efas(filter, list, rdma_devices);
     if (text.empty()) return;
+    // Several engines of a process have the same to say.
+    static std::atomic<std::size_t> said{0};
+    const std::size_t hash = std::hash<std::string>()(text + std::string(family));
+    if (said.exchange(hash, std::memory_order_relaxed) == hash) return;
     const std::string taken(family);
     RAILYARD_LOG(warn, "", "auto takes %s: %s; where %s is meant, set provider=%s", taken.c_str(),
                  text.c_str(), taken.c_str(), taken.c_str());

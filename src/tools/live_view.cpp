@@ -205,6 +205,7 @@ void connect_to(int fd, const std::string& path) {
     const bool detour = !fits && !UnixAddress::is_abstract(path) && slash != std::string::npos;
     const Descriptor directory(
         detour ? open(path.substr(0, slash + 1).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
+    if (detour && directory.get() < 0) refuse_socket(path, std::strerror(errno));
     std::string name = path;
     if (directory.get() >= 0) name = "/proc/self/fd/" + std::to_string(directory.get()) + path.substr(slash);
     try {

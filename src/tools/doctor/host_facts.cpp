@@ -152,6 +152,7 @@ HostFacts gather_facts(const std::string& root, const topology::Machine& machine
     read_kernel(root, facts);
     facts.fi_provider = variable(root, "FI_PROVIDER");
     facts.fi_provider_path = variable(root, "FI_PROVIDER_PATH");
+    facts.fi_efa_iface = variable(root, "FI_EFA_IFACE");
     // With HWLOC_THISSYSTEM the machine of a file is said to be this one, too.
     if (machine.this_machine && variable(root, "HWLOC_THISSYSTEM").empty())
         facts.unread_topology = variable(root, "HWLOC_XMLFILE");

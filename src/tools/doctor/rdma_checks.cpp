@@ -151,7 +151,9 @@ std::vector<Finding> check_rdma_devices(const HostFacts& facts, bool offers_efa)
 std::string unset_first(const HostFacts& facts) {
     std::string text;
     const std::pair<const char*, const std::string&> variables[] = {
-        {"FI_PROVIDER", facts.fi_provider}, {"FI_PROVIDER_PATH", facts.fi_provider_path}};
+        {"FI_PROVIDER", facts.fi_provider},
+        {"FI_PROVIDER_PATH", facts.fi_provider_path},
+        {"FI_EFA_IFACE", facts.fi_efa_iface}};
     for (const auto& [name, value] : variables) {
         if (!value.empty())
             text += std::string("unset ") + name + " (\"" + value +

@@ -22,8 +22,11 @@ bool is_taken(std::vector<Finding>& findings, const std::string& variable, Use u
         use();
         return true;
     } catch (const Error& error) {
-        findings.push_back({Severity::error, "settings", variable + ": " + error.what(),
-                            "correct the variable, or unset it: no engine starts with it"});
+        const bool of_driver = error.status() == Status::backend && variable == "RAILYARD_GPU_DEVICES";
+        findings.push_back({Severity::error, "settings",
+                            (of_driver ? "the CUDA driver: " : variable + ": ") + error.what(),
+                            of_driver ? "repair it, or set RAILYARD_GPU_DEVICES=none: no engine starts before"
+                                      : "correct the variable, or unset it: no engine starts with it"});
         return false;
     }
 }

@@ -136,7 +136,10 @@ TEST(Diagnosis, TheEnvironmentOfLibfabricIsNamedWhereSomethingIsMissing) {
     machine.facts.fi_provider_path = "/no/such";
     expect_one(machine, "rails", Severity::error, "offers: nothing", "unset FI_PROVIDER_PATH (\"/no/such\"");
     machine.survey.family = "tcp";
-    EXPECT_NE(machine.troubles("libfabric").at(0).remedy.find("unset FI_PROVIDER_PATH"), std::string::npos);
+    machine.facts.fi_efa_iface = "rdmap9s0";
+    const std::string remedy = machine.troubles("libfabric").at(0).remedy;
+    EXPECT_NE(remedy.find("unset FI_PROVIDER_PATH"), std::string::npos);
+    EXPECT_NE(remedy.find("unset FI_EFA_IFACE (\"rdmap9s0\""), std::string::npos);
 }
 
 TEST(Diagnosis, Libfabric) {
