@@ -189,7 +189,9 @@ void Engine::Impl::weigh_stranger(const Peer& peer) {
 std::shared_ptr<Peer> Engine::Impl::peer_of(const ConnectionInfo& info) {
     const MutexLock lock(strangers_mutex_);
     const std::shared_ptr<Peer>* const known = strangers_.find(info.nonce);
-    if (known && (*known)->agent() == info.agent && (*known)->has_rails(info.rails)) return *known;
+    if (known && (*known)->agent() == info.agent && (*known)->has_rails(info.rails) &&
+        (*known)->is_on_host_at(info.host))
+        return *known;
     return std::make_shared<Peer>(info, rails_, message_counters_.of(info.nonce));
 }
 

@@ -12,8 +12,8 @@ namespace railyard {
 namespace {
 
 /// A path that has failed is tried again so much later, and then in steps that double up to the second.
-constexpr std::uint32_t first_probe_ns = 50'000'000;
-constexpr std::uint32_t longest_probe_ns = 1'000'000'000;
+constexpr std::uint16_t first_probe_ms = 50, longest_probe_ms = 1000;
+constexpr std::uint64_t ns_a_ms = 1'000'000;
 
 }  // namespace
 
@@ -151,17 +151,17 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
         }
         ++health.failed;
         health.dead += endpoint->confirmed ? 1 : 0;
-        if (endpoint->probe_pause != 0) continue;
+        if (endpoint->probe_pause_ms != 0) continue;
         fresh = endpoint->may_be_held_up = true;
-        endpoint->probe_pause = first_probe_ns / 2;
+        endpoint->probe_pause_ms = first_probe_ms / 2;
         endpoint->probe_at = now_ns;
     }
     for (const auto& endpoint : resolved_) {
         const bool failed = endpoint->path.failed();
-        if (!failed) endpoint->probe_pause = 0;
-        if (wanted && endpoint->probe_pause > first_probe_ns) {
-            endpoint->probe_at -= endpoint->probe_pause - first_probe_ns;
-            endpoint->probe_pause = first_probe_ns;
+        if (!failed) endpoint->probe_pause_ms = 0;
+        if (wanted && endpoint->probe_pause_ms > first_probe_ms) {
+            endpoint->probe_at -= (endpoint->probe_pause_ms - first_probe_ms) * ns_a_ms;
+            endpoint->probe_pause_ms = first_probe_ms;
         }
         endpoint->confirmed = endpoint->confirmed && failed;
         const bool due = failed ? endpoint->probe_at <= now_ns : fresh;
@@ -253,7 +253,7 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uin
     if (answered) {
         endpoint.answered_at = now_ns;
         endpoint.may_be_held_up = false;
-        endpoint.probe_pause = 0;
+        endpoint.probe_pause_ms = 0;
         endpoint.path.heal();
         return;
     }
@@ -261,8 +261,9 @@ void Peer::probed(PeerEndpoint& endpoint, bool answered, bool confirms, std::uin
     ask_all_ = endpoint.path.fail() || ask_all_;
     if (!confirms) return;  // the next look has it probed
     endpoint.confirmed = true;
-    endpoint.probe_pause = std::clamp(endpoint.probe_pause * 2, first_probe_ns, longest_probe_ns);
-    endpoint.probe_at = now_ns + endpoint.probe_pause;
+    endpoint.probe_pause_ms = static_cast<std::uint16_t>(
+        std::clamp<unsigned>(endpoint.probe_pause_ms * 2u, first_probe_ms, longest_probe_ms));
+    endpoint.probe_at = now_ns + endpoint.probe_pause_ms * ns_a_ms;
 }
 
 void Peer::probe_again(PeerEndpoint& endpoint, std::uint64_t now_ns) {

@@ -53,14 +53,16 @@ struct PeerEndpoint {
     bool introduced_before : 1 = false;  ///< it has acknowledged a sender of ours
     bool may_be_held_up : 1 = false;     ///< something failed there since our sender was replaced for a probe
     bool excused : 1 = false;            ///< the last probe was lost, and the next one takes its place
-    std::uint32_t probe_pause = 0;       ///< ns
-    std::uint64_t probe_at = 0;          ///< ns, once it has failed
-    std::uint64_t asked_at = 0;          ///< ns, by the last probe, or the first that it takes the place of
-    std::uint64_t answered_at = 0;       ///< ns
+    std::uint16_t probe_pause_ms = 0;
+    std::uint64_t probe_at = 0;     ///< ns, once it has failed
+    std::uint64_t asked_at = 0;     ///< ns, by the last probe, or the first that it takes the place of
+    std::uint64_t answered_at = 0;  ///< ns
 
     /// For a control message over it.
     [[nodiscard]] ControlRoute route() noexcept { return {rail, address, &path}; }
 };
+
+static_assert(sizeof(PeerEndpoint) <= 72, "256 bytes a pair are promised, and malloc rounds up");
 
 struct DueKeepalive {
     PeerEndpoint* endpoint;  ///< nullptr: none is due
@@ -86,6 +88,10 @@ class Peer {
         return addresses_ == addresses;
     }
 
+    /// What it is reached by within its host.
+    [[nodiscard]] bool is_on_host_at(const std::string& address) const noexcept {
+        return host_address_ == address;
+    }
     /// As far as anybody has said.
     [[nodiscard]] bool is_same_instance(const Peer& other) const noexcept {
         return nonce_ == other.nonce_ && agent_ == other.agent_ && addresses_ == other.addresses_;

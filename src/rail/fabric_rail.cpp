@@ -285,10 +285,10 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
     if (completion.status == Status::ok) [[likely]] {
         Work& work = *submission.lane->work;
         const auto kind = static_cast<std::size_t>(work.kind);
-        const std::uint64_t bytes = grouped ? operation.bytes() : operation.chunk->length;
         rail.counters_.operations[kind] += chunks;
-        rail.counters_.bytes[kind] += bytes;
-        if (Path* const path = submission.route->path) path->count_ended(chunks, bytes);
+        rail.counters_.bytes[kind] += grouped ? operation.bytes() : operation.chunk->length;
+        if (Path* const path = submission.route->path)
+            path->count_ended(chunks, grouped ? operation.kib() : Path::kib_of(operation.chunk->length));
         work.part_done(Status::ok, chunks);
     } else {
         rail.operation_failed(operation, completion);

@@ -111,6 +111,12 @@ class FabricRail final : public Rail {
                 sum += chunk[i].length;
             return sum;
         }
+        [[nodiscard]] std::uint32_t kib() const noexcept {
+            std::uint32_t sum = 0;
+            for (std::uint32_t i = 0; i < chunks; ++i)
+                sum += Path::kib_of(chunk[i].length);
+            return sum;
+        }
     };
     /// A chunk whose operation is over without having done its work.
     struct Returned {
@@ -205,10 +211,10 @@ class FabricRail final : public Rail {
     }
     /// It has ended, and is not among those that ended well.
     void take_from_posted(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
-        const std::uint64_t bytes = operation.bytes();
         posted_ -= operation.chunks;
-        posted_bytes_ -= bytes;
-        if (Path* const path = operation.submission->route->path) path->count_ended(operation.chunks, bytes);
+        posted_bytes_ -= operation.bytes();
+        if (Path* const path = operation.submission->route->path)
+            path->count_ended(operation.chunks, operation.kib());
     }
     using Operations = std::vector<Operation>;
     /// Those that are with the provider.

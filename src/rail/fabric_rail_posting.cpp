@@ -223,6 +223,7 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
     const Chunk* chunk = begin;
     Operation* operation = free_operations_;
     std::uint64_t bytes = 0;
+    std::uint32_t kib = 0;
     fabric::PostResult result = row.ready();
     while (chunk != end && result == fabric::PostResult::ok) {
         const RemoteKey& key = keys[chunk->remote_region];
@@ -233,6 +234,7 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
         operation->submission = &submission;
         operation->chunk = chunk;
         bytes += chunk->length;
+        kib += Path::kib_of(chunk->length);
         operation = operation->next;
         ++chunk;
     }
@@ -243,7 +245,7 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
     submission.outstanding += posted;
     posted_ += posted;
     posted_bytes_ += bytes;
-    if (route.path) route.path->count_posted(posted, bytes);
+    if (route.path) route.path->count_posted(posted, kib);
     return result;
 }
 
