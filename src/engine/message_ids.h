@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include <absl/base/thread_annotations.h>
 
@@ -20,11 +19,7 @@ class MessageIds {
   public:
     /// Messages that are counted from one base; then another one is drawn.
     static constexpr std::uint64_t base_bits = 24;
-    /// 2^40 of them last for ever.
-    using Bases = std::atomic<std::uint64_t>;
-
-    explicit MessageIds(std::shared_ptr<Bases> bases) noexcept
-        : bases_(std::move(bases)), next_(draw()), next_eager_(draw()) {}
+    MessageIds() noexcept : next_(draw()), next_eager_(draw()) {}
     std::uint64_t next() noexcept { return count(next_); }
     /// Of an eager WRITE or READ, likewise.
     std::uint64_t next_eager() noexcept { return count(next_eager_); }
@@ -41,9 +36,12 @@ class MessageIds {
         } while (!next.compare_exchange_weak(id, after, std::memory_order_relaxed));
         return id;
     }
-    std::uint64_t draw() noexcept { return bases_->fetch_add(1, std::memory_order_relaxed) << base_bits; }
+    /// The process's, so that little is kept of each instance: 2^40 of them last for ever.
+    static std::uint64_t draw() noexcept {
+        static std::atomic<std::uint64_t> bases{1};
+        return bases.fetch_add(1, std::memory_order_relaxed) << base_bits;
+    }
 
-    const std::shared_ptr<Bases> bases_;
     std::atomic<std::uint64_t> next_, next_eager_;
 };
 
@@ -55,7 +53,7 @@ class MessageCounters {
     std::shared_ptr<MessageIds> of(std::uint64_t nonce) {
         const MutexLock lock(mutex_);
         if (const auto* const known = counters_.find(nonce)) return *known;
-        auto fresh = std::make_shared<MessageIds>(bases_);
+        auto fresh = std::make_shared<MessageIds>();
         static_cast<void>(counters_.add(nonce, fresh));
         return fresh;
     }
@@ -67,7 +65,6 @@ class MessageCounters {
     }
 
   private:
-    const std::shared_ptr<MessageIds::Bases> bases_ = std::make_shared<MessageIds::Bases>(1);
     Mutex mutex_;
     RecentTable<std::shared_ptr<MessageIds>> counters_ ABSL_GUARDED_BY(mutex_);
 };

@@ -103,7 +103,7 @@ class EagerSenderTest : public testing::Test, protected Introducer, protected Me
     KeepingRail first_{"first"}, second_{"second"};
     std::shared_ptr<Peer> peer_ =
         std::make_shared<Peer>(ConnectionInfo{"beta", nonce, rails_->provider(), rails_->addresses()}, rails_,
-                               std::make_shared<MessageIds>(std::make_shared<MessageIds::Bases>(1)));
+                               std::make_shared<MessageIds>());
     const std::string name_ = "alpha";
     NotificationInbox inbox_;
     EagerSender sender_{*this};

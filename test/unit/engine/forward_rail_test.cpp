@@ -76,7 +76,7 @@ class ForwardRailTest : public testing::Test, protected RequestSender, protected
         std::make_shared<RailManager>(Params::parse({{"provider", "tcp"}, {"devices", "lo"}}), false, sink_);
     std::shared_ptr<Peer> peer_ =
         std::make_shared<Peer>(ConnectionInfo{"beta", nonce, rails_->provider(), rails_->addresses()}, rails_,
-                               std::make_shared<MessageIds>(std::make_shared<MessageIds::Bases>(1)));
+                               std::make_shared<MessageIds>());
     ForwardRail rail_{*this, *this, std::chrono::nanoseconds(patience).count()};
     std::uint64_t last_id_ = 0;
     std::vector<Request> sent_;

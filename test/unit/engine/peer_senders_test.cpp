@@ -19,9 +19,9 @@ struct NullSink final : ControlSink {
 class PeerSendersTest : public testing::Test {
   protected:
     std::shared_ptr<Peer> peer(const std::string& agent = "beta", std::uint64_t nonce = 99) {
-        auto made = std::make_shared<Peer>(
-            ConnectionInfo{agent, nonce, rails_->provider(), rails_->addresses()}, rails_,
-            std::make_shared<MessageIds>(std::make_shared<MessageIds::Bases>(1)));
+        auto made =
+            std::make_shared<Peer>(ConnectionInfo{agent, nonce, rails_->provider(), rails_->addresses()},
+                                   rails_, std::make_shared<MessageIds>());
         made->resolve(control_pair);
         return made;
     }
@@ -72,7 +72,7 @@ TEST_F(PeerSendersTest, OfAnInstanceAreThoseOfItsNameNumberAndRails) {
     EXPECT_FALSE(known->is_same_instance(*peer("gamma")));
     EXPECT_FALSE(known->is_same_instance(*peer("beta", 98)));
     const Peer smaller(ConnectionInfo{"beta", 99, rails_->provider(), {rails_->addresses().front()}}, rails_,
-                       std::make_shared<MessageIds>(std::make_shared<MessageIds::Bases>(1)));
+                       std::make_shared<MessageIds>());
     EXPECT_FALSE(known->is_same_instance(smaller));
 }
 
