@@ -106,7 +106,7 @@ def ratios(counter):
     one = ("--rails", 1)
     hundred = ("--descriptors", 100, "--calls", 10)
     rows = [
-        ("32 rails / 1", kib4, ("--rails", 32, *kib4), {"prepare": 1.25, "post": 1.35}),
+        ("32 rails / 1", kib4, ("--rails", 32, *kib4), {"prepare": 1.25, "post": 1.4}),
         ("100,000 descriptors / 100", hundred, ("--descriptors", 100_000, "--calls", 1), {"prepare": 1.1, "post": 1.1}),
         ("1000 peers / 1", one, ("--peers", 1000), dict.fromkeys(PARTS, 1.05)),
         # A registration looks for a place in a tree of them.

@@ -183,7 +183,7 @@ def figures(quick):
         rows += [
             ("instructions a descriptor above fi_writemsg: batch 64, 1 rail", base, 120, False, ""),
             ("instructions a descriptor: 32 rails / 1 rail", lambda: instructions(32, 1000, 4096, 1) / instructions(1, 1000, 4096, 1),
-             1.35, False, ""),
+             1.4, False, ""),
             (f"instructions a descriptor: {many:,} descriptors / 100", lambda: instructions(1, many, 8, 1) / instructions(1, 100, 8, 20),
              1.1, False, ""),
         ]

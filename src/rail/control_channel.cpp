@@ -193,6 +193,7 @@ bool ControlChannel::post_pending() noexcept {
     }
     wants_room_ |= !pending_.empty();
     asks_again_ |= blocked_.full();
+    if (all) looked_behind();
     sweep_.end_pass(pending_, kept, blocked_);
     given_up_.clear();
     return sent;

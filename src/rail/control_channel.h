@@ -33,7 +33,7 @@ class ControlChannel {
     /// Of messages with a patience of their own: probes go to peers that may be dead, and what others are
     /// told must not wait for these.
     [[nodiscard]] std::size_t most_impatient() const noexcept { return most_sends_ / 2; }
-    /// What waits behind others is looked at so often: it may have been stopped.
+    /// What waits behind others is looked at so often, where that takes no time: it may have been stopped.
     static constexpr std::uint64_t look_behind_ns = 2'000'000;
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
@@ -135,6 +135,7 @@ class ControlChannel {
     [[nodiscard]] bool find_slot() noexcept { return free_sends_ || add_slot(); }
     bool add_slot() noexcept;
     [[nodiscard]] bool look_behind() noexcept;
+    void looked_behind() noexcept;
     void keep(OutMessage& message, PendingList<OutMessage>& kept) noexcept;
     void let_next_in(OutMessage& message) noexcept;
     void take_slots_away() noexcept;

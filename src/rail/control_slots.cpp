@@ -70,9 +70,14 @@ bool ControlChannel::look_behind() noexcept {
     if (!some_behind_) return false;
     const std::uint64_t now = now_ns();
     if (now < look_behind_at_) return false;
-    look_behind_at_ = now + look_behind_ns;
+    look_behind_at_ = now;
     some_behind_ = false;
     return true;
+}
+
+void ControlChannel::looked_behind() noexcept {
+    const std::uint64_t now = now_ns();
+    look_behind_at_ = now + std::max(look_behind_ns, 16 * (now - look_behind_at_));
 }
 
 void ControlChannel::keep(OutMessage& message, PendingList<OutMessage>& kept) noexcept {

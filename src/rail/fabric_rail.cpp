@@ -287,8 +287,7 @@ void FabricRail::on_complete(fabric::OpContext& op, const fabric::Completion& co
         const auto kind = static_cast<std::size_t>(work.kind);
         rail.counters_.operations[kind] += chunks;
         rail.counters_.bytes[kind] += grouped ? operation.bytes() : operation.chunk->length;
-        if (Path* const path = submission.route->path)
-            path->count_ended(chunks, grouped ? operation.kib() : Path::kib_of(operation.chunk->length));
+        if (Path* const path = submission.route->path) path->count_ended(chunks);
         work.part_done(Status::ok, chunks);
     } else {
         rail.operation_failed(operation, completion);

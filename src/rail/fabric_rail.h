@@ -45,7 +45,7 @@ class FabricRail final : public Rail {
     static constexpr std::uint64_t most_bytes_of_all = 2 * most_bytes;
     /// Each peer's, whatever others have.
     static constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20;
-    /// What waits behind others is looked at so often.
+    /// What waits behind others is looked at so often, where that takes no time.
     static constexpr std::uint64_t look_behind_ns = 2'000'000;
     /// Beyond most_bytes, so that a transfer of some long blocks has several peers at work at once (over shm
     /// they do the copying).
@@ -111,12 +111,6 @@ class FabricRail final : public Rail {
                 sum += chunk[i].length;
             return sum;
         }
-        [[nodiscard]] std::uint32_t kib() const noexcept {
-            std::uint32_t sum = 0;
-            for (std::uint32_t i = 0; i < chunks; ++i)
-                sum += Path::kib_of(chunk[i].length);
-            return sum;
-        }
     };
     /// A chunk whose operation is over without having done its work.
     struct Returned {
@@ -151,6 +145,7 @@ class FabricRail final : public Rail {
     Served post_run(Submission& submission, bool& posted) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served has_enough(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool look_behind() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void looked_behind() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void keep(Submission& submission, PendingList<Submission>& kept) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void put_last(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -213,8 +208,7 @@ class FabricRail final : public Rail {
     void take_from_posted(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         posted_ -= operation.chunks;
         posted_bytes_ -= operation.bytes();
-        if (Path* const path = operation.submission->route->path)
-            path->count_ended(operation.chunks, operation.kib());
+        if (Path* const path = operation.submission->route->path) path->count_ended(operation.chunks);
     }
     using Operations = std::vector<Operation>;
     /// Those that are with the provider.

@@ -134,7 +134,7 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
     Path* const path = submission.route->path;
     rail.posted_ += chunks;  // as if it had been counted all the while
     rail.posted_bytes_ += bytes;
-    if (path) path->count_posted(chunks, operation.kib());
+    if (path) path->count_posted(chunks);
     submission.outstanding -= chunks;
     if (completion.status != Status::ok) {
         const bool closing = std::exchange(rail.closing_, false);  // that is another sender
@@ -148,7 +148,7 @@ void FabricRail::on_aside_complete(fabric::OpContext& op, const fabric::Completi
     const auto kind = static_cast<std::size_t>(work.kind);
     rail.counters_.operations[kind] += chunks;
     rail.counters_.bytes[kind] += bytes;
-    if (path) path->count_ended(chunks, operation.kib());
+    if (path) path->count_ended(chunks);
     work.part_done(Status::ok, chunks);
 }
 

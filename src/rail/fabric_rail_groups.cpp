@@ -57,7 +57,7 @@ fabric::PostResult FabricRail::post_groups(Submission& submission, Run& run, std
         submission.outstanding += chunks;
         posted_ += chunks;
         posted_bytes_ += bytes;
-        if (route.path) route.path->count_posted(chunks, operation.kib());
+        if (route.path) route.path->count_posted(chunks);
     }
     if (result != fabric::PostResult::ok) count_refused(result);
     return result;

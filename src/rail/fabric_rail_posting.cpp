@@ -69,6 +69,7 @@ bool FabricRail::post_pending() noexcept {
     }
     wants_room_ |= !pending_.empty();
     asks_again_ |= blocked_.full();
+    if (all) looked_behind();
     sweep_.end_pass(pending_, kept, blocked_);
     return posted;
 }
@@ -78,9 +79,15 @@ bool FabricRail::look_behind() noexcept {
     if (!some_behind_) return false;
     const std::uint64_t now = now_ns();
     if (now < look_behind_at_) return false;
-    look_behind_at_ = now + look_behind_ns;
+    look_behind_at_ = now;
     some_behind_ = false;
     return true;
+}
+
+/// Now; the more there is, the less often.
+void FabricRail::looked_behind() noexcept {
+    const std::uint64_t now = now_ns();
+    look_behind_at_ = now + std::max(look_behind_ns, 16 * (now - look_behind_at_));
 }
 
 /// Its peer takes no more in this pass.
@@ -130,9 +137,9 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     if (!sending_ || (route.gated && !route.path->admits(sender_generation()))) {
         return refused(submission, "has not answered our introduction");
     }
+    if (room() == 0) return Served::full;
+    std::uint32_t room = room_for(route.path);
     if (submission.run.empty()) {
-        if (room() == 0) return Served::full;
-        const std::uint32_t room = room_for(route.path);
         if (room == 0 || !may_take(lane, route.path)) return has_enough(submission);
         const std::uint32_t most = submission.most_outstanding();
         if (most == 0) return Served::through;  // others are through with the rest before it would be
@@ -146,9 +153,8 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return Served::rests;
     }
     while (!submission.run.empty()) {
-        if (room() == 0) return Served::full;
-        const std::uint32_t count = std::min(submission.run.size(), room_for(route.path));
-        if (count == 0) return has_enough(submission);
+        const std::uint32_t count = std::min(submission.run.size(), room);
+        if (count == 0) return this->room() == 0 ? Served::full : has_enough(submission);
         const std::uint32_t before = submission.run.begin;
         const auto result = post_chunks(submission, submission.run, count);
         if (submission.run.begin != before) {
@@ -164,16 +170,20 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
                           fabric::classify_failure(fabric::Codes::unread, error, 0));
             posted = true;
         }
+        if (!submission.run.empty()) room = room_for(route.path);
     }
     return Served::rotate;
 }
 
 bool FabricRail::may_take(const Lane& lane, const Path* path) const noexcept {
     const std::uint32_t chunks = path ? path->outstanding() : outstanding();
-    const std::uint64_t bytes = path ? path->outstanding_bytes() : outstanding_bytes();
-    if (lane.striped && (chunks >= striped_operations || bytes >= striped_bytes)) return false;
+    if (chunks == 0) return true;
     const std::uint64_t all = outstanding_bytes();
-    if (chunks == 0 || bytes < least_bytes || outstanding() < least_operations) return true;
+    // As if all of its chunks were as long as the next one. Bytes are not counted by path, which would cost
+    // as much again in each completion.
+    const std::uint64_t bytes = std::min(std::uint64_t{chunks} * lane.next_length(), all);
+    if (lane.striped && (chunks >= striped_operations || bytes >= striped_bytes)) return false;
+    if (bytes < least_bytes || outstanding() < least_operations) return true;
     return all < most_bytes_of_all && bytes < most_bytes_of_all - all;
 }
 
@@ -223,7 +233,6 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
     const Chunk* chunk = begin;
     Operation* operation = free_operations_;
     std::uint64_t bytes = 0;
-    std::uint32_t kib = 0;
     fabric::PostResult result = row.ready();
     while (chunk != end && result == fabric::PostResult::ok) {
         const RemoteKey& key = keys[chunk->remote_region];
@@ -234,7 +243,6 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
         operation->submission = &submission;
         operation->chunk = chunk;
         bytes += chunk->length;
-        kib += Path::kib_of(chunk->length);
         operation = operation->next;
         ++chunk;
     }
@@ -245,7 +253,7 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
     submission.outstanding += posted;
     posted_ += posted;
     posted_bytes_ += bytes;
-    if (route.path) route.path->count_posted(posted, kib);
+    if (route.path) route.path->count_posted(posted);
     return result;
 }
 

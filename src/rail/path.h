@@ -39,7 +39,7 @@ class Path {
         return failures_.load(std::memory_order_acquire) & failed_now;
     }
 
-    /// A chunk, or the rest of a lane, went another way. This and the next count up to 65,535.
+    /// A chunk, or the rest of a lane, went another way.
     void count_failover() noexcept { count(failovers_); }
     /// An operation was carried out again over it.
     void count_repeat() noexcept { count(repeats_); }
@@ -48,39 +48,21 @@ class Path {
     }
     [[nodiscard]] std::uint32_t repeats() const noexcept { return repeats_.load(std::memory_order_relaxed); }
 
-    /// Of a chunk, in KiB, so that little is kept of each path.
-    [[nodiscard]] static constexpr std::uint32_t kib_of(std::uint32_t bytes) noexcept {
-        return (bytes >> 10) + ((bytes & 1023) != 0 ? 1 : 0);
-    }
-    /// What the provider has for it: chunks, and the sum of kib_of(). These four by the holder of its rail's
-    /// role.
-    void count_posted(std::uint32_t chunks, std::uint32_t kib) noexcept {
-        chunks_ = static_cast<std::uint16_t>(chunks_ + chunks);
-        kib_ += kib;
-    }
-    void count_ended(std::uint32_t chunks, std::uint32_t kib) noexcept {
-        chunks_ = static_cast<std::uint16_t>(chunks_ - chunks);
-        kib_ -= kib;
-    }
-    [[nodiscard]] std::uint32_t outstanding() const noexcept { return chunks_; }
-    [[nodiscard]] std::uint64_t outstanding_bytes() const noexcept { return std::uint64_t{kib_} << 10; }
+    /// Chunks that the provider has for it. These by the holder of its rail's role.
+    void count_posted(std::uint32_t chunks) noexcept { outstanding_ += chunks; }
+    void count_ended(std::uint32_t chunks) noexcept { outstanding_ -= chunks; }
+    [[nodiscard]] std::uint32_t outstanding() const noexcept { return outstanding_; }
 
   private:
     static constexpr std::uint32_t failed_now = 1, one_failure = 2;
-    /// Stays at its end.
-    static void count(std::atomic<std::uint16_t>& counter) noexcept {
-        std::uint16_t before = counter.load(std::memory_order_relaxed);
-        while (before != UINT16_MAX &&
-               !counter.compare_exchange_weak(before, static_cast<std::uint16_t>(before + 1),
-                                              std::memory_order_relaxed)) {
-        }
+    static void count(std::atomic<std::uint32_t>& counter) noexcept {
+        counter.fetch_add(1, std::memory_order_relaxed);
     }
 
     std::atomic<std::uint32_t> admitted_{0};  ///< 0: no endpoint of ours
     std::atomic<std::uint32_t> failures_{0};  ///< twice their number, and one more while it has failed
-    std::uint32_t kib_ = 0;
-    std::uint16_t chunks_ = 0;
-    std::atomic<std::uint16_t> failovers_{0}, repeats_{0};
+    std::atomic<std::uint32_t> failovers_{0}, repeats_{0};
+    std::uint32_t outstanding_ = 0;
 };
 
 }  // namespace railyard

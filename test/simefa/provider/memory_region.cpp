@@ -56,11 +56,12 @@ int map_dmabuf(const MrDmabuf& buffer, Region& region, Mapping& mapping) {
 /// Of host memory: where the device has RDMA WRITE, the real provider has all of it written to, whatever
 /// access is asked for.
 bool has_few_pages(const Nic& nic, const fi_mr_attr& attr) {
-    if (attr.iov_count != 1 || !attr.mr_iov || !device_rdma(nic.description()).write) return true;
+    if (attr.iov_count != 1 || !attr.mr_iov) return true;
     constexpr std::uint64_t page = 4096;
     const std::uint64_t set = nic.slot().get(Setting::region_pages);
     const std::uint64_t start = reinterpret_cast<std::uint64_t>(attr.mr_iov->iov_base) % page;
-    return (start + attr.mr_iov->iov_len + page - 1) / page <= (set ? set : default_region_pages);
+    const std::uint64_t pages = (start + attr.mr_iov->iov_len + page - 1) / page;
+    return pages <= (set ? set : default_region_pages) || !device_rdma(nic.description()).write;
 }
 
 /// What the NIC's settings and the domain let in.
