@@ -181,7 +181,10 @@ bool FabricRail::may_take(const Lane& lane, const Path* path) const noexcept {
     const std::uint64_t all = outstanding_bytes();
     // As if all of its chunks were as long as the next one. Bytes are not counted by path, which would cost
     // as much again in each completion.
-    const std::uint64_t bytes = std::min(std::uint64_t{chunks} * lane.next_length(), all);
+    const std::vector<Chunk>& pieces = lane.work->chunks;
+    const std::uint32_t next = lane.next();
+    const std::uint64_t length = next < pieces.size() ? pieces[next].length : 0;
+    const std::uint64_t bytes = std::min(chunks * length, all);
     if (lane.striped && (chunks >= striped_operations || bytes >= striped_bytes)) return false;
     if (bytes < least_bytes || outstanding() < least_operations) return true;
     return all < most_bytes_of_all && bytes < most_bytes_of_all - all;

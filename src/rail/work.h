@@ -111,8 +111,8 @@ class Lane {
         const std::uint32_t next = cursor_.load(std::memory_order_relaxed);
         return next < end_ ? end_ - next : 0;
     }
-    /// Of the chunk that is taken next, bytes; 0: there is none.
-    [[nodiscard]] inline std::uint32_t next_length() const noexcept;
+    /// The chunk that is taken next, at some moment of late, or one behind the lane.
+    [[nodiscard]] std::uint32_t next() const noexcept { return cursor_.load(std::memory_order_relaxed); }
     /// One chunk in all.
     [[nodiscard]] bool is_single() const noexcept { return end_ - begin_ == 1; }
     /// Only while the work is done.
@@ -287,11 +287,6 @@ class Work {
     std::atomic<Rerun*> reruns_{nullptr};
     std::atomic<std::uint32_t*> replaced_immediates_{nullptr};  ///< by chunk
 };
-
-inline std::uint32_t Lane::next_length() const noexcept {
-    const std::uint32_t next = cursor_.load(std::memory_order_relaxed);
-    return next < end_ ? work->chunks[next].length : 0;
-}
 
 /// One lane offered to one rail. Lives in the transfer; belongs to the rail from submit() until its
 /// part_done.
