@@ -172,20 +172,20 @@ bool ControlChannel::post_pending() noexcept {
     bool sent = post_interrupted();
     sent |= send_refused();
     PendingList<OutMessage> kept;
-    const bool all = look_behind();
+    const bool all = waiting_behind_.is_due();
     while (!pending_.empty() && may_have_slot() && !blocked_.full()) {
         OutMessage& message = *pending_.pop_front();
         if (all) pending_.prepend(message.behind);
         const bool wanted = !over(message);
         if (wanted && answered(message)) {
-            let_next_in(message);
+            WaitingBehind::let_next_in(message, pending_);
             sent = true;
         } else if (wanted && (blocks(message) || refused_.holds(message.destination))) {
-            keep(message, kept);
+            waiting_behind_.keep(message, first_of(message), kept);
         } else if (wanted && !post_fragments(message, sent)) {
             kept.push_back(message);
         } else {
-            let_next_in(message);
+            WaitingBehind::let_next_in(message, pending_);
             if (message.in_flight != 0) continue;
             message.done(message, message.status);
             sent = true;
@@ -193,7 +193,7 @@ bool ControlChannel::post_pending() noexcept {
     }
     wants_room_ |= !pending_.empty();
     asks_again_ |= blocked_.full();
-    if (all) looked_behind();
+    if (all) waiting_behind_.looked();
     sweep_.end_pass(pending_, kept, blocked_);
     given_up_.clear();
     return sent;

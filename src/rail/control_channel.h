@@ -15,6 +15,7 @@
 #include "rail/receive_slots.h"
 #include "rail/refused_fragments.h"
 #include "rail/sweep.h"
+#include "rail/waiting_behind.h"
 #include "rail/work.h"
 
 namespace railyard {
@@ -33,8 +34,6 @@ class ControlChannel {
     /// Of messages with a patience of their own: probes go to peers that may be dead, and what others are
     /// told must not wait for these.
     [[nodiscard]] std::size_t most_impatient() const noexcept { return most_sends_ / 2; }
-    /// What waits behind others is looked at so often, where that takes no time: it may have been stopped.
-    static constexpr std::uint64_t look_behind_ns = 2'000'000;
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
     static_assert(pinned_bytes <= std::size_t{512} << 10);
@@ -82,14 +81,10 @@ class ControlChannel {
     /// Fragments that have been found with the provider `often` times, this one included.
     std::size_t unanswered(std::uint8_t often) noexcept;
     /// Of messages, either way.
-    [[nodiscard]] bool has_pending() const noexcept {
-        return !pending_.empty() || interrupted_ || !refused_.empty() || receives_.holds_messages() ||
-               (answers_ && answers_->holds_messages());
-    }
+    [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty() || keeps_fragments(); }
     /// Some of that is not heard of when something ends.
     [[nodiscard]] bool asks_again() const noexcept {
-        return (asks_again_ && !pending_.empty()) || interrupted_ || !refused_.empty() ||
-               receives_.holds_messages() || (answers_ && answers_->holds_messages());
+        return (asks_again_ && !pending_.empty()) || keeps_fragments();
     }
     /// Nothing is left for post_pending to do.
     [[nodiscard]] bool is_calm() const noexcept {
@@ -125,6 +120,11 @@ class ControlChannel {
         void* descriptor = nullptr;
     };
 
+    /// To be sent again, or handed on.
+    [[nodiscard]] bool keeps_fragments() const noexcept {
+        return interrupted_ || !refused_.empty() || receives_.holds_messages() ||
+               (answers_ && answers_->holds_messages());
+    }
     fabric::PostResult post(const OutMessage& message, Slot& slot, std::size_t length) noexcept;
     bool post_interrupted() noexcept;
     void put_last(Slot** behind) noexcept;
@@ -134,10 +134,11 @@ class ControlChannel {
     /// There is a free one.
     [[nodiscard]] bool find_slot() noexcept { return free_sends_ || add_slot(); }
     bool add_slot() noexcept;
-    [[nodiscard]] bool look_behind() noexcept;
-    void looked_behind() noexcept;
-    void keep(OutMessage& message, PendingList<OutMessage>& kept) noexcept;
-    void let_next_in(OutMessage& message) noexcept;
+    /// Of its receiver's, where that has its share; probes wait behind nobody.
+    [[nodiscard]] OutMessage* first_of(const OutMessage& message) const noexcept {
+        return message.patience_ns ? nullptr
+                                   : static_cast<OutMessage*>(blocked_.first_of(message.destination));
+    }
     void take_slots_away() noexcept;
     /// Of free ones: takes it out, for that.
     void take_slot(OutMessage& message, std::size_t length) noexcept;
@@ -191,12 +192,11 @@ class ControlChannel {
     std::unique_ptr<AnswerChannel> answers_;  ///< where there is such a way
     std::uint64_t removals_ = 0;
     bool wants_room_ = false;
-    bool asks_again_ = false;           // somebody took nothing in the last pass, or not all were asked
-    bool some_behind_ = false;          // OutMessage::behind of any
-    std::uint64_t look_behind_at_ = 0;  // ns
-    Sweep<OutMessage> sweep_;           // over pending_
-    BlockedSet blocked_;                // take nothing in this pass
-    PeerSet given_up_;                  // peers that took nothing for too long, seen since the last pass
+    bool asks_again_ = false;       // somebody took nothing in the last pass, or not all were asked
+    WaitingBehind waiting_behind_;  // others of pending_ for the same peer
+    Sweep<OutMessage> sweep_;       // over pending_
+    BlockedSet blocked_;            // take nothing in this pass
+    PeerSet given_up_;              // peers that took nothing for too long, seen since the last pass
     std::uint32_t in_flight_ = 0;
     std::uint32_t impatient_ = 0;  // of them, of messages with a patience of their own
 };

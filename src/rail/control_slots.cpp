@@ -65,34 +65,6 @@ bool ControlChannel::has_enough(OutMessage& message) noexcept {
     return true;
 }
 
-/// As FabricRail does.
-bool ControlChannel::look_behind() noexcept {
-    if (!some_behind_) return false;
-    const std::uint64_t now = now_ns();
-    if (now < look_behind_at_) return false;
-    look_behind_at_ = now;
-    some_behind_ = false;
-    return true;
-}
-
-void ControlChannel::looked_behind() noexcept {
-    const std::uint64_t now = now_ns();
-    look_behind_at_ = now + std::max(look_behind_ns, 16 * (now - look_behind_at_));
-}
-
-void ControlChannel::keep(OutMessage& message, PendingList<OutMessage>& kept) noexcept {
-    auto* const first =
-        message.patience_ns ? nullptr : static_cast<OutMessage*>(blocked_.first_of(message.destination));
-    if (!first) return kept.push_back(message);
-    wait_behind(*first, message);
-    some_behind_ = true;
-}
-
-/// It waits no more; what has waited behind it is tried next.
-void ControlChannel::let_next_in(OutMessage& message) noexcept {
-    if (OutMessage* const next = successor_of(message)) pending_.push_front(*next);
-}
-
 std::shared_ptr<void> ControlChannel::begin_renewal() {
     using Kept = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
     auto kept = std::make_shared<Kept>(sends_, nullptr);

@@ -22,6 +22,7 @@
 #include "rail/rail.h"
 #include "rail/rate_meter.h"
 #include "rail/sweep.h"
+#include "rail/waiting_behind.h"
 
 namespace railyard {
 
@@ -45,8 +46,6 @@ class FabricRail final : public Rail {
     static constexpr std::uint64_t most_bytes_of_all = 2 * most_bytes;
     /// Each peer's, whatever others have.
     static constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20;
-    /// What waits behind others is looked at so often, where that takes no time.
-    static constexpr std::uint64_t look_behind_ns = 2'000'000;
     /// Beyond most_bytes, so that a transfer of some long blocks has several peers at work at once (over shm
     /// they do the copying).
     static constexpr std::uint32_t least_operations = 4;
@@ -144,10 +143,6 @@ class FabricRail final : public Rail {
     static bool has_turn(Submission& submission, bool alone) noexcept;
     Served post_run(Submission& submission, bool& posted) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served has_enough(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool look_behind() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void looked_behind() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void keep(Submission& submission, PendingList<Submission>& kept) noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void put_last(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     Served refused(Submission& submission, const char* what) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     /// The next `count` of `run`, no more than room(), which moves on behind what the provider has taken. ok:
@@ -186,7 +181,7 @@ class FabricRail final : public Rail {
         if (limit <= has) return 0;
         return std::min(limit - has, (all - has) / 2 + (has == 0 ? 1 : 0));
     }
-    /// So many bytes more are not too many for it.
+    /// It has few enough bytes under way for more of that lane.
     [[nodiscard]] bool may_take(const Lane& lane, const Path* path) const noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -348,14 +343,13 @@ class FabricRail final : public Rail {
     RateMeter meter_ ABSL_GUARDED_BY(role_);
     PromptLooks prompt_looks_ ABSL_GUARDED_BY(role_);
     PendingList<Submission> pending_ ABSL_GUARDED_BY(role_);
-    bool wants_room_ ABSL_GUARDED_BY(role_) = false;   ///< some submission, in the last pass
-    bool asks_again_ ABSL_GUARDED_BY(role_) = false;   ///< not all that waits is heard of when something ends
-    bool some_behind_ ABSL_GUARDED_BY(role_) = false;  ///< Submission::behind of any
-    std::uint64_t look_behind_at_ ABSL_GUARDED_BY(role_) = 0;  ///< ns
-    Sweep<Submission> sweep_ ABSL_GUARDED_BY(role_);           ///< over pending_
-    BlockedSet blocked_ ABSL_GUARDED_BY(role_);                ///< take nothing in this pass
-    PeerSet given_up_ ABSL_GUARDED_BY(role_);                  ///< what waits behind a transfer ends with it
-    std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);    ///< room for all chunks
+    bool wants_room_ ABSL_GUARDED_BY(role_) = false;  ///< some submission, in the last pass
+    bool asks_again_ ABSL_GUARDED_BY(role_) = false;  ///< not all that waits is heard of when something ends
+    WaitingBehind waiting_behind_ ABSL_GUARDED_BY(role_);    ///< others of pending_ to the same peer
+    Sweep<Submission> sweep_ ABSL_GUARDED_BY(role_);         ///< over pending_
+    BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass
+    PeerSet given_up_ ABSL_GUARDED_BY(role_);                ///< what waits behind a transfer ends with it
+    std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all chunks
     bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
     bool unnamed_ ABSL_GUARDED_BY(role_) = false;    ///< there was no memory for the sender's address

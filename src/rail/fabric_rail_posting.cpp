@@ -21,13 +21,14 @@ bool FabricRail::post_pending() noexcept {
     PendingList<Submission> kept;
     bool full = false;
     wants_room_ = asks_again_ = false;
-    const bool all = look_behind();
+    const bool all = waiting_behind_.is_due();  // else the first of each peer that has its share
     while (!pending_.empty() && room() != 0 && !blocked_.full()) {
         Submission& submission = *pending_.pop_front();
         if (all) pending_.prepend(submission.behind);
         if (blocked_.contains(submission.route->destination) &&
             submission.lane->work->status() == Status::ok) {
-            keep(submission, kept);
+            auto* const first = static_cast<Submission*>(blocked_.first_of(submission.route->destination));
+            waiting_behind_.keep(submission, first, kept);
             continue;
         }
         const bool alone = pending_.empty() && kept.empty() && submission.behind.empty();
@@ -61,7 +62,7 @@ bool FabricRail::post_pending() noexcept {
                 break;
             case Served::through:
                 --waiting_;
-                if (Submission* const next = successor_of(submission)) pending_.push_front(*next);
+                WaitingBehind::let_next_in(submission, pending_);
                 posted = true;
                 submission.lane->work->part_done(Status::ok);
                 break;
@@ -69,38 +70,14 @@ bool FabricRail::post_pending() noexcept {
     }
     wants_room_ |= !pending_.empty();
     asks_again_ |= blocked_.full();
-    if (all) looked_behind();
+    if (all) waiting_behind_.looked();
     sweep_.end_pass(pending_, kept, blocked_);
     return posted;
 }
 
-/// Whether it is time to look at all that waits, also behind others: it may have been stopped.
-bool FabricRail::look_behind() noexcept {
-    if (!some_behind_) return false;
-    const std::uint64_t now = now_ns();
-    if (now < look_behind_at_) return false;
-    look_behind_at_ = now;
-    some_behind_ = false;
-    return true;
-}
-
-/// Now; the more there is, the less often.
-void FabricRail::looked_behind() noexcept {
-    const std::uint64_t now = now_ns();
-    look_behind_at_ = now + std::max(look_behind_ns, 16 * (now - look_behind_at_));
-}
-
-/// Its peer takes no more in this pass.
-void FabricRail::keep(Submission& submission, PendingList<Submission>& kept) noexcept {
-    auto* const first = static_cast<Submission*>(blocked_.first_of(submission.route->destination));
-    if (!first) return kept.push_back(submission);
-    wait_behind(*first, submission);
-    some_behind_ = true;
-}
-
 /// Another one to the same peer has its place.
 void FabricRail::put_last(Submission& submission) noexcept {
-    Submission* const next = successor_of(submission);
+    Submission* const next = WaitingBehind::successor_of(submission);
     if (next) next->behind.push_back(submission);
     pending_.push_back(next ? *next : submission);
 }

@@ -58,21 +58,4 @@ class PendingList {
     Node* tail_ = nullptr;
 };
 
-/// What waits for the same as `first` waits behind it (`Node::behind`), so that nobody walks over it
-/// meanwhile.
-template <class Node>
-void wait_behind(Node& first, Node& node) noexcept {
-    first.behind.push_back(node);
-    first.behind.append(node.behind);
-}
-
-/// `first` waits no more: the next one has its place; nullptr: there is none.
-template <class Node>
-[[nodiscard]] Node* successor_of(Node& first) noexcept {
-    if (first.behind.empty()) return nullptr;
-    Node* const next = first.behind.pop_front();
-    next->behind.append(first.behind);
-    return next;
-}
-
 }  // namespace railyard
