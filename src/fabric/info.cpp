@@ -235,13 +235,13 @@ std::vector<Device> discover(std::string_view provider, const DeviceFilter& filt
         if (devices.empty()) continue;
         if (absent == Absent::told) {
             warn_of_absent(filter, offered.back());
-            if (provider == "auto" && after.empty() && !choice.family.starts_with("efa"))
+            if (provider == "auto" && after.empty() && !is_efa(choice.family))
                 warn_of_unoffered_efas(choice.family, filter, offers.list({}), rdma_devices);
         }
         warn_of_versions(choice.family);
         return devices;
     }
-    const bool may_be_efa = after.empty() && (provider == "auto" || provider.starts_with("efa"));
+    const bool may_be_efa = after.empty() && (provider == "auto" || is_efa(provider));
     const fi_info* const list = offers.list({});
     throw no_device(provider, filter, offered, list,
                     may_be_efa ? unoffered_efas(filter, list, rdma_devices) : std::string());

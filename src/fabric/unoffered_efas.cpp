@@ -51,8 +51,7 @@ std::string unoffered_efas(const DeviceFilter& filter, const fi_info* list, cons
            "), and libfabric offers none of them: it is without the efa provider, their files in "
            "/dev/infiniband are not here or not for this user, or there is an RDMA device that cannot be "
            "opened, or is no EFA: one is enough for some versions (libfabric #12708, #10990); or the "
-           "environment "
-           "leaves them out. `railyard-info doctor` says which it is" +
+           "environment leaves them out. `railyard-info doctor` says which it is" +
            in_environment({"FI_PROVIDER", "FI_PROVIDER_PATH", "FI_EFA_IFACE"});
 }
 

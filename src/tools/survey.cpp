@@ -113,7 +113,7 @@ void find_rails(const SurveyOptions& options, Survey& survey) {
         survey.trouble = error.what();
     }
     find_others(options, filter, survey);
-    survey.offers_efa = libfabric_has_efas();
+    survey.offers_efa = survey.family.starts_with("efa") || libfabric_has_efas();
 }
 
 void find_efas(const SurveyOptions& options, Survey& survey) {
