@@ -4,67 +4,11 @@
 
 #include <algorithm>
 
-#include "peers.h"
+#include "peer_faults.h"
 #include "simulated_machine.h"
 
 namespace railyard::test {
 namespace {
-
-class PeerFaults : public testing::TestWithParam<Fabric>, protected Initiator {
-  protected:
-    static constexpr std::size_t size = std::size_t{4} << 20;
-
-    ~PeerFaults() override { cluster().reset(); }
-
-    void start(const ParamMap& params = {}) {
-        has_thread_ = GetParam().progress_thread;
-        engine_ = make_engine("alpha", GetParam(), params);
-    }
-    std::unique_ptr<FarSide> target(const std::string& agent, std::size_t bytes = size) {
-        auto made = std::make_unique<FarSide>(*engine_, GetParam(), agent, bytes);
-        made->meet();
-        return made;
-    }
-
-    /// On fabric efa what has been posted ends when our NICs give it up, and nothing ends it before (ADR 40).
-    static bool ends_with_the_nics() { return std::string_view(GetParam().provider) == "efa"; }
-    void cut_off() {
-        cluster().set(ends_with_the_nics() ? "timeout_ms=1500" : "timeout_ms=20000");
-        cluster().set("link=down");
-    }
-    /// A black hole: nothing is refused, nothing is answered, by its process or its NICs.
-    void vanish(const FarSide& peer) {
-        cut_off();
-        peer.process->send_signal(SIGSTOP);
-    }
-    /// In time, and then there is nothing of it under way.
-    void release(Transfer* transfer, FarSide& peer) {
-        ASSERT_EQ(engine_->post(*transfer), Status::in_progress);
-        peer.transfers.clear();
-        const auto start = Clock::now();
-        engine_->release(transfer);
-        EXPECT_LT(Clock::now() - start, milliseconds(5000));
-        if (ends_with_the_nics()) drive(milliseconds(3000));
-    }
-    void return_again(const FarSide& peer) {
-        cluster().reset();
-        peer.process->send_signal(SIGCONT);
-    }
-
-    /// With `read` in flight its peer vanishes; whatever `end` then does to it, it touches our bytes no more,
-    /// also when the peer is back.
-    void vanish_under(Transfer& read, const FarSide& peer, const std::function<void()>& end) {
-        ASSERT_EQ(run(read), Status::ok);
-        vanish(peer);
-        const auto start = Clock::now();
-        end();
-        EXPECT_LT(Clock::now() - start, milliseconds(8000));
-        const Untouched bytes(*peer.near);
-        return_again(peer);
-        drive(milliseconds(300));
-        EXPECT_TRUE(bytes.holds()) << "read into afterwards";
-    }
-};
 
 /// Peers that nothing but a probe tells of: elsewhere what was sent to them before arrives once they are
 /// back.
@@ -353,71 +297,6 @@ TEST_P(PeerFaults, WhoTakesItsTimeToAnswerAtAllIsNotGone) {
     EXPECT_TRUE(peer->same_bytes());
 }
 
-/// One of two is stopped with much to do, and the other has nothing to do with it.
-class Bystanders : public PeerFaults {
-  protected:
-    void stop_with(const std::function<void(FarSide& stopped)>& work) {
-        start({{"peer_timeout_ms", "20000"}});
-        const auto stopped = target("beta", 2 * size), other = target("gamma");
-        for (const auto& peer : {stopped.get(), other.get()}) {
-            for (const Operation operation : {Operation::read, Operation::write})
-                ASSERT_EQ(run(*peer->prepare(operation, size, 0, "first")), Status::ok);
-        }
-        stopped->process->send_signal(SIGSTOP);
-        drive(milliseconds(20));
-        work(*stopped);
-        // One that goes as a message, one that is striped, and one that is neither.
-        const Moment moments[] = {{Operation::write, 4096, "small"},
-                                  {Operation::write, size, "large"},
-                                  {Operation::read, 65536, ""}};
-        for (const Moment& moment : moments) {
-            Transfer* transfer = moment.message[0]
-                                     ? other->prepare(moment.operation, moment.length, 0, moment.message)
-                                     : other->prepare(moment.operation, moment.length);
-            const auto begin = Clock::now();
-            EXPECT_EQ(run(*transfer), Status::ok);
-            EXPECT_LT(Clock::now() - begin, milliseconds(2000))
-                << moment.length << " bytes waited for the other peer";
-        }
-        EXPECT_TRUE(until([&] { return other->process->notifications().size() >= 2; }));
-        stopped->process->send_signal(SIGCONT);
-        for (Transfer* transfer : stopped->transfers)
-            EXPECT_EQ(wait(*transfer), Status::ok);
-    }
-    struct Moment {
-        Operation operation;
-        std::size_t length;
-        const char* message;
-    };
-};
-
-TEST_P(Bystanders, GoOnBesideMessages) {
-    stop_with([&](FarSide& stopped) {
-        for (int i = 0; i < 40; ++i) {
-            stopped.transfers.push_back(engine_->prepare(Operation::write, {}, {}, "beta", "unread"));
-            ASSERT_NE(engine_->post(*stopped.transfers.back()), Status::remote_disconnect);
-        }
-    });
-}
-
-TEST_P(Bystanders, GoOnBesideManyBytes) {
-    stop_with([&](FarSide& stopped) {
-        for (std::size_t i = 0; i < 64; ++i) {
-            const auto operation = i % 2 ? Operation::read : Operation::write;
-            Transfer* const transfer = stopped.prepare(operation, size / 4, i % 2 * size);
-            ASSERT_NE(engine_->post(*transfer), Status::remote_disconnect);
-        }
-    });
-}
-
-TEST_P(Bystanders, GoOnBesideManyOperations) {
-    stop_with([&](FarSide& stopped) {
-        for (std::size_t i = 0; i < 600; ++i)
-            ASSERT_NE(engine_->post(*stopped.prepare(Operation::read, 4096, i * 4096)),
-                      Status::remote_disconnect);
-    });
-}
-
 TEST_P(SilentPeers, PostsHastenTheWayBack) {
     start({{"peer_timeout_ms", "500"}});
     const auto peer = target("beta", 4096);
@@ -452,10 +331,6 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, KilledTcpPeers,
                          fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, SilentPeers,
                          testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 3, false}), fabric_name);
-INSTANTIATE_TEST_SUITE_P(Fabrics, Bystanders,
-                         testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 2, false},
-                                         Fabric{"tcp-msg", 1, true}),
-                         fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, LastMessages, networks, fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, CutOffPeers,
                          testing::Values(Fabric{"efa-direct", 1, true}, Fabric{"efa-direct", 4, false},

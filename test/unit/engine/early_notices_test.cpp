@@ -21,6 +21,14 @@ bool is_placed(EarlyNotices& notices, std::uint32_t mark, const char* agent = "w
     return notices.take({mark}, notice) == EarlyNotices::Taken::in_place;
 }
 
+/// So many more of the writer with the number 1.
+void match_some(EarlyNotices& notices, std::uint32_t& sequence, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+        ASSERT_TRUE(keeps(notices, EarlyMark::of(1, ++sequence), {"seven", "one"}));
+        ASSERT_TRUE(notices.placed(EarlyMark::of(1, sequence)));
+    }
+}
+
 TEST(EarlyNotices, AnInstanceKeepsItsNumberAndAllAreGivenOutOnce) {
     EarlyNotices notices;
     EXPECT_EQ(notices.number(0).number, 0u);
@@ -147,12 +155,7 @@ TEST(EarlyNotices, NothingOfWhatIsGivenBackIsForgotten) {
     ASSERT_EQ(notices.number(7).number, 1u);
     const std::uint32_t half = wide / 2;
     std::uint32_t sequence = 0;
-    const auto match = [&](std::uint32_t count) {
-        for (std::uint32_t i = 0; i < count; ++i) {
-            ASSERT_TRUE(keeps(notices, EarlyMark::of(1, ++sequence), {"seven", "one"}));
-            ASSERT_TRUE(notices.placed(EarlyMark::of(1, sequence)));
-        }
-    };
+    const auto match = [&](std::uint32_t count) { match_some(notices, sequence, count); };
     match(half);
     EarlyNotices::Credits first = notices.take_credits();
     match(half - 1);
@@ -179,12 +182,7 @@ TEST(EarlyNotices, WhatIsPutOffIsOwedWithTheNextOrOnceTheWriterIsKnown) {
     ASSERT_EQ(notices.number(7).number, 1u);
     const std::uint32_t half = wide / 2;
     std::uint32_t sequence = 0;
-    const auto match = [&](std::uint32_t count) {
-        for (std::uint32_t i = 0; i < count; ++i) {
-            ASSERT_TRUE(keeps(notices, EarlyMark::of(1, ++sequence), {"seven", "one"}));
-            ASSERT_TRUE(notices.placed(EarlyMark::of(1, sequence)));
-        }
-    };
+    const auto match = [&](std::uint32_t count) { match_some(notices, sequence, count); };
     const auto put_off = [&](std::uint32_t expected) {
         EXPECT_TRUE(notices.owes_credit());
         const EarlyNotices::Credits credits = notices.take_credits();

@@ -1,0 +1,78 @@
+// What a peer that is stopped does to transfers with another one: nothing.
+#include "peer_faults.h"
+
+namespace railyard::test {
+namespace {
+
+/// One of two is stopped with much to do, and the other has nothing to do with it.
+class Bystanders : public PeerFaults {
+  protected:
+    void stop_with(const std::function<void(FarSide& stopped)>& work) {
+        start({{"peer_timeout_ms", "20000"}});
+        const auto stopped = target("beta", 2 * size), other = target("gamma");
+        for (const auto& peer : {stopped.get(), other.get()}) {
+            for (const Operation operation : {Operation::read, Operation::write})
+                ASSERT_EQ(run(*peer->prepare(operation, size, 0, "first")), Status::ok);
+        }
+        stopped->process->send_signal(SIGSTOP);
+        drive(milliseconds(20));
+        work(*stopped);
+        // One that goes as a message, one that is striped, and one that is neither.
+        const Moment moments[] = {{Operation::write, 4096, "small"},
+                                  {Operation::write, size, "large"},
+                                  {Operation::read, 65536, ""}};
+        for (const Moment& moment : moments) {
+            Transfer* transfer = moment.message[0]
+                                     ? other->prepare(moment.operation, moment.length, 0, moment.message)
+                                     : other->prepare(moment.operation, moment.length);
+            const auto begin = Clock::now();
+            EXPECT_EQ(run(*transfer), Status::ok);
+            EXPECT_LT(Clock::now() - begin, milliseconds(2000))
+                << moment.length << " bytes waited for the other peer";
+        }
+        EXPECT_TRUE(until([&] { return other->process->notifications().size() >= 2; }));
+        stopped->process->send_signal(SIGCONT);
+        for (Transfer* transfer : stopped->transfers)
+            EXPECT_EQ(wait(*transfer), Status::ok);
+    }
+    struct Moment {
+        Operation operation;
+        std::size_t length;
+        const char* message;
+    };
+};
+
+TEST_P(Bystanders, GoOnBesideMessages) {
+    stop_with([&](FarSide& stopped) {
+        for (int i = 0; i < 40; ++i) {
+            stopped.transfers.push_back(engine_->prepare(Operation::write, {}, {}, "beta", "unread"));
+            ASSERT_NE(engine_->post(*stopped.transfers.back()), Status::remote_disconnect);
+        }
+    });
+}
+
+TEST_P(Bystanders, GoOnBesideManyBytes) {
+    stop_with([&](FarSide& stopped) {
+        for (std::size_t i = 0; i < 64; ++i) {
+            const auto operation = i % 2 ? Operation::read : Operation::write;
+            Transfer* const transfer = stopped.prepare(operation, size / 4, i % 2 * size);
+            ASSERT_NE(engine_->post(*transfer), Status::remote_disconnect);
+        }
+    });
+}
+
+TEST_P(Bystanders, GoOnBesideManyOperations) {
+    stop_with([&](FarSide& stopped) {
+        for (std::size_t i = 0; i < 600; ++i)
+            ASSERT_NE(engine_->post(*stopped.prepare(Operation::read, 4096, i * 4096)),
+                      Status::remote_disconnect);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, Bystanders,
+                         testing::Values(Fabric{"tcp", 1, true}, Fabric{"tcp", 2, false},
+                                         Fabric{"tcp-msg", 1, true}),
+                         fabric_name);
+
+}  // namespace
+}  // namespace railyard::test

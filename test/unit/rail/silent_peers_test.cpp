@@ -1,0 +1,141 @@
+// What a rail leaves to others of what it may have outstanding, where some peers do not answer (ADR 43).
+#include <chrono>
+#include <deque>
+
+#include "rail/fabric_rail.h"
+#include "scripted_rail.h"
+
+namespace railyard {
+namespace {
+
+/// Peers of one rail, some of which answer nothing that is sent to them.
+class SilentPeers : public FabricRailTest {
+  protected:
+    static constexpr std::uint32_t mebi = 1 << 20;
+
+    /// To the next peer.
+    Offer& offer(std::size_t count, std::uint32_t length, bool striped = false) {
+        Path& path = paths_.emplace_back();
+        path.admit(rail_.sender_generation());
+        Path closed;
+        Offer& made = offers_.emplace_back(rail_, count, paths_.size(), &closed, length);
+        made.route.path = &path;
+        made.submission.lane->striped = striped;
+        if (length >= mebi) made.submission.lane->run_length = 1;
+        rail_.progress();
+        return made;
+    }
+    std::uint64_t posted_to(std::size_t peer) { return script.bytes[peer]; }
+    ~SilentPeers() override {
+        for (Offer& offer : offers_)
+            EXPECT_TRUE(ends(offer));
+        for (const Path& path : paths_)
+            EXPECT_EQ(path.outstanding(), 0u);
+    }
+
+    std::deque<Path> paths_;
+    std::deque<Offer> offers_;
+};
+
+TEST_F(SilentPeers, LeaveOperationsToOthers) {
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    offer(2 * depth, 64);
+    EXPECT_EQ(script.posted.size(), 256 - ControlChannel::send_slots) << "as many as the provider says";
+    offer(10, 64);
+    EXPECT_EQ(posted_to(2), 10u * 64);
+    for (int i = 0; i < 10; ++i)
+        offer(2 * depth, 64);
+    offer(10, 64);
+    EXPECT_GE(posted_to(13), 64u);
+}
+
+TEST_F(SilentPeers, LeaveOperationsToOthersWhereTheyHaveALaneToThemselves) {
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    Path closed;
+    Path& path = paths_.emplace_back();
+    path.admit(rail_.sender_generation());
+    Offer& made = offers_.emplace_back(rail_, 2 * depth, paths_.size(), &closed);
+    made.submission.run = made.submission.lane->take_alone();
+    made.route.path = &path;
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 256 - ControlChannel::send_slots);
+    offer(10, 64);
+    EXPECT_EQ(posted_to(2), 10u * 64);
+}
+
+TEST_F(SilentPeers, LeaveBytesToOthers) {
+    offer(64, mebi);
+    EXPECT_GE(posted_to(1), FabricRail::most_bytes);
+    for (int i = 0; i < 50; ++i)
+        offer(64, mebi);
+    offer(2, mebi);
+    EXPECT_GE(posted_to(52), mebi);
+}
+
+TEST_F(SilentPeers, LeaveTheRestOfARailToWhatIsStriped) {
+    offer(1000, 64, true);
+    EXPECT_EQ(script.posted.size(), FabricRail::striped_operations);
+    offer(64, 64 * 1024, true);
+    EXPECT_GE(posted_to(2), FabricRail::striped_bytes / 2);
+    offer(64, mebi);
+    offer(64, 64 * 1024, true);
+    EXPECT_GE(posted_to(4), mebi);
+}
+
+/// What waits with others for their peer's share is out of the way, and no longer than it has to be.
+TEST_F(SilentPeers, EndWhatIsStoppedBehindOthersToTheSame) {
+    Offer& first = offer(1000, 64);
+    Offer second(rail_, 1000, 1, nullptr), third(rail_, 10, 1, nullptr), last(rail_, 10, 1, nullptr);
+    for (Offer* offer : {&second, &third, &last})
+        offer->route.path = first.route.path;
+    rail_.progress();
+    const std::size_t posted = script.posted.size();
+    third.work.stop(Status::canceled);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!third.work.done() && std::chrono::steady_clock::now() < limit)
+        rail_.progress();
+    EXPECT_TRUE(third.work.done());
+    EXPECT_EQ(script.posted.size(), posted);
+    EXPECT_FALSE(second.work.done());
+    for (Offer* offer : {&first, &second, &last})
+        EXPECT_TRUE(ends(*offer));
+    EXPECT_EQ(posted_to(1), 2010u * 64);
+}
+
+TEST_F(SilentPeers, TransfersToOneTakeTurnsAtItsShare) {
+    Offer& large = offer(64, mebi);
+    Offer small(rail_, 64 * 16, 1, nullptr, 64 * 1024);
+    small.route.path = large.route.path;
+    for (int i = 0; i < 24; ++i) {
+        ASSERT_FALSE(script.posted.empty());
+        script.completed.emplace_back(script.posted.front(), 0);
+        script.posted.erase(script.posted.begin());
+        rail_.progress();
+    }
+    const auto left = [&] { return large.work.parts_left() + small.work.parts_left() / 16; };
+    while (left() > 80) {
+        script.completed.emplace_back(script.posted.front(), 0);
+        script.posted.erase(script.posted.begin());
+        rail_.progress();
+    }
+    EXPECT_GT(large.work.parts_left() + 20, small.work.parts_left() / 16) << "MiB";
+    EXPECT_GT(small.work.parts_left() / 16 + 32, large.work.parts_left()) << "MiB";
+    EXPECT_TRUE(ends(small));
+}
+
+TEST_F(SilentPeers, AndThoseThatAnswerHaveTheSameShare) {
+    offer(64, mebi);
+    const std::uint64_t alone = posted_to(1);
+    offer(64 * 16, 64 * 1024);
+    while (posted_to(1) + posted_to(2) < 100 * std::uint64_t{mebi}) {
+        ASSERT_FALSE(script.posted.empty());
+        script.completed.emplace_back(script.posted.front(), 0);  // one at a time, the oldest first
+        script.posted.erase(script.posted.begin());
+        rail_.progress();
+    }
+    EXPECT_LE(posted_to(1), posted_to(2) + alone + 4 * mebi);
+    EXPECT_GE(posted_to(1) + 4 * mebi, posted_to(2));
+}
+
+}  // namespace
+}  // namespace railyard
