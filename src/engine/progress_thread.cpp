@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/shortage.h"
+#include "common/signals_blocked.h"
 #include "common/status.h"
 
 namespace railyard {
@@ -64,6 +65,7 @@ ProgressThread::ProgressThread(std::vector<Rail*> rails, std::chrono::microsecon
                                              : longest_driven_sleep_ns) {
     open_descriptors();
     try {
+        const SignalsBlocked with_it;
         thread_ = std::thread([this] { run(); });
     } catch (const std::exception& error) {
         close(epoll_fd_);

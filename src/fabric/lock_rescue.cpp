@@ -20,6 +20,7 @@
 
 #include "common/log.h"
 #include "common/mutex.h"
+#include "common/signals_blocked.h"
 
 namespace railyard::fabric {
 namespace {
@@ -126,6 +127,7 @@ class LockRescue::Thread {
     Thread() : wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), events_{{wake_fd_, POLLIN, 0}} {
         if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
         try {
+            const SignalsBlocked with_it;
             thread_ = std::thread([this] { run(); });
         } catch (...) {
             close(wake_fd_);

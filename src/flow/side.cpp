@@ -107,22 +107,18 @@ bool Side::take_ring() noexcept {
 }
 
 Side::Sleep::Sleep(Side& side) noexcept : side_(side) {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &usual_);
     side_.sleepers_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 Side::Sleep::~Sleep() {
     side_.sleepers_.fetch_sub(1, std::memory_order_acq_rel);
-    pthread_sigmask(SIG_SETMASK, &usual_, nullptr);
 }
 
 bool Side::Sleep::nap(std::uint64_t nanoseconds) noexcept {
     pollfd bell{side_.bell_, POLLIN, 0};
     const timespec limit{static_cast<time_t>(nanoseconds / 1'000'000'000),
                          static_cast<long>(nanoseconds % 1'000'000'000)};
-    const int rc = ppoll(&bell, 1, &limit, &usual_);
+    const int rc = ppoll(&bell, 1, &limit, &blocked_.usual());
     if (rc < 0) return errno != EINTR;
     if (rc > 0) {
         std::uint64_t rung = 0;

@@ -1,8 +1,6 @@
 // What a target and an initiator have in common: an engine with its registered regions, and a way to sleep.
 #pragma once
 
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -13,6 +11,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/memory_range.h"
+#include "common/signals_blocked.h"
 #include "engine/engine.h"
 #include "flow/letters.h"
 
@@ -137,7 +136,7 @@ class Side::Sleep {
 
   private:
     Side& side_;
-    sigset_t usual_{};
+    const SignalsBlocked blocked_;
 };
 
 template <class Over>

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "common/signals_blocked.h"
 namespace railyard {
 
 ImportCloser::~ImportCloser() {
@@ -26,6 +27,7 @@ bool ImportCloser::leave_to_thread(Batch& batch) noexcept {
         batches_.reserve(batches_.size() + 1);
         if (!running_) {
             if (thread_.joinable()) thread_.join();
+            const SignalsBlocked with_it;
             thread_ = std::thread([this] { run(); });
             running_ = true;
             pthread_setname_np(thread_.native_handle(), "railyard-unmap");

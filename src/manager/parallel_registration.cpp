@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/mutex.h"
+#include "common/signals_blocked.h"
 
 namespace railyard {
 
@@ -32,6 +33,7 @@ std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, co
             threads = std::min<std::size_t>(rails.size(), std::thread::hardware_concurrency());
         std::vector<std::jthread> helpers;
         try {
+            const SignalsBlocked with_them;
             for (std::size_t i = 1; i < threads; ++i)
                 helpers.emplace_back(work);
         } catch (const std::system_error&) {

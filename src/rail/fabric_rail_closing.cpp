@@ -7,12 +7,14 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/signals_blocked.h"
 #include "rail/fabric_rail.h"
 
 namespace railyard {
@@ -147,6 +149,7 @@ void FabricRail::close_apart(std::shared_ptr<Opened> fabric, std::size_t most_un
         enum Stage { handing_over, handed_over, closed, others };
         const auto stage = std::make_shared<std::atomic<Stage>>(handing_over);
         const std::string rail = fabric->domain.rail();
+        std::optional<SignalsBlocked> with_it(std::in_place);
         std::thread closing([fabric, most_unread, stage]() mutable {
             while (stage->load(std::memory_order_acquire) == handing_over)
                 std::this_thread::yield();  // until nobody else has it
@@ -159,6 +162,7 @@ void FabricRail::close_apart(std::shared_ptr<Opened> fabric, std::size_t most_un
                 close_now(std::move(opened.itself), most_unread);
             }
         });
+        with_it.reset();
         Stay::threads.fetch_add(1);
         fabric.reset();
         stage->store(handed_over, std::memory_order_release);

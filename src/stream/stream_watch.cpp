@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/signals_blocked.h"
 
 namespace railyard {
 namespace {
@@ -35,6 +36,7 @@ void StreamWatch::start() noexcept {
     const MutexLock lock(mutex_);
     if (closed_ || thread_.joinable()) return;
     try {
+        const SignalsBlocked with_it;
         thread_ = std::thread([lanes = lanes_, ended = ended_] {
             watch(*lanes);
             ended->store(true, std::memory_order_release);

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "traffic.h"
@@ -105,6 +107,44 @@ TEST_P(SignalTest, EnginesBeginAndEndUnderSignals) {
     }
     if (held_back()) GTEST_SKIP() << "ThreadSanitizer handed no signal over";
     EXPECT_GT(handled.load(), 0u);
+}
+
+/// What a program holds back to wait for it, and what is to interrupt a wait of its own, is not for ours.
+TEST_P(SignalledThreadTest, LeavesSignalsToTheProgram) {
+    Traffic traffic(GetParam(), std::size_t{8} << 20);
+    traffic.round();
+    sigset_t held, before;
+    sigemptyset(&held);
+    sigaddset(&held, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+    struct sigaction action {
+    }, usual{};
+    action.sa_handler = count_signal;
+    sigaction(SIGUSR2, &action, &usual);
+    handled.store(0);
+    kill(getpid(), SIGUSR2);
+    const timespec limit{10, 0};
+    EXPECT_EQ(sigtimedwait(&held, nullptr, &limit), SIGUSR2);
+    EXPECT_EQ(handled.load(), 0u) << "another thread had it";
+    sigaction(SIGUSR2, &usual, nullptr);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    int threads = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::string word;
+        std::ifstream(task.path() / "comm") >> word;
+        if (!word.starts_with("railyard-")) continue;
+        const std::string name = word;
+        std::ifstream status(task.path() / "status");
+        while (status >> word && word != "SigBlk:") {
+        }
+        status >> word;
+        ++threads;
+        const std::uint64_t blocked = std::stoull(word, nullptr, 16);
+        const auto blocks = [&](int signal) { return (blocked >> (signal - 1) & 1) != 0; };
+        EXPECT_TRUE(blocks(SIGTERM) && blocks(SIGCHLD) && blocks(SIGUSR1)) << name;
+        EXPECT_FALSE(blocks(SIGSEGV) || blocks(SIGBUS) || blocks(SIGPROF)) << name;
+    }
+    EXPECT_GE(threads, 2) << "one of each side, at least";
 }
 
 /// The threads of both sides are asleep, and are woken by signals all the time, when the work comes; nobody
