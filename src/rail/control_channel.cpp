@@ -193,7 +193,7 @@ bool ControlChannel::post_pending() noexcept {
     }
     wants_room_ |= !pending_.empty();
     asks_again_ |= blocked_.full();
-    if (all) waiting_behind_.looked();
+    if (all) waiting_behind_.looked(pending_.empty() && !blocked_.is_sweeping(), blocked_.full());
     sweep_.end_pass(pending_, kept, blocked_);
     given_up_.clear();
     return sent;

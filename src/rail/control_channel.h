@@ -29,11 +29,15 @@ class ControlChannel {
     static constexpr std::size_t receive_slots = 32;
     /// Over sockets, where a fragment has its slot until its peer looks: in all, made as they are wanted.
     static constexpr std::size_t most_slots = 1024;
-    /// There, to one peer: others do not wait for one that does not look. Probes do not count for that.
+    /// There, to one peer: others do not wait for one that does not look. Probes do not count for that. Once
+    /// half of all are out it is one.
     static constexpr std::size_t most_to_one = send_slots / 2;
     /// Of messages with a patience of their own: probes go to peers that may be dead, and what others are
     /// told must not wait for these.
     [[nodiscard]] std::size_t most_impatient() const noexcept { return most_sends_ / 2; }
+    /// Nobody else has the last ones: where all others are with peers that do not look, the rest must still
+    /// be asked whether they are there.
+    [[nodiscard]] std::size_t kept_for_probes() const noexcept { return most_sends_ / 16; }
     /// Registered memory of a rail's control messages; 32 rails are to stay below 16 MiB.
     static constexpr std::size_t pinned_bytes = (send_slots + receive_slots) * fragment_size;
     static_assert(pinned_bytes <= std::size_t{512} << 10);
@@ -82,6 +86,8 @@ class ControlChannel {
     std::size_t unanswered(std::uint8_t often) noexcept;
     /// Of messages, either way.
     [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty() || keeps_fragments(); }
+    /// What waits is looked at once more before anybody sleeps.
+    void ask_again() noexcept { asks_again_ = true; }
     /// Some of that is not heard of when something ends.
     [[nodiscard]] bool asks_again() const noexcept {
         return (asks_again_ && !pending_.empty()) || keeps_fragments();

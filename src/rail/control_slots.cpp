@@ -59,8 +59,10 @@ std::size_t ControlChannel::under_way_to(PeerAddress peer) const noexcept {
 /// As many as it may have; what is for the same peer waits with it.
 bool ControlChannel::has_enough(OutMessage& message) noexcept {
     if (message.patience_ns) return impatient_ >= most_impatient();
-    if (!connects_ || in_flight_ < most_to_one || under_way_to(message.destination) < most_to_one)
-        return false;
+    if (!connects_ || in_flight_ < most_to_one) return false;
+    const std::size_t others = in_flight_ - impatient_, room = most_sends_ - kept_for_probes();
+    const std::size_t may_have = in_flight_ < most_sends_ / 2 ? most_to_one : others < room ? 1 : 0;
+    if (may_have != 0 && under_way_to(message.destination) < may_have) return false;
     blocked_.insert(message.destination, &message);
     return true;
 }

@@ -52,6 +52,11 @@ std::size_t credits(const fabric::ProviderCaps& caps) {
     return caps.sends_into_sockets ? std::max(one, std::min(8 * one, most_operations)) : one;
 }
 
+/// Of them; a device with few has few for that.
+std::uint32_t for_newcomers(std::size_t depth) {
+    return static_cast<std::uint32_t>(std::min<std::size_t>(64, depth / 8));
+}
+
 /// With as many senders that are set aside in the middle of all that they may have. Devices limit it.
 std::size_t queue_depth(const fabric::ProviderCaps& caps, std::size_t aside) {
     return (1 + aside) * credits(caps) + queue_beside_operations(caps);
@@ -84,6 +89,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
       fabric_(std::make_shared<Opened>(device, this->name(), config.blocking)),
       depth_(credits(device->caps)),
       peer_depth_(peer_credits(device->caps)),
+      kept_for_newcomers_(for_newcomers(depth_)),
       most_with_others_(fabric_->queue.depth() - queue_depth(device->caps, 0)),
       pieces_(std::min(device->caps.rma_pieces, fabric::RmaRow::most_pieces)),
       loopback_(device->caps.stays_on_host, fabric_->endpoint.name()) {

@@ -171,15 +171,17 @@ class FabricRail final : public Rail {
     [[nodiscard]] std::size_t most_unread() const noexcept {
         return 2 * (depth_ + most_with_others_ + most_unread_immediates);
     }
-    /// Those of it that the peer on that path may have.
+    /// Those of it that the peer on that path may have: no more than it leaves for others, and of the last
+    /// ones only one, where it has nothing.
     [[nodiscard]] std::uint32_t room_for(const Path* path) const noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         const std::uint32_t all = room();
         if (!path || all == 0) return all;
-        const std::uint32_t has = path->outstanding();
+        const std::uint32_t has = path->outstanding(), kept = has + kept_for_newcomers_;
         const std::uint32_t limit = std::min(all, static_cast<std::uint32_t>(peer_depth_));
         if (limit <= has) return 0;
-        return std::min(limit - has, (all - has) / 2 + (has == 0 ? 1 : 0));
+        if (all <= kept + 1) return has == 0 ? 1 : 0;
+        return std::min(limit - has, (all - kept) / 2);
     }
     /// It has few enough bytes under way for more of that lane.
     [[nodiscard]] bool may_take(const Lane& lane, const Path* path) const noexcept
@@ -325,7 +327,8 @@ class FabricRail final : public Rail {
     /// Where operations leave from; nullptr while there is nothing.
     fabric::Endpoint* sending_ ABSL_GUARDED_BY(role_) ABSL_PT_GUARDED_BY(role_) = nullptr;
     const std::size_t depth_;
-    const std::size_t peer_depth_;  ///< of them, towards one peer
+    const std::size_t peer_depth_;            ///< of them, towards one peer
+    const std::uint32_t kept_for_newcomers_;  ///< of them, one for each that has none yet
     /// Operations that senders which are set aside may have beside as many of the present one.
     const std::size_t most_with_others_;
     const std::size_t pieces_;  ///< of an operation, at most

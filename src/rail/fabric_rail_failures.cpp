@@ -200,6 +200,8 @@ void FabricRail::do_abandon_peer(PeerAddress peer) noexcept {
 
 /// What has ended and has not been read yet does not count.
 void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
+    asks_again_ = true;  // what ends here makes room, and no completion is left to wake anybody up for it
+    control_->ask_again();
     if (!fabric_->aside.empty()) {  // while nothing comes, nobody else looks
         settle_aside();
         publish_load();

@@ -19,10 +19,10 @@ bool FabricRail::post_pending() noexcept {
     blocked_.begin_pass();
     given_up_.clear();
     PendingList<Submission> kept;
-    bool full = false;
-    wants_room_ = asks_again_ = false;
-    const bool all = waiting_behind_.is_due();  // else the first of each peer that has its share
-    while (!pending_.empty() && room() != 0 && !blocked_.full()) {
+    bool full = wants_room_ = asks_again_ = false;
+    // Else the first of each peer that has its share; and of what is stopped nobody waits for room.
+    const bool all = waiting_behind_.is_due(!pending_.empty() && room() == 0);
+    while (!pending_.empty() && (all || room() != 0) && !blocked_.full()) {
         Submission& submission = *pending_.pop_front();
         if (all) pending_.prepend(submission.behind);
         if (blocked_.contains(submission.route->destination) &&
@@ -32,7 +32,7 @@ bool FabricRail::post_pending() noexcept {
             continue;
         }
         const bool alone = pending_.empty() && kept.empty() && submission.behind.empty();
-        if (!submission.in_turn && full && !alone) {
+        if (!submission.in_turn && full && !alone && submission.lane->work->status() == Status::ok) {
             kept.push_back(submission);  // somebody before it waits for room
             continue;
         }
@@ -70,7 +70,7 @@ bool FabricRail::post_pending() noexcept {
     }
     wants_room_ |= !pending_.empty();
     asks_again_ |= blocked_.full();
-    if (all) waiting_behind_.looked();
+    if (all) waiting_behind_.looked(pending_.empty() && !blocked_.is_sweeping(), blocked_.full());
     sweep_.end_pass(pending_, kept, blocked_);
     return posted;
 }

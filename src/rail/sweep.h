@@ -97,6 +97,8 @@ class BlockedSet {
     [[nodiscard]] void* first_of(PeerAddress peer) const noexcept { return met_.first_of(peer); }
     /// Neither this pass nor an earlier one of its sweep has met any.
     [[nodiscard]] bool empty() const noexcept { return !any_; }
+    /// Some are left out, which an earlier pass has met.
+    [[nodiscard]] bool is_sweeping() const noexcept { return sweeping_; }
     /// The pass has met so many that it has to stop.
     [[nodiscard]] bool full() const noexcept { return met_.full(); }
     [[nodiscard]] bool half_full() const noexcept { return met_.half_full(); }

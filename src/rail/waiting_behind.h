@@ -35,22 +35,27 @@ class WaitingBehind {
     }
 
     /// Whether it is time for a pass over all, as some may have been stopped; it ends with looked().
-    [[nodiscard]] bool is_due() noexcept {
-        if (!any_) return false;
+    /// `others`: it is for others that wait, too.
+    [[nodiscard]] bool is_due(bool others = false) noexcept {
+        if (!any_ && !others) return false;
         const std::uint64_t now = now_ns();
         if (now < look_at_) return false;
         look_at_ = now;
         any_ = false;
         return true;
     }
-    /// Now; the longer that took, the less often.
-    void looked() noexcept {
+    /// Now; the longer that took, the less often. Not `whole`: there are some that the pass has not come to.
+    /// The next one is over all, too, where it `goes_on`.
+    void looked(bool whole, bool goes_on) noexcept {
+        any_ |= !whole;
         const std::uint64_t now = now_ns();
-        look_at_ = now + std::max(pause_ns, 16 * (now - look_at_));
+        look_at_ = goes_on ? now : now + std::clamp(16 * (now - look_at_), pause_ns, longest_pause_ns);
     }
 
   private:
-    static constexpr std::uint64_t pause_ns = 2'000'000;
+    /// Whoever stops a transfer waits for 20 ms before a sender is replaced for it, and a pass posts for
+    /// others, too, which may take its time.
+    static constexpr std::uint64_t pause_ns = 2'000'000, longest_pause_ns = 8'000'000;
 
     bool any_ = false;
     std::uint64_t look_at_ = 0;  // ns; during a pass over all, when that began

@@ -123,6 +123,36 @@ TEST_F(ControlChannelTest, APeerThatDoesNotLookHoldsUpNobodyElse) {
     EXPECT_EQ(channel->outstanding(), 0u);
 }
 
+/// However many of them there are: others hear of something, and are asked whether they are there.
+TEST_F(ControlChannelTest, ManyPeersThatDoNotLookLeaveSlotsToOthers) {
+    const auto channel = open();
+    std::deque<Message> unseen;
+    const auto flood = [&](PeerAddress peers) {
+        for (PeerAddress peer = 1; peer <= peers; ++peer) {
+            for (std::size_t i = 0; i <= ControlChannel::most_to_one; ++i)
+                send(*channel, unseen.emplace_back("unseen", peer));
+        }
+    };
+    flood(90);
+    Message other("other", 5000);
+    send(*channel, other);
+    EXPECT_EQ(script.sent.back().to, 5000u);
+    for (PeerAddress peer = 10'000; peer < 12'000; ++peer)
+        send(*channel, unseen.emplace_back("unseen", peer));
+    EXPECT_EQ(script.sent.size(), ControlChannel::most_slots - channel->kept_for_probes());
+    Message probe("probe", 6000);
+    probe.patience_ns = give_up_ns / 2;
+    send(*channel, probe);
+    const auto has_probe = [&] { return script.sent.back().to == 6000; };
+    EXPECT_TRUE(pass_until(*channel, has_probe)) << "nobody would find out";
+    const auto ended = [](const Message& message) { return message.result == Status::ok; };
+    ASSERT_TRUE(pass_until(*channel, [&] {
+        complete_sent({Status::ok});
+        return std::all_of(unseen.begin(), unseen.end(), ended);
+    }));
+    EXPECT_EQ(other.result, Status::ok);
+}
+
 /// Nobody walks over all that waits, each time that one more comes.
 TEST_F(ControlChannelTest, WhatWaitsForOnePeerIsSentInItsOrderAndIsInNobodysWay) {
     constexpr int count = test::sanitized ? 5'000 : 40'000;

@@ -1,6 +1,8 @@
 // What a rail leaves to others of what it may have outstanding, where some peers do not answer (ADR 43).
+#include <algorithm>
 #include <chrono>
 #include <deque>
+#include <thread>
 
 #include "rail/fabric_rail.h"
 #include "scripted_rail.h"
@@ -47,6 +49,10 @@ TEST_F(SilentPeers, LeaveOperationsToOthers) {
         offer(2 * depth, 64);
     offer(10, 64);
     EXPECT_GE(posted_to(13), 64u);
+    for (int i = 0; i < 50; ++i)
+        offer(2 * depth, 64);
+    offer(10, 64);
+    EXPECT_EQ(posted_to(64), 64u) << "one of those that are kept for who has none yet";
 }
 
 TEST_F(SilentPeers, LeaveOperationsToOthersWhereTheyHaveALaneToThemselves) {
@@ -100,6 +106,78 @@ TEST_F(SilentPeers, EndWhatIsStoppedBehindOthersToTheSame) {
     for (Offer* offer : {&first, &second, &last})
         EXPECT_TRUE(ends(*offer));
     EXPECT_EQ(posted_to(1), 2010u * 64);
+}
+
+/// A pass over all finds no room at all, and comes to none of them.
+TEST_F(SilentPeers, EndWhatIsStoppedAlsoWhereThereHasBeenNoRoomForAnybody) {
+    Offer& first = offer(1000, 64);
+    Offer second(rail_, 1000, 1, nullptr);
+    second.route.path = first.route.path;
+    rail_.progress();
+    std::size_t posted = 0;
+    while (posted != script.posted.size()) {  // until the last operation has gone
+        posted = script.posted.size();
+        offer(FabricRailProbe::depth(rail_), 64);
+    }
+    EXPECT_EQ(posted, FabricRailProbe::depth(rail_));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    rail_.progress();
+    script.completed.emplace_back(script.posted.back(), 0);
+    script.posted.pop_back();
+    rail_.progress();
+    second.work.stop(Status::canceled);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!second.work.done() && std::chrono::steady_clock::now() < limit)
+        rail_.progress();
+    EXPECT_TRUE(second.work.done());
+    EXPECT_TRUE(ends(second));
+}
+
+struct WaitingNode {
+    WaitingNode* next = nullptr;
+    PendingList<WaitingNode> behind;
+};
+
+/// Until the next look; 10 s: none.
+std::chrono::steady_clock::duration until_next_look(WaitingBehind& waiting) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto now = begin;
+    while (!waiting.is_due() && now - begin < std::chrono::seconds(10))
+        now = std::chrono::steady_clock::now();
+    return now - begin;
+}
+
+/// Who stops a transfer gives a rail 20 ms to notice it.
+TEST(WaitingBehind, IsLookedAtSoonHoweverLongTheLastLookTook) {
+    WaitingBehind waiting;
+    PendingList<WaitingNode> kept;
+    WaitingNode first;
+    std::deque<WaitingNode> others(21);
+    waiting.keep(others.back(), &first, kept);
+    ASSERT_TRUE(waiting.is_due());
+    auto shortest = std::chrono::steady_clock::duration::max();
+    for (int look = 0; look < 20; ++look) {  // the machine may stop us
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        waiting.keep(others[look], &first, kept);
+        waiting.looked(true, false);
+        shortest = std::min(shortest, until_next_look(waiting));
+    }
+    EXPECT_LT(shortest, std::chrono::milliseconds(15));
+}
+
+TEST(WaitingBehind, IsLookedAtAgainWhereTheLastLookWasNotOverAll) {
+    WaitingBehind waiting;
+    PendingList<WaitingNode> kept;
+    WaitingNode first, second;
+    waiting.keep(second, &first, kept);
+    ASSERT_TRUE(waiting.is_due());
+    waiting.looked(false, false);
+    EXPECT_LT(until_next_look(waiting), std::chrono::seconds(5));
+    waiting.looked(false, true);
+    EXPECT_TRUE(waiting.is_due()) << "the same pass goes on";
+    waiting.looked(true, false);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(waiting.is_due()) << "nothing waits behind anything";
 }
 
 TEST_F(SilentPeers, TransfersToOneTakeTurnsAtItsShare) {
