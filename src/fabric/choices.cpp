@@ -1,7 +1,7 @@
 #include "fabric/choices.h"
 
-#include <netinet/in.h>
 #include <rdma/fi_domain.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <string>
@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/status.h"
+#include "fabric/interfaces.h"
 
 namespace railyard::fabric {
 namespace {
@@ -42,10 +43,10 @@ std::string_view family_of(std::string_view provider) {
 /// Several addresses of one interface: IPv4 before global IPv6 before the rest. InfiniBand's own is last, as
 /// not every library opens it.
 int address_rank(const fi_info& info) {
-    if (info.addr_format == FI_SOCKADDR_IB) return 3;
-    if (info.addr_format != FI_SOCKADDR_IN6 || !info.src_addr) return 0;
-    const auto* address = static_cast<const sockaddr_in6*>(info.src_addr);
-    return IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr) ? 2 : 1;
+    if (info.addr_format == FI_SOCKADDR_IB) return static_cast<int>(AddressKind::none);
+    const int family = info.addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
+    const bool is_ip = info.addr_format == FI_SOCKADDR_IN || info.addr_format == FI_SOCKADDR_IN6;
+    return is_ip && info.src_addr ? static_cast<int>(address_kind(family, info.src_addr)) : 0;
 }
 
 /// Several offers of one device: the lowest is taken. What keys of cxi's own give away: docs/gotchas.md.

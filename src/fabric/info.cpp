@@ -13,6 +13,7 @@
 #include "fabric/interfaces.h"
 #include "fabric/no_device.h"
 #include "fabric/unoffered_efas.h"
+#include "fabric/usable.h"
 
 namespace railyard::fabric {
 namespace {
@@ -153,30 +154,6 @@ class Offers {
     Answer answers_[2][2][2];
 };
 
-void keep_usable(std::vector<Device>& devices, std::string_view family, const DeviceFilter& filter) {
-    std::string only;
-    std::vector<NetworkInterface> interfaces;
-    if (is_tcp(family)) {
-        interfaces = network_interfaces();
-        if (filter.empty() || filter.exclude) {
-            std::vector<NetworkInterface> allowed = interfaces;
-            std::erase_if(allowed, [&](const NetworkInterface& i) { return !filter.allows(i.name); });
-            only = choose_interface(allowed, default_route_interface());
-        }
-    }
-    std::erase_if(devices, [&](const Device& device) {
-        if (!filter.allows(device.name)) return true;
-        if (!is_tcp(family)) return false;
-        auto down = [&](const NetworkInterface& i) { return i.name == device.name && !i.up; };
-        if (std::any_of(interfaces.begin(), interfaces.end(), down)) {
-            RAILYARD_LOG(warn, device.name.c_str(), "interface is down: skipped");
-            return true;
-        }
-        return !only.empty() && device.name != only;
-    });
-    leave_out_unopenable(devices, fi_version());
-}
-
 void order_by_filter(std::vector<Device>& devices, const DeviceFilter& filter) {
     if (filter.exclude) return;
     auto rank = [&](const Device& d) { return std::find(filter.names.begin(), filter.names.end(), d.name); };
@@ -227,16 +204,21 @@ std::vector<Device> discover(std::string_view provider, const DeviceFilter& filt
     const bool connected = provider.ends_with(connected_suffix);
     Offers offers(connected ? FI_EP_MSG : FI_EP_RDM);
     std::vector<Offered> offered;
+    Network network;
     for (const Choice& choice : choices_for(provider, after)) {
         std::vector<Device> devices = offers.best_devices(choice, gpu_memory);
         offered.push_back({choice.family, names_of(devices)});
-        keep_usable(devices, choice.family, filter);
+        if (is_tcp(choice.family)) network = {network_interfaces(), default_route_interface()};
+        keep_usable(devices, choice.family, filter, network);
         order_by_filter(devices, filter);
         if (devices.empty()) continue;
         if (absent == Absent::told) {
             warn_of_absent(filter, offered.back());
-            if (provider == "auto" && after.empty() && !is_efa(choice.family))
+            const bool auto_first = provider == "auto" && after.empty();
+            if (auto_first && !is_efa(choice.family))
                 warn_of_unoffered_efas(choice.family, filter, offers.list({}), rdma_devices);
+            if (is_tcp(choice.family) || (auto_first && choice.family == "shm"))
+                warn_of_staying_here(devices, filter, offered, network.interfaces);
         }
         warn_of_versions(choice.family);
         return devices;

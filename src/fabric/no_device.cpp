@@ -1,6 +1,8 @@
 #include "fabric/no_device.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <set>
 
 #include "common/joined.h"
@@ -9,7 +11,6 @@
 #include "common/shortage.h"
 #include "common/variables.h"
 #include "fabric/choices.h"
-#include "fabric/interfaces.h"
 
 namespace railyard::fabric {
 namespace {
@@ -43,6 +44,12 @@ std::string listed(const std::vector<Offered>& offered) {
     return joined(parts, "; ");
 }
 
+/// What may keep libfabric from offering a device.
+std::string limits() {
+    return in_environment(
+        {"FI_PROVIDER", "FI_PROVIDER_PATH", "FI_TCP_IFACE", "FI_NET_IFACE", "FI_VERBS_IFACE"});
+}
+
 /// Nothing that libfabric has is meant by it.
 std::string wrong_provider(std::string_view provider, const fi_info* list) {
     std::vector<std::string> words{"auto"};
@@ -72,14 +79,42 @@ std::string wrong_devices(const DeviceFilter& filter, const std::vector<Offered>
         all.insert(all.end(), one.names.begin(), one.names.end());
     const auto allowed = [&](const std::string& name) { return filter.allows(name); };
     if (std::any_of(all.begin(), all.end(), allowed))
-        return "none that `devices` allows is up, has an IP address, or is the default route's; " +
-               listed(offered);
+        return "none that `devices` allows is up and has an IP address; " + listed(offered);
     const std::string setting =
         "devices " + in_quotes((filter.exclude ? "^" : "") + joined(filter.names, ","));
     if (filter.exclude) return setting + " excludes every device; " + listed(offered);
     std::string text = setting + " names no device that there is";
     if (filter.names.size() == 1) text += guess(filter.names.front(), all);
     return text + "; " + listed(offered);
+}
+
+bool is_loopback(const std::vector<NetworkInterface>& interfaces, std::string_view name) {
+    return std::any_of(interfaces.begin(), interfaces.end(),
+                       [&](const NetworkInterface& one) { return one.name == name && one.loopback; });
+}
+
+/// Those behind which peers may be, where what is offered is nothing but what stays on this machine.
+std::string unoffered_interfaces(const DeviceFilter& filter,
+                                 const std::vector<NetworkInterface>& interfaces) {
+    std::vector<std::string> names;
+    for (const NetworkInterface& one : interfaces)
+        if (leads_out(one) && filter.allows(one.name)) names.push_back(one.name);
+    if (names.empty()) return {};
+    return "libfabric offers tcp on none of the network interfaces that are up and have an address (" +
+           joined_first(std::move(names)) + ")";
+}
+
+/// What it offers of tcp, beside the loopback, where nothing of it has become a rail.
+std::string unusable_tcp(const DeviceFilter& filter, const std::vector<Offered>& offered,
+                         const std::vector<NetworkInterface>& interfaces) {
+    for (const Offered& one : by_family(offered)) {
+        const auto unused = [&](const std::string& name) {
+            return filter.allows(name) && !is_loopback(interfaces, name);
+        };
+        if (is_tcp(one.family) && std::any_of(one.names.begin(), one.names.end(), unused))
+            return listed({one}) + ", and none of it is up and has an address";
+    }
+    return {};
 }
 
 }  // namespace
@@ -89,7 +124,7 @@ Error no_device(std::string_view provider, const DeviceFilter& filter, const std
     const std::vector<Offered> there = by_family(offered);
     std::string message = "no usable device: ";
     message += there.empty() ? wrong_provider(provider, list) : wrong_devices(filter, there);
-    message += unoffered.empty() ? in_environment({"FI_PROVIDER", "FI_PROVIDER_PATH"}) : "; " + unoffered;
+    message += unoffered.empty() ? limits() : "; " + unoffered;
     message += ". Check `fi_info -l`" + shortage();
     return {Status::backend, message};
 }
@@ -104,6 +139,26 @@ void warn_of_absent(const DeviceFilter& filter, const Offered& offered) {
                      filter.exclude ? "excludes" : "names", name.c_str(), guess(name, offered.names).c_str(),
                      listed({offered}).c_str());
     }
+}
+
+void warn_of_staying_here(const std::vector<Device>& taken, const DeviceFilter& filter,
+                          const std::vector<Offered>& offered,
+                          const std::vector<NetworkInterface>& interfaces) {
+    const Device& first = taken.front();
+    const bool shm = !is_tcp(first.family);
+    if ((!shm && !is_loopback(interfaces, first.name)) || (!filter.empty() && !filter.exclude)) return;
+    std::string why = unoffered_interfaces(filter, interfaces);
+    if (why.empty() && shm) why = unusable_tcp(filter, offered, interfaces);
+    if (why.empty()) return;
+    const std::string text = (shm ? "auto takes shm" : "tcp takes " + first.name) +
+                             ", which reaches no other machine: " + why + limits() +
+                             "; `railyard-info doctor` says what to do; where " + first.name +
+                             " is meant, set " + (shm ? "provider=" : "devices=") + first.name;
+    // Several engines of a process have the same to say.
+    static std::atomic<std::size_t> said{0};
+    const std::size_t hash = std::hash<std::string>()(text);
+    if (said.exchange(hash, std::memory_order_relaxed) == hash) return;
+    RAILYARD_LOG(warn, "", "%s", text.c_str());
 }
 
 }  // namespace railyard::fabric

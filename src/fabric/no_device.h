@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "fabric/info.h"
+#include "fabric/interfaces.h"
 
 namespace railyard::fabric {
 
@@ -26,5 +27,12 @@ struct Offered {
 /// Logs a warning for each name of the filter that no device has; but not where an excluded one is a network
 /// interface of this machine, as one list of them may serve many machines and fabrics.
 void warn_of_absent(const DeviceFilter& filter, const Offered& offered);
+
+/// Logs a warning, once a process, where the rails that are `taken` are of shm or of the loopback alone
+/// although the filter allows interfaces behind which peers may be, or, of shm, although there are other tcp
+/// devices; but not where the filter names what is to be used. `offered`: of every fabric that was looked at.
+void warn_of_staying_here(const std::vector<Device>& taken, const DeviceFilter& filter,
+                          const std::vector<Offered>& offered,
+                          const std::vector<NetworkInterface>& interfaces);
 
 }  // namespace railyard::fabric

@@ -166,7 +166,7 @@ HostFacts gather_facts(const std::string& root, const topology::Machine& machine
         if (device.efa || !device.node.empty()) facts.devices.push_back(std::move(device));
     }
     facts.interfaces = fabric::network_interfaces();
-    facts.routed = fabric::default_route_interface(text_of(root + "/proc/net/route"));
+    facts.routed = fabric::default_route_interface(root);
     facts.headers = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
     facts.library = fi_version();
     return facts;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "common/status.h"
 #include "log_lines.h"
@@ -73,6 +74,28 @@ bool has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
+/// Of the environment, for as long as it lives.
+class Variable {
+  public:
+    Variable(const char* name, const char* value) : name_(name) {
+        if (const char* before = getenv(name)) before_ = before;
+        setenv(name, value, 1);
+    }
+    ~Variable() {
+        if (before_) {
+            setenv(name_, before_->c_str(), 1);
+        } else {
+            unsetenv(name_);
+        }
+    }
+    Variable(const Variable&) = delete;
+    Variable& operator=(const Variable&) = delete;
+
+  private:
+    const char* const name_;
+    std::optional<std::string> before_;
+};
+
 TEST(Discovery, AnUnknownProviderIsNamedWithTheWordsThatMayStandThere) {
     for (const char* wrong : {"tpc", "TCP"}) {
         const std::string text = refusal(wrong, "lo");
@@ -105,17 +128,25 @@ TEST(Discovery, DevicesThatFitNothingAreNamedWithThoseThatThereAre) {
 }
 
 TEST(Discovery, WhatLimitsLibfabricInTheEnvironmentIsNamed) {
-    const char* const before = getenv("FI_PROVIDER_PATH");
-    const std::string kept = before ? before : "";
-    setenv("FI_PROVIDER_PATH", "/nowhere", 1);  // libfabric has read it long ago, or finds nothing there
+    // libfabric has read it long ago, or finds nothing there
+    const Variable path("FI_PROVIDER_PATH", "/nowhere"), tcp("FI_TCP_IFACE", "nosuch0"),
+        net("FI_NET_IFACE", "nosuch1"), verbs("FI_VERBS_IFACE", "nosuch2");
     const std::string text = refusal("cxi", "");
-    if (before) {
-        setenv("FI_PROVIDER_PATH", kept.c_str(), 1);
-    } else {
-        unsetenv("FI_PROVIDER_PATH");
-    }
     EXPECT_TRUE(has(text, "in the environment ")) << text;
-    EXPECT_TRUE(has(text, "FI_PROVIDER_PATH is \"/nowhere\"")) << text;
+    for (const char* part : {"FI_PROVIDER_PATH is \"/nowhere\"", "FI_TCP_IFACE is \"nosuch0\"",
+                             "FI_NET_IFACE is \"nosuch1\"", "FI_VERBS_IFACE is \"nosuch2\""})
+        EXPECT_TRUE(has(text, part)) << part << ": " << text;
+}
+
+/// Whatever interface the default route has.
+TEST(Discovery, WhatLibfabricIsToldToOfferIsTaken) {
+    const Variable tcp("FI_TCP_IFACE", "lo"), net("FI_NET_IFACE", "lo");
+    for (const char* provider : {"tcp", "tcp-msg", "auto"}) {
+        const std::vector<Device> devices = discover(provider, {});
+        if (provider == std::string("auto") && !devices.front().family.starts_with("tcp")) continue;
+        ASSERT_EQ(devices.size(), 1u) << provider;
+        EXPECT_EQ(devices[0].name, "lo") << provider;
+    }
 }
 
 TEST(Discovery, AMisspeltDeviceAmongOthersIsSaid) {

@@ -126,6 +126,11 @@ TEST_F(HostFactsTest, Kernel) {
     EXPECT_EQ(facts.free_huge_pages, 40u);
     EXPECT_EQ(facts.rdma_core, 52u);
     EXPECT_EQ(facts.routed, "ens5");
+    put("/proc/net/route", "Iface\n");
+    put("/proc/net/ipv6_route",
+        std::string(32, '0') + " 00 " + std::string(32, '0') +
+            " 00 fe800000000000000000000000000001 00000400 00000003 00000000 00000003    bond0\n");
+    EXPECT_EQ(gather().routed, "bond0");
 }
 
 TEST_F(HostFactsTest, ATopologyFileThatHasNotBecomeTheMachine) {
