@@ -102,6 +102,7 @@ bool libfabric_has_efas() {
 
 void find_rails(const SurveyOptions& options, Survey& survey) {
     const fabric::DeviceFilter filter = fabric::parse_device_filter(options.devices);
+    survey.unasked = options.provider == "auto" && (filter.empty() || filter.exclude);
     try {
         // As an engine asks.
         const bool gpu_memory = survey.cuda && !survey.cuda->gpus.empty() && !options.stage_always;

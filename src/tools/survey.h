@@ -26,6 +26,7 @@ struct RailRow {
 struct Survey {
     std::string title;                ///< the machine's name, or the file's
     std::string source;               ///< where the topology comes from, in words
+    bool unasked = false;             ///< provider is auto and devices names none: nobody chose the family
     std::string family;               ///< which providers were chosen, e.g. "efa-direct"; empty offline
     std::vector<std::string> others;  ///< other families that would do, with their devices, a line each
     bool offers_efa = false;          ///< libfabric has EFAs, whatever was asked for; false offline

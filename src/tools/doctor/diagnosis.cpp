@@ -91,7 +91,7 @@ class Diagnosis {
         if (survey_.rails.empty()) {
             return add(
                 Severity::error, "rails", survey_.trouble.empty() ? "there are none" : survey_.trouble,
-                unset_first(facts_) +
+                unset_first(facts_, Wanted::anything) +
                     "see which providers there are: `fi_info -l`, `fi_info -p NAME`; package libfabric-bin");
         }
         for (const RailRow& rail : survey_.rails) {
@@ -100,8 +100,23 @@ class Diagnosis {
                     "see the cable or the virtual function, or leave it out: devices=^" + rail.name);
             }
         }
-        const std::size_t count = survey_.rails.size();
-        add(Severity::ok, "rails", counted(count, "rail") + " over " + survey_.family);
+        const std::string rails = counted(survey_.rails.size(), "rail") + " over " + survey_.family;
+        if (survey_.family == "shm" && survey_.unasked) return add_shm_alone(rails);
+        add(Severity::ok, "rails", rails);
+    }
+
+    /// Nobody asked for shm, which is what auto takes where there is nothing else.
+    void add_shm_alone(const std::string& rails) {
+        const std::string interfaces = candidates();
+        const char* const meant = "; where shm is meant, set provider=shm";
+        if (interfaces.empty()) {
+            return add(Severity::note, "rails",
+                       rails + ": no other machine is reached, as no network interface is up with an address",
+                       std::string("give one an address, and bring it up") + meant);
+        }
+        add(Severity::warning, "rails",
+            rails + ": no other machine is reached, as libfabric offers tcp on no interface" + interfaces,
+            unset_first(facts_, Wanted::interfaces) + "see whether libfabric has tcp: `fi_info -l`" + meant);
     }
 
     void check_files() {
@@ -235,22 +250,27 @@ class Diagnosis {
             if (!wrong) continue;
             good = false;
             add(Severity::warning, "tcp-interface", interface.name + wrong,
-                "name another one: devices=NAME" + candidates());
+                unset_first(facts_, Wanted::interfaces) + "name another one: devices=NAME" + candidates());
         }
         if (!good) return;
         if (facts_.routed.empty() && candidates().find(',') != std::string::npos)
             return add(Severity::note, "tcp-interface",
-                       "there is no default route, so the first interface was taken",
+                       "there is no default route, so the first interface with a good address was taken",
                        "name the one that leads to the peers: devices=NAME" + candidates());
-        add(Severity::ok, "tcp-interface",
-            facts_.routed.empty() ? "the only one that is up" : "the default route's is " + facts_.routed);
+        if (facts_.routed.empty())
+            return add(Severity::ok, "tcp-interface", "the only one that is up and has an address");
+        const auto on_route = [&](const RailRow& rail) { return rail.name == facts_.routed; };
+        const bool elsewhere = std::none_of(survey_.rails.begin(), survey_.rails.end(), on_route);
+        const std::string first =
+            elsewhere && !survey_.rails.empty() ? survey_.rails.front().name + "; " : "";
+        add(Severity::ok, "tcp-interface", first + "the default route's is " + facts_.routed);
     }
 
-    /// " (eth0, eth1)", of those that are up and lead somewhere; empty where there is none.
+    /// " (eth0, eth1)", of those that lead somewhere; empty where there is none.
     [[nodiscard]] std::string candidates() const {
         std::string names;
         for (const fabric::NetworkInterface& interface : facts_.interfaces) {
-            if (!interface.up || interface.loopback || fabric::is_container_bridge(interface.name)) continue;
+            if (!fabric::leads_out(interface)) continue;
             names += (names.empty() ? " (" : ", ") + interface.name;
         }
         return names.empty() ? names : names + ")";

@@ -153,6 +153,9 @@ HostFacts gather_facts(const std::string& root, const topology::Machine& machine
     facts.fi_provider = variable(root, "FI_PROVIDER");
     facts.fi_provider_path = variable(root, "FI_PROVIDER_PATH");
     facts.fi_efa_iface = variable(root, "FI_EFA_IFACE");
+    facts.fi_tcp_iface = variable(root, "FI_TCP_IFACE");
+    facts.fi_net_iface = variable(root, "FI_NET_IFACE");
+    facts.fi_verbs_iface = variable(root, "FI_VERBS_IFACE");
     // With HWLOC_THISSYSTEM the machine of a file is said to be this one, too.
     if (machine.this_machine && variable(root, "HWLOC_THISSYSTEM").empty())
         facts.unread_topology = variable(root, "HWLOC_XMLFILE");

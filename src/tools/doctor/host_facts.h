@@ -44,8 +44,8 @@ struct HostFacts {
     std::string container;                  ///< "Docker", "Podman", "Kubernetes"; empty: none is known
     std::optional<std::uint64_t> free_shm;  ///< bytes free in /dev/shm; nothing: there is no such directory
     bool writes_shm = true;                 ///< this user may make files there
-    std::string fi_provider, fi_provider_path,
-        fi_efa_iface;                  ///< of this process's environment; empty: not set
+    std::string fi_provider, fi_provider_path, fi_efa_iface, fi_tcp_iface, fi_net_iface,
+        fi_verbs_iface;                ///< of this process's environment; empty: not set
     std::string unread_topology;       ///< what HWLOC_XMLFILE names and hwloc has not read; empty: nothing
     std::vector<VerbsDevice> devices;  ///< of the topology's NICs
     std::vector<fabric::NetworkInterface> interfaces;

@@ -148,14 +148,22 @@ std::vector<Finding> check_rdma_devices(const HostFacts& facts, bool offers_efa)
     return findings;
 }
 
-std::string unset_first(const HostFacts& facts) {
+std::string unset_first(const HostFacts& facts, Wanted wanted) {
     std::string text;
-    const std::pair<const char*, const std::string&> variables[] = {
-        {"FI_PROVIDER", facts.fi_provider},
-        {"FI_PROVIDER_PATH", facts.fi_provider_path},
-        {"FI_EFA_IFACE", facts.fi_efa_iface}};
-    for (const auto& [name, value] : variables) {
-        if (!value.empty())
+    const struct {
+        const char* name;
+        const std::string& value;
+        bool of_efa, of_interfaces;
+    } variables[] = {{"FI_PROVIDER", facts.fi_provider, true, true},
+                     {"FI_PROVIDER_PATH", facts.fi_provider_path, true, true},
+                     {"FI_EFA_IFACE", facts.fi_efa_iface, true, false},
+                     {"FI_TCP_IFACE", facts.fi_tcp_iface, false, true},
+                     {"FI_NET_IFACE", facts.fi_net_iface, false, true},
+                     {"FI_VERBS_IFACE", facts.fi_verbs_iface, false, true}};
+    for (const auto& [name, value, of_efa, of_interfaces] : variables) {
+        const bool concerns =
+            (of_efa && wanted != Wanted::interfaces) || (of_interfaces && wanted != Wanted::efas);
+        if (concerns && !value.empty())
             text += std::string("unset ") + name + " (\"" + value +
                     "\" here), which says what libfabric offers; ";
     }
@@ -164,7 +172,7 @@ std::string unset_first(const HostFacts& facts) {
 
 Finding unoffered_finding(const HostFacts& facts) {
     Finding finding{Severity::error, "libfabric", "it does not offer the EFAs that are here",
-                    unset_first(facts)};
+                    unset_first(facts, Wanted::efas)};
     const std::string shut = with_nodes(facts, [](const VerbsDevice& one) { return !one.usable; });
     const std::string others =
         with_nodes(facts, [](const VerbsDevice& one) { return one.usable && !one.efa; });

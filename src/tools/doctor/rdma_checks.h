@@ -16,7 +16,10 @@ namespace railyard::tools {
 /// helps.
 [[nodiscard]] Finding unoffered_finding(const HostFacts& facts);
 
-/// What libfabric has been told to leave out, as the beginning of a remedy; empty where nothing is set.
-[[nodiscard]] std::string unset_first(const HostFacts& facts);
+/// What libfabric offers too little of.
+enum class Wanted { anything, efas, interfaces };
+/// What libfabric has been told to leave out of that, as the beginning of a remedy; empty where nothing is
+/// set.
+[[nodiscard]] std::string unset_first(const HostFacts& facts, Wanted wanted);
 
 }  // namespace railyard::tools

@@ -10,6 +10,7 @@
 namespace railyard::tools {
 namespace {
 
+constexpr fabric::AddressKind ipv4 = fabric::AddressKind::ipv4, no_address = fabric::AddressKind::none;
 const VerbsDevice good_efa{"rdmap79s0", true, "efa", "/dev/infiniband/uverbs0", true, true};
 
 /// A machine with one EFA, on which all is well.
@@ -22,7 +23,7 @@ struct Case {
         facts.free_huge_pages = 512;
         facts.free_shm = std::uint64_t{1} << 30;
         facts.devices = {good_efa};
-        facts.interfaces = {{"lo", true, true}, {"eth0", true, false}};
+        facts.interfaces = {{"lo", true, true, ipv4}, {"eth0", true, false, ipv4}};
         facts.routed = "eth0";
         facts.headers = facts.library = FI_VERSION(2, 1);
         survey.family = "efa-direct";
@@ -38,6 +39,13 @@ struct Case {
         made.facts.devices.clear();
         made.survey.family = "tcp";
         made.survey.rails.front().name = interface;
+        return made;
+    }
+    /// The same over shm, which auto has taken.
+    static Case over_shm() {
+        Case made = over_tcp("shm");
+        made.survey.family = "shm";
+        made.survey.unasked = true;
         return made;
     }
     /// All findings of a check that are worse than ok.
@@ -135,11 +143,14 @@ TEST(Diagnosis, TheEnvironmentOfLibfabricIsNamedWhereSomethingIsMissing) {
     machine.facts.fi_provider.clear();
     machine.facts.fi_provider_path = "/no/such";
     expect_one(machine, "rails", Severity::error, "offers: nothing", "unset FI_PROVIDER_PATH (\"/no/such\"");
+    machine.facts.fi_tcp_iface = "ib0";
+    expect_one(machine, "rails", Severity::error, "offers: nothing", "unset FI_TCP_IFACE (\"ib0\" here)");
     machine.survey.family = "tcp";
     machine.facts.fi_efa_iface = "rdmap9s0";
     const std::string remedy = machine.troubles("libfabric").at(0).remedy;
     EXPECT_NE(remedy.find("unset FI_PROVIDER_PATH"), std::string::npos);
     EXPECT_NE(remedy.find("unset FI_EFA_IFACE (\"rdmap9s0\""), std::string::npos);
+    EXPECT_EQ(remedy.find("FI_TCP_IFACE"), std::string::npos) << "that says nothing of EFAs";
 }
 
 TEST(Diagnosis, Libfabric) {
@@ -319,14 +330,48 @@ TEST(Diagnosis, Interfaces) {
     EXPECT_TRUE(routed.troubles("tcp-interface").empty());
     routed.facts.routed.clear();
     EXPECT_TRUE(routed.troubles("tcp-interface").empty()) << "there is no other";
-    routed.facts.interfaces.push_back({"eth1", true, false});
-    routed.facts.interfaces.push_back({"eth2", false, false});
+    routed.facts.interfaces.push_back({"eno1", true, false, no_address});
+    EXPECT_TRUE(routed.troubles("tcp-interface").empty()) << "that one is of no use";
+    routed.facts.interfaces.push_back({"eth1", true, false, ipv4});
+    routed.facts.interfaces.push_back({"eth2", false, false, ipv4});
     expect_one(routed, "tcp-interface", Severity::note, "no default route", "devices=NAME (eth0, eth1)");
     expect_one(Case::over_tcp("lo"), "tcp-interface", Severity::warning, "lo reaches this machine alone",
                "devices=NAME (eth0)");
+    Case told = Case::over_tcp("lo");
+    told.facts.fi_tcp_iface = "ib0";
+    expect_one(told, "tcp-interface", Severity::warning, "lo reaches", "unset FI_TCP_IFACE (\"ib0\" here)");
     Case bridge = Case::over_tcp("docker0");
-    bridge.facts.interfaces.push_back({"docker0", true, false});
+    bridge.facts.interfaces.push_back({"docker0", true, false, ipv4});
     expect_one(bridge, "tcp-interface", Severity::warning, "docker0 is a bridge", "devices=NAME (eth0)");
+    Case other = Case::over_tcp("ib0");
+    other.facts.interfaces.push_back({"ib0", true, false, ipv4});
+    const std::vector<Finding> findings = diagnose(other.facts, other.survey);
+    EXPECT_EQ(findings.back().what, "ib0; the default route's is eth0");
+}
+
+TEST(Diagnosis, ShmThatNobodyAskedForReachesNoOtherMachine) {
+    Case machine = Case::over_shm();
+    expect_one(machine, "rails", Severity::warning, "1 rail over shm: no other machine is reached",
+               "provider=shm");
+    expect_one(machine, "rails", Severity::warning, "tcp on no interface (eth0)", "fi_info -l");
+    machine.facts.fi_tcp_iface = "ib0";
+    machine.facts.fi_net_iface = "ib1";
+    machine.facts.fi_verbs_iface = "ib2";
+    machine.facts.fi_efa_iface = "rdmap9s0";
+    for (const char* part : {"unset FI_TCP_IFACE (\"ib0\" here)", "unset FI_NET_IFACE (\"ib1\" here)",
+                             "unset FI_VERBS_IFACE (\"ib2\" here)"})
+        expect_one(machine, "rails", Severity::warning, "no other machine is reached", part);
+    EXPECT_EQ(machine.troubles("rails").at(0).remedy.find("FI_EFA_IFACE"), std::string::npos);
+    machine.survey.unasked = false;
+    EXPECT_TRUE(machine.troubles("rails").empty()) << "shm was asked for";
+}
+
+TEST(Diagnosis, ShmWithoutANetworkIsANote) {
+    Case machine = Case::over_shm();
+    machine.facts.interfaces = {
+        {"lo", true, true, ipv4}, {"docker0", true, false, ipv4}, {"eno1", true, false, no_address}};
+    expect_one(machine, "rails", Severity::note, "no network interface is up with an address",
+               "provider=shm");
 }
 
 TEST(Diagnosis, Reports) {

@@ -103,8 +103,11 @@ TEST_F(HostFactsTest, Environment) {
     EXPECT_EQ(gather().fi_provider + gather().fi_provider_path, "") << "there is none";
     using namespace std::string_literals;
     put("/proc/self/environ",
-        "XFI_PROVIDER=a\0FI_PROVIDER_PATH=/opt/a=b\nc\0FI_PROVIDER\0FI_PROVIDER=^tcp\0FI_PROVIDER=b\0FI_EFA_IFACE=x\0"s);
+        "XFI_PROVIDER=a\0FI_PROVIDER_PATH=/opt/"
+        "a=b\nc\0FI_PROVIDER\0FI_PROVIDER=^tcp\0FI_PROVIDER=b\0FI_EFA_IFACE=x\0"
+        "FI_TCP_IFACE=t\0FI_NET_IFACE=n\0FI_VERBS_IFACE=v\0"s);
     EXPECT_EQ(gather().fi_efa_iface, "x");
+    EXPECT_EQ(gather().fi_tcp_iface + gather().fi_net_iface + gather().fi_verbs_iface, "tnv");
     EXPECT_EQ(gather().fi_provider, "^tcp");
     EXPECT_EQ(gather().fi_provider_path, "/opt/a=b\nc");
     put("/proc/self/environ", "XFI_PROVIDER=a\0FI_PROVIDER_PATH=\0FI_PROVIDERS=b\0"s);
