@@ -17,7 +17,7 @@ class GpuCopies : public testing::Test {
     void SetUp() override { before_ = fake().statistics(); }
     void TearDown() override {
         fake().fail_nothing();
-        fake().set_delay_us(0);
+        fake().hold(false);
         fakecuda::expect_nothing_left(before_, fake().statistics());
         EXPECT_EQ(current_context(), nullptr);
     }
@@ -157,9 +157,10 @@ TEST_F(GpuCopies, WhatItsOwnerTookBackIsRefusedAndUntouched) {
 TEST_F(GpuCopies, AReadOfWhatIsTakenBackMeanwhileIsNoSuccess) {
     Copied copied(Operation::read);
     ASSERT_EQ(run_alone(*copied.pair.a, *copied.transfer), Status::ok);
-    fake().set_delay_us(200'000);
+    fake().hold(true);
     ASSERT_EQ(copied.pair.a->post(*copied.transfer), Status::in_progress);
     copied.remote.drop(*copied.pair.b);
+    fake().hold(false);
     EXPECT_EQ(copied.pair.wait(*copied.transfer), Status::backend);
 }
 

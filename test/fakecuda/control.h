@@ -42,6 +42,8 @@ void fakecuda_fail_nothing();
 
 /// Longest random pause before each operation on a stream, from now on.
 void fakecuda_set_delay_us(unsigned microseconds);
+/// While it is held, no operation on a stream begins; what has begun goes on.
+void fakecuda_hold(bool held);
 
 /// What a program's first launch of a kernel does where modules are loaded lazily: takes the lock of the
 /// calling thread's current context, waits until all of its streams have drained, and gives the lock back.
@@ -84,6 +86,7 @@ struct Control {
     decltype(&fakecuda_any_failed) any_failed = nullptr;
     decltype(&fakecuda_fail_nothing) fail_nothing = nullptr;
     decltype(&fakecuda_set_delay_us) set_delay_us = nullptr;
+    decltype(&fakecuda_hold) hold = nullptr;
     decltype(&fakecuda_load_lazily) load_lazily = nullptr;
     decltype(&fakecuda_get_statistics) get_statistics = nullptr;
     explicit operator bool() const { return alias != nullptr; }
@@ -112,6 +115,7 @@ inline Control load_control() {
     find(control.any_failed, "fakecuda_any_failed");
     find(control.fail_nothing, "fakecuda_fail_nothing");
     find(control.set_delay_us, "fakecuda_set_delay_us");
+    find(control.hold, "fakecuda_hold");
     find(control.load_lazily, "fakecuda_load_lazily");
     find(control.get_statistics, "fakecuda_get_statistics");
     return control;

@@ -1,6 +1,7 @@
 // From a GPU of ours to one of another process on this host, whose memory is mapped here: right, without the
 // peer's help, and at an end when the peer is.
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "conformance/gpu_side.h"
 #include "engine/metadata.h"
@@ -20,6 +21,7 @@ class GpuCopies : public testing::TestWithParam<Fabric>, protected Initiator {
 
     ~GpuCopies() override {
         fake().fail_nothing();
+        fake().hold(false);
         peer_.reset();
         if (near_ && engine_) near_->drop(*engine_);
         near_.reset();
@@ -136,12 +138,12 @@ TEST_P(GpuCopies, ACopyUnderWayIsWaitedForBeforeAKilledPeersMemoryIsClosed) {
     start();
     Transfer* write = prepare(Operation::write);
     ASSERT_EQ(run(*write), Status::ok);
-    fake().set_delay_us(1'500'000);
+    fake().hold(true);
     ASSERT_EQ(engine_->post(*write), Status::in_progress);
     kill_peer();
     drive(milliseconds(900));
     EXPECT_EQ(fake().statistics().imports, 1u) << "closed under a copy";
-    fake().set_delay_us(0);
+    fake().hold(false);
     EXPECT_EQ(wait(*write), Status::remote_disconnect);
     EXPECT_TRUE(until([] { return fake().statistics().imports == 0; }, milliseconds(4000)));
 }
@@ -206,11 +208,13 @@ TEST_P(GpuCopies, OneThatDiesWhileItIsCopiedIsNoSuccess) {
     start();
     Transfer* write = prepare(Operation::write);
     ASSERT_EQ(run(*write), Status::ok);
-    fake().set_delay_us(300'000);
+    fake().hold(true);
     ASSERT_EQ(engine_->post(*write), Status::in_progress);
     kill_peer();
+    siginfo_t ended{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(peer_->process->pid()), &ended, WEXITED | WNOWAIT), 0);
+    fake().hold(false);
     EXPECT_EQ(wait(*write), Status::remote_disconnect);
-    fake().set_delay_us(0);
 }
 
 TEST_P(GpuCopies, WhereTheDriverSaysNoItGoesTheUsualWay) {

@@ -74,6 +74,10 @@ void fakecuda_set_delay_us(unsigned microseconds) {
     state().delay_us = microseconds;
 }
 
+void fakecuda_hold(bool held) {
+    state().held = held;
+}
+
 unsigned fakecuda_load_lazily(unsigned limit_ms) {
     Context context;
     if (!current_context(context)) return CUDA_ERROR_INVALID_CONTEXT;

@@ -128,6 +128,8 @@ std::uint64_t Stream::capture_id() {
 void Stream::pause() {
     const unsigned longest = state().delay_us.load(std::memory_order_relaxed);
     if (longest > 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % (longest + 1)));
+    while (state().held.load(std::memory_order_relaxed) && !aborted_)
+        std::this_thread::sleep_for(100us);
 }
 
 CUresult Stream::execute(const Operation& operation) {

@@ -21,6 +21,19 @@ TEST_F(Streams, KeepTheirOrderUnderRandomPauses) {
     EXPECT_EQ(static_cast<unsigned*>(host.pointer)[1023], 20U);
 }
 
+TEST_F(Streams, DoNothingWhileTheyAreHeld) {
+    const TestStream stream;
+    const HostMemory seen(8);
+    control().hold(true);
+    ASSERT_EQ(CU(cuStreamWriteValue64)(stream.handle, seen.address, 1, 0), CUDA_SUCCESS);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what is looked at is that nothing happens
+    EXPECT_EQ(CU(cuStreamQuery)(stream.handle), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(seen.word(), 0U);
+    control().hold(false);
+    EXPECT_EQ(CU(cuStreamSynchronize)(stream.handle), CUDA_SUCCESS);
+    EXPECT_EQ(seen.word(), 1U);
+}
+
 TEST_F(Streams, WriteAfterWhatWasBefore) {
     control().set_delay_us(200);
     const TestStream stream;
