@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "one_engine.h"
+#include "patience.h"
 
 namespace railyard::test {
 
@@ -91,10 +92,12 @@ class EnginePair {
     bool until(const std::function<bool()>& over,
                std::chrono::milliseconds limit = std::chrono::seconds(20)) {
         const auto end = std::chrono::steady_clock::now() + limit;
+        Patience patience;
         while (!over()) {
             if (std::chrono::steady_clock::now() > end) return false;
             if (a) a->progress();
             if (b) b->progress();
+            patience.turn();
         }
         return true;
     }
@@ -132,7 +135,8 @@ class EnginePair {
 inline Status wait_alone(Engine& engine, Transfer& transfer, Status posted,
                          std::chrono::milliseconds limit = std::chrono::seconds(20)) {
     const auto end = std::chrono::steady_clock::now() + limit;
-    while (posted == Status::in_progress && std::chrono::steady_clock::now() < end)
+    for (Patience patience; posted == Status::in_progress && std::chrono::steady_clock::now() < end;
+         patience.turn())
         posted = engine.poll(transfer);
     return posted;
 }

@@ -6,11 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine_pair.h"
 #include "far_side.h"
+#include "patience.h"
 
 namespace railyard::test {
 
@@ -39,7 +39,7 @@ class Initiator {
     Status wait(Transfer& transfer, milliseconds limit = std::chrono::seconds(20)) {
         const auto end = Clock::now() + limit;
         Status status = engine_->poll(transfer);
-        while (status == Status::in_progress && Clock::now() < end)
+        for (Patience patience; status == Status::in_progress && Clock::now() < end; patience.turn())
             status = engine_->poll(transfer);
         return status;
     }
@@ -50,13 +50,9 @@ class Initiator {
     /// Until `over`; false past the limit.
     bool until(const std::function<bool()>& over, milliseconds limit = std::chrono::seconds(20)) {
         const auto end = Clock::now() + limit;
-        while (!over()) {
+        for (Patience patience; !over(); patience.turn()) {
             if (Clock::now() > end) return false;
-            if (has_thread_) {
-                std::this_thread::yield();
-            } else {
-                engine_->progress();
-            }
+            if (!has_thread_) engine_->progress();
         }
         return true;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine_pair.h"
+#include "patience.h"
 #include "simulated_machine.h"
 
 namespace railyard::test {
@@ -56,7 +57,8 @@ class Failover : public testing::TestWithParam<const char*> {
     Status wait(Transfer& transfer) {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
         Status status = Status::in_progress;
-        while (status == Status::in_progress && std::chrono::steady_clock::now() < end) {
+        for (Patience patience; status == Status::in_progress && std::chrono::steady_clock::now() < end;
+             patience.turn()) {
             status = a_->poll(transfer);
             b_->progress();
         }
@@ -95,7 +97,7 @@ class Failover : public testing::TestWithParam<const char*> {
     }
     void drive(std::chrono::milliseconds time) {
         const auto end = std::chrono::steady_clock::now() + time;
-        while (std::chrono::steady_clock::now() < end) {
+        for (Patience patience; std::chrono::steady_clock::now() < end; patience.turn()) {
             a_->progress();
             b_->progress();
         }

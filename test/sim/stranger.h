@@ -11,6 +11,7 @@
 #include "engine/notification.h"
 #include "engine_pair.h"
 #include "manager/rail_manager.h"
+#include "patience.h"
 
 namespace railyard::test {
 
@@ -100,7 +101,7 @@ class Stranger : public BareRails {
 
     bool until(const std::function<bool()>& over) {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-        while (!over()) {
+        for (Patience patience; !over(); patience.turn()) {
             if (std::chrono::steady_clock::now() > end) return false;
             progress();
             victim_.progress();

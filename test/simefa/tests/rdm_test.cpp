@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "control.h"
 #include "side.h"
@@ -49,6 +50,7 @@ Both wait_both(Pair& pair, bool right_too, int limit_ms = 10'000) {
     while ((!both.left || (right_too && !both.right)) && Clock::now() < limit) {
         if (!both.left) both.left = pair.left.poll();
         if (auto done = pair.right.poll()) both.right = done;
+        std::this_thread::yield();
     }
     EXPECT_TRUE(both.left);
     EXPECT_EQ(both.right.has_value(), right_too);
@@ -253,6 +255,7 @@ TEST_F(Rdm, MessagesBeforeTheirBufferAreKept) {
     while ((messages < 3 || sends < 3) && Clock::now() < limit) {
         messages += pair.right.poll() ? 1 : 0;
         sends += pair.left.poll() ? 1 : 0;
+        std::this_thread::yield();
     }
     EXPECT_EQ(messages, 3);
     EXPECT_EQ(std::memcmp(pair.target.data(), pair.source.data(), 30'000), 0);
@@ -276,6 +279,7 @@ TEST_F(Rdm, MessagesStayInOrderOnAnUnorderedDeviceWhereThatIsAskedFor) {
             ++sent;
         done += pair.left.poll() ? 1 : 0;
         received += pair.right.poll() ? 1 : 0;
+        std::this_thread::yield();
     }
     EXPECT_EQ(received, count);
     EXPECT_EQ(std::memcmp(pair.target.data(), pair.source.data(), count * 4), 0);
@@ -324,6 +328,7 @@ TEST_F(Rdm, InjectedWritesTakeTheBytesAtOnce) {
     while (std::memcmp(pair.target.data(), pair.source.data(), 4096) != 0 && Clock::now() < limit) {
         EXPECT_FALSE(pair.left.poll());
         EXPECT_FALSE(pair.right.poll());
+        std::this_thread::yield();
     }
     EXPECT_EQ(std::memcmp(pair.target.data(), pair.source.data(), 4096), 0);
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 namespace simefa::test {
 namespace {
@@ -145,6 +146,7 @@ Done Side::wait(int limit_ms) {
     const auto limit = Clock::now() + std::chrono::milliseconds(limit_ms);
     do {
         if (auto done = poll()) return *done;
+        std::this_thread::yield();
     } while (Clock::now() < limit);
     throw std::runtime_error("no completion within " + std::to_string(limit_ms) + " ms");
 }
@@ -153,6 +155,7 @@ bool Side::quiet_for(int ms) {
     const auto limit = Clock::now() + std::chrono::milliseconds(ms);
     do {
         if (poll()) return false;
+        std::this_thread::yield();
     } while (Clock::now() < limit);
     return true;
 }
@@ -195,6 +198,7 @@ Done Pair::wait_left(int limit_ms) {
     do {
         if (auto done = left.poll()) return *done;
         EXPECT_FALSE(right.poll()) << "an unexpected completion on the right";
+        std::this_thread::yield();
     } while (Clock::now() < limit);
     throw std::runtime_error("no completion within " + std::to_string(limit_ms) + " ms");
 }
