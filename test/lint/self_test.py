@@ -195,6 +195,16 @@ class Scripts(InTree):
         self.assertIn("a.py:1:", found[0])
         self.assertIn("b.sh:1: has a #! line", found[1])
 
+    def test_tests_are_selected_in_the_order_in_which_they_run(self):
+        tests = [{"name": name, "suite": ["railyard:" + suite], "is_parallel": parallel, "priority": priority, "timeout": timeout}
+                 for name, suite, parallel, priority, timeout in [
+                     ("short", "a", True, 0, 60), ("alone", "a", False, -10, 480), ("long", "b", True, 0, 120), ("first", "a", True, 10, 60)]]
+        self.write("build/meson-info/intro-tests.json", json.dumps(tests))
+        for words_, wanted in [([], ["first", "long", "short", "alone"]), (["a"], ["first", "short", "alone"]), (["*o*", "first"], ["first", "long", "short", "alone"])]:
+            output = subprocess.run([os.path.join(SCRIPTS, "select-tests"), os.path.join(self.root, "build"), *words_],
+                                    stdout=subprocess.PIPE, text=True, check=True).stdout
+            self.assertEqual(output.split(), wanted)
+
     @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
     def test_shell(self):
         self.write("b.sh", "#!/usr/bin/env bash\nrm $1\n", 0o755)
