@@ -1,5 +1,6 @@
 """The stock NIXL host from the package index, in a cached virtual environment: for its tests and for benchmark/compare.py."""
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -42,17 +43,24 @@ def host_python(cache, package=HOST_PACKAGE, *others):
     other packages that it needs."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     root = cache / f"{package.replace('==', '-')}-python{version}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with open(f"{root}.lock", "w", encoding="ascii") as lock:  # kept until it is closed
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return installed(root, version, (HELPER_PACKAGE, package, *others))
+
+
+def installed(root, version, packages):
+    """The same under the folder's lock: whoever else wants it meanwhile waits, and finds it."""
     python = root / "bin" / "python"
     complete = root / "complete"
     if complete.exists() and python.exists():
         return python, root
     shutil.rmtree(root, ignore_errors=True)
-    cache.mkdir(parents=True, exist_ok=True)
     why = run_quietly([sys.executable, "-m", "venv", str(root)], INSTALL_LIMIT_S)
     if why:
         raise Missing(f"python3 -m venv does not work here ({why}); install python3-venv")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps"]
-    for name in (HELPER_PACKAGE, package, *others):
+    for name in packages:
         print(f"installing {name} into {root}", file=sys.stderr, flush=True)
         why = run_quietly(pip + ["--only-binary", ":all:", name], INSTALL_LIMIT_S)
         if why:
