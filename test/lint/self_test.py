@@ -195,6 +195,13 @@ class Scripts(InTree):
         self.assertIn("a.py:1:", found[0])
         self.assertIn("b.sh:1: has a #! line", found[1])
 
+    def test_stages_of_the_workflow(self):
+        self.write(".ci/run", "#     .ci/run [STAGE]...      stages: test thread arm64   (default: all)\n")
+        for stages, left in [(["test", "thread arm64"], []), (["test arm64"], ["thread"])]:
+            self.write(".github/workflows/ci.yml", "".join(f"          - part: a\n            stages: {each}\n" for each in stages))
+            found = list(scripts.findings(self.root, None))
+            self.assertEqual([finding.split()[-3] for finding in found], left)
+
     def test_tests_are_selected_in_the_order_in_which_they_run(self):
         tests = [{"name": name, "suite": ["railyard:" + suite], "is_parallel": parallel, "priority": priority, "timeout": timeout}
                  for name, suite, parallel, priority, timeout in [
