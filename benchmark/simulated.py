@@ -5,6 +5,7 @@ counted: doorbells, bytes a NIC, instructions.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -23,13 +24,15 @@ ALL_RAILS = ["--param", "max_bw_per_dram_seg=1000000"]  # of the machine, not on
 class Cluster:
     """A namespace of simulated NICs; the benchmark's two sides are the hosts `initiator` and `target`."""
 
+    numbers = itertools.count()
+
     def __init__(self, instance, build):
         self.build = build
         self.environment = {
             **os.environ, "FI_PROVIDER": "efa", "FI_PROVIDER_PATH": str(build / "test/simefa/provider"),
             "HWLOC_XMLFILE": str(ROOT / f"test/topo/{instance}.xml"), "SIMEFA_HOST": "initiator",
             "RAILYARD_LOCAL_RAIL": "off",  # hosts are processes of one kernel
-            "SIMEFA_NAMESPACE": f"numbers-{os.getpid()}"}
+            "SIMEFA_NAMESPACE": f"numbers-{os.getpid()}-{next(self.numbers)}"}
 
     def run(self, *command):
         done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
