@@ -50,11 +50,12 @@ def pci_attributes(address, kind, ids, link):
     return {"pci_busid": address, "pci_type": f"{kind} [{ids}] [{subsystem}] 00", "pci_link_speed": f"{link:.6f}"}
 
 
-def device(out, instance, kind, domain, bus, slot):
+def device(out, instance, kind, host, bus, slot):
+    domain = host.domain
     address = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
     far = f"P{domain}" if domain else ""
     pci_type, ids, link = {
-        "efa": ("0200", f"1d0f:{instance.efa_id}", instance.efa_link),
+        "efa": ("0200", f"1d0f:{instance.efa_id}", host.efa_link or instance.efa_link),
         "gpu": ("0302", f"10de:{instance.gpu_id}", instance.gpu_link),
         "ena": ("0200", "1d0f:ec20", UNKNOWN),
         "nvme": ("0108", "1d0f:cd01", UNKNOWN),
@@ -76,7 +77,7 @@ def bridge(out, instance, host):
     out.open("object", type="Bridge", bridge_type="0-1", depth=0, bridge_pci=f"{host.domain:04x}:[{host.first:02x}-{host.last:02x}]")
     if not host.switched:
         for bus, slot, kind in devices:
-            device(out, instance, kind, host.domain, bus, slot)
+            device(out, instance, kind, host, bus, slot)
         out.close("object")
         return
 
@@ -88,7 +89,7 @@ def bridge(out, instance, host):
     lone = host.last == host.first + 1  # one device, so one port and no switch
     if lone:
         port(3, f"{host.first:02x}:00.0", host.last)
-        device(out, instance, devices[0][2], host.domain, devices[0][0], devices[0][1])
+        device(out, instance, devices[0][2], host, devices[0][0], devices[0][1])
         out.close("object")
         out.close("object")
         return
@@ -96,7 +97,7 @@ def bridge(out, instance, host):
     port(2, f"{host.first + 1:02x}:00.0", host.first + 2)
     for number, (bus, slot, kind) in enumerate(devices):
         port(3, f"{host.first + 2:02x}:{number // 8:02x}.{number % 8}", bus)
-        device(out, instance, kind, host.domain, bus, slot)
+        device(out, instance, kind, host, bus, slot)
         out.close("object")
     for _ in range(3):
         out.close("object")

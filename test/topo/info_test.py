@@ -78,8 +78,8 @@ def expected(instance):
     gpus = sorted(((host.domain, bus, slot), host.node) for host in instance.bridges for bus, slot in host.gpu)
     rails_of = {place(gpu): [efa_name(*place(name)) for name in names] for gpu, names in instance.gpu_rails.items()}
     return {
-        "rails": [{"name": efa_name(*where), "pci": address(*where), "numa": node, "gbps": instance.gbps,
-                   "provider": "efa", "fabric": fabric} for where, node, _ in efas_of(instance)],
+        "rails": [{"name": efa_name(*where), "pci": address(*where), "numa": node, "gbps": instance.bridges[at].gbps or instance.gbps,
+                   "provider": "efa", "fabric": fabric} for where, node, at in efas_of(instance)],
         "gpus": [{"pci": address(*where), "numa": node, "rails": rails_of[where]} for where, node in gpus],
         "numa": [{"node": node, "rails": host_rails(instance, node)} for node in (0, 1)],
     }

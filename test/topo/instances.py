@@ -19,6 +19,8 @@ class Bridge:
     other: list = field(default_factory=list)  # [bus, slot, "ena" or "nvme"]
     switched: bool = True
     domain: int = 0
+    efa_link: float = 0.0    # GB/s; 0: the instance's, as the next
+    gbps: int = 0
 
 
 @dataclass
@@ -71,6 +73,13 @@ def p5en_bridge(node, first):
                   first + 0x11)
 
 
+def gb200_pair(node, first):
+    """A GPU with its EFAs below one switch, and EFAs that reach it by way of the CPU."""
+    own, cpu = switch(node, first, first + 5, [first + 3, first + 4], [first + 5]), first + 0x0b
+    apart = Bridge(cpu, cpu + 8, node, on(cpu + 7, cpu + 8), [], [[cpu + 3, 0, "ena"], [cpu + 4, 0, "ena"]], efa_link=GEN4X16, gbps=200)
+    return own, apart
+
+
 INSTANCES = [
     Instance("p3dn.24xl", "efa0", UNKNOWN, 100, "1db5", GEN3X16, 768,
              [root(-1, [0x15], range(0x16, 0x1e))],
@@ -111,5 +120,10 @@ INSTANCES = [
               for node, domain, kind in ((0, 0x00, "efa"), (0, 0x02, "efa"), (0, 0x06, "ena"), (0, 0x08, "gpu"), (0, 0x09, "gpu"),
                                          (1, 0x10, "efa"), (1, 0x12, "efa"), (1, 0x18, "gpu"), (1, 0x19, "gpu"))],
              {"8/01": ["01", "2/01"], "9/01": ["01", "2/01"], "18/01": ["10/01", "12/01"], "19/01": ["10/01", "12/01"]}, 2, 2),
+    # By the capture that NIXL tests with: two EFAs below the switch of each GPU, and four that reach them by way of each CPU.
+    Instance("p6e-gb200.36xl", "efa3", GEN5X16, 400, "2941", GEN5X16, 928,
+             [root(-1)] + [bridge for node, first in ((0, 0x24), (0, 0x3a), (1, 0x97), (1, 0xad))
+                           for bridge in gb200_pair(node, first)],
+             {"29": ["27", "28"], "3f": ["3d", "3e"], "9c": ["9a", "9b"], "b2": ["b0", "b1"]}, 2),
     Instance("c5n.18xl", "efa0", UNKNOWN, 100, "", UNKNOWN, 192, [root(-1, [0x1f])], {}, 1),
 ]
