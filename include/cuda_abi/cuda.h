@@ -215,6 +215,10 @@ using CUflushGPUDirectRDMAWritesScope = CUflushGPUDirectRDMAWritesScope_enum;
 
 enum CUmemRangeHandleType_enum : unsigned { CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1 };
 using CUmemRangeHandleType = CUmemRangeHandleType_enum;
+enum CUmemRangeFlags_enum : unsigned {
+    CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 1,
+};
+using CUmemRangeFlags = CUmemRangeFlags_enum;
 enum CUmemAllocationHandleType_enum : unsigned {
     CU_MEM_HANDLE_TYPE_NONE = 0,
     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,

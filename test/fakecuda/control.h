@@ -20,6 +20,12 @@ void* fakecuda_alias(unsigned long long address, std::size_t length);
 /// memory was freed before.
 void* fakecuda_map_dmabuf(int fd, std::size_t offset, std::size_t length);
 
+/// Which window of the GPU such a descriptor is of: 0: there is one only, or the descriptor is none of the
+/// driver's; 1: by way of the CPU; 2: BAR1. `bridge`: where a NIC has to be to reach BAR1, and must not be to
+/// go by way of the CPU: below that PCI bridge, the topmost one above the GPU, as 1 << 63 | domain << 24 |
+/// bus << 16 | device << 8 | function; 0: there is none.
+unsigned fakecuda_dmabuf_window(int fd, unsigned long long* bridge);
+
 /// The GPU's own look at device memory, as a kernel has it: in the late-visible model without what NICs wrote
 /// since the last flush. 0, or CUDA_ERROR_INVALID_VALUE for a range that is not device memory. Does not wait
 /// for streams.
@@ -44,6 +50,9 @@ void fakecuda_fail_nothing();
 void fakecuda_set_delay_us(unsigned microseconds);
 /// While it is held, no operation on a stream begins; what has begun goes on.
 void fakecuda_hold(bool held);
+
+/// From now on device memory has two windows (1), or one (0): FAKECUDA_C2C.
+void fakecuda_set_c2c(int on);
 
 /// What a program's first launch of a kernel does where modules are loaded lazily: takes the lock of the
 /// calling thread's current context, waits until all of its streams have drained, and gives the lock back.
@@ -79,6 +88,7 @@ namespace fakecuda {
 struct Control {
     decltype(&fakecuda_alias) alias = nullptr;
     decltype(&fakecuda_map_dmabuf) map_dmabuf = nullptr;
+    decltype(&fakecuda_dmabuf_window) dmabuf_window = nullptr;
     decltype(&fakecuda_gpu_read) gpu_read = nullptr;
     decltype(&fakecuda_gpu_write) gpu_write = nullptr;
     decltype(&fakecuda_fail) fail = nullptr;
@@ -87,6 +97,7 @@ struct Control {
     decltype(&fakecuda_fail_nothing) fail_nothing = nullptr;
     decltype(&fakecuda_set_delay_us) set_delay_us = nullptr;
     decltype(&fakecuda_hold) hold = nullptr;
+    decltype(&fakecuda_set_c2c) set_c2c = nullptr;
     decltype(&fakecuda_load_lazily) load_lazily = nullptr;
     decltype(&fakecuda_get_statistics) get_statistics = nullptr;
     explicit operator bool() const { return alias != nullptr; }
@@ -108,6 +119,7 @@ inline Control load_control() {
     find(control.alias, "fakecuda_alias");
     if (!control.alias) return control;
     find(control.map_dmabuf, "fakecuda_map_dmabuf");
+    find(control.dmabuf_window, "fakecuda_dmabuf_window");
     find(control.gpu_read, "fakecuda_gpu_read");
     find(control.gpu_write, "fakecuda_gpu_write");
     find(control.fail, "fakecuda_fail");
@@ -116,6 +128,7 @@ inline Control load_control() {
     find(control.fail_nothing, "fakecuda_fail_nothing");
     find(control.set_delay_us, "fakecuda_set_delay_us");
     find(control.hold, "fakecuda_hold");
+    find(control.set_c2c, "fakecuda_set_c2c");
     find(control.load_lazily, "fakecuda_load_lazily");
     find(control.get_statistics, "fakecuda_get_statistics");
     return control;

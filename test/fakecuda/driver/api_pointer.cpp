@@ -139,18 +139,19 @@ bool continues(const Range& first, const Range& next) {
 }
 
 /// Whole pages, which an allocation need not fill.
-CUresult dma_buf_pieces(CUdeviceptr address, std::size_t bytes, std::vector<DmaBufPiece>& out) {
+CUresult dma_buf_of(CUdeviceptr address, std::size_t bytes, DmaBuf& out) {
     Range first;
     // A page's last byte is in the range wherever in the page that starts.
     if (!state().memory.find(address, first) && !state().memory.find(address + page - 1, first))
         return CUDA_ERROR_INVALID_VALUE;
     if (first.kind == Kind::managed || !first.on_device() || !first.gpu_direct)
         return CUDA_ERROR_NOT_SUPPORTED;
+    out.bridge = state().settings.devices[static_cast<std::size_t>(first.device)].bridge;
     for (Range range = first;;) {
         const CUdeviceptr start = range.start / page * page;
         const CUdeviceptr end = start + round_up(range.start - start + range.length, page);
         const std::size_t part = std::min<std::size_t>(bytes, end - address);
-        out.push_back(
+        out.pieces.push_back(
             {range.backing, range.backing_offset - (range.start - start) + (address - start), part});
         address += part;
         bytes -= part;
@@ -162,14 +163,17 @@ CUresult dma_buf_pieces(CUdeviceptr address, std::size_t bytes, std::vector<DmaB
 }  // namespace
 
 CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::size_t bytes,
-                                       CUmemRangeHandleType type, unsigned long long) {
+                                       CUmemRangeHandleType type, unsigned long long flags) {
     FAKECUDA_ENTER();
     if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || address % page != 0 || bytes % page != 0 || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!state().settings.dmabuf) return CUDA_ERROR_NOT_SUPPORTED;
-    std::vector<DmaBufPiece> pieces;
-    FAKECUDA_TRY(dma_buf_pieces(address, bytes, pieces));
-    const int fd = state().dma_bufs.make(std::move(pieces));
+    const bool bar1 = flags == CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE, c2c = state().c2c;
+    if (flags != 0 && !bar1) return CUDA_ERROR_INVALID_VALUE;
+    if (!state().settings.dmabuf || (bar1 && !c2c)) return CUDA_ERROR_NOT_SUPPORTED;
+    DmaBuf buffer;
+    FAKECUDA_TRY(dma_buf_of(address, bytes, buffer));
+    if (c2c) buffer.window = bar1 ? Window::bar1 : Window::c2c;
+    const int fd = state().dma_bufs.make(std::move(buffer));
     if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
     put(handle, fd);
     return CUDA_SUCCESS;

@@ -17,6 +17,7 @@ CUresult cuInit(unsigned flags) {
     if (!all.initialised) {
         all.settings = read_settings();
         all.delay_us = all.settings.delay_us;
+        all.c2c = all.settings.c2c;
         all.failures.add_all(all.settings.fail);
         all.primary.resize(all.settings.devices.size());
         all.primary_counts.resize(all.settings.devices.size());

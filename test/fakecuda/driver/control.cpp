@@ -37,6 +37,11 @@ void* fakecuda_map_dmabuf(int fd, std::size_t offset, std::size_t length) {
     return state().dma_bufs.map(fd, offset, length);
 }
 
+unsigned fakecuda_dmabuf_window(int fd, unsigned long long* bridge) {
+    *bridge = 0;
+    return static_cast<unsigned>(state().dma_bufs.window(fd, *bridge));
+}
+
 unsigned fakecuda_gpu_read(unsigned long long address, void* to, std::size_t length) {
     std::vector<Memory::Piece> pieces;
     if (!state().memory.pieces(address, length, pieces)) return CUDA_ERROR_INVALID_VALUE;
@@ -76,6 +81,10 @@ void fakecuda_set_delay_us(unsigned microseconds) {
 
 void fakecuda_hold(bool held) {
     state().held = held;
+}
+
+void fakecuda_set_c2c(int on) {
+    state().c2c = on != 0;
 }
 
 unsigned fakecuda_load_lazily(unsigned limit_ms) {

@@ -8,9 +8,9 @@
 
 namespace fakecuda {
 
-int DmaBufs::make(std::vector<DmaBufPiece> pieces) {
+int DmaBufs::make(DmaBuf buffer) {
     std::size_t length = 0;
-    for (const DmaBufPiece& piece : pieces)
+    for (const DmaBufPiece& piece : buffer.pieces)
         length += piece.length;
     const int fd = memfd_create("fakecuda-dmabuf", MFD_CLOEXEC);
     struct stat file {};
@@ -20,10 +20,11 @@ int DmaBufs::make(std::vector<DmaBufPiece> pieces) {
     }
     const std::lock_guard lock(mutex_);
     std::erase_if(made_, [](const auto& known) {
-        return std::any_of(known.second.begin(), known.second.end(),
+        const std::vector<DmaBufPiece>& pieces = known.second.pieces;
+        return std::any_of(pieces.begin(), pieces.end(),
                            [](const DmaBufPiece& piece) { return piece.backing.expired(); });
     });
-    made_[{file.st_dev, file.st_ino}] = std::move(pieces);
+    made_[{file.st_dev, file.st_ino}] = std::move(buffer);
     return fd;
 }
 
@@ -37,7 +38,7 @@ void* DmaBufs::map(int fd, std::size_t offset, std::size_t length) {
     const CUdeviceptr whole = reserve_addresses(length);
     if (!whole) return MAP_FAILED;
     std::size_t done = 0;
-    for (const DmaBufPiece& piece : found->second) {
+    for (const DmaBufPiece& piece : found->second.pieces) {
         if (offset >= piece.length) {
             offset -= piece.length;
             continue;
@@ -54,6 +55,16 @@ void* DmaBufs::map(int fd, std::size_t offset, std::size_t length) {
     if (done == length) return reinterpret_cast<void*>(whole);
     munmap(reinterpret_cast<void*>(whole), length);
     return MAP_FAILED;
+}
+
+Window DmaBufs::window(int fd, unsigned long long& bridge) {
+    struct stat file {};
+    if (fstat(fd, &file) != 0) return Window::only;
+    const std::lock_guard lock(mutex_);
+    const auto found = made_.find({file.st_dev, file.st_ino});
+    if (found == made_.end()) return Window::only;
+    bridge = found->second.bridge;
+    return found->second.window;
 }
 
 }  // namespace fakecuda

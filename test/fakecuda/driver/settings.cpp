@@ -21,6 +21,22 @@ bool is_gpu(hwloc_obj_t object) {
     return pci.vendor_id == 0x10de && pci.class_id >> 8 == 0x03;
 }
 
+using Word = unsigned long long;
+
+Word name_of_bridge(Word domain, Word bus, Word device, Word function) {
+    return Word{1} << 63 | domain << 24 | bus << 16 | device << 8 | function;
+}
+
+Word topmost_bridge(hwloc_obj_t pci) {
+    Word topmost = 0;
+    for (hwloc_obj_t up = pci->parent; up && up->type == HWLOC_OBJ_BRIDGE; up = up->parent) {
+        if (up->attr->bridge.upstream_type != HWLOC_OBJ_BRIDGE_PCI) continue;
+        const auto& at = up->attr->bridge.upstream.pci;
+        topmost = name_of_bridge(at.domain, at.bus, at.dev, at.func);
+    }
+    return topmost;
+}
+
 std::vector<DeviceDescription> devices_of(const char* xml) {
     std::vector<DeviceDescription> devices;
     hwloc_topology_t topology = nullptr;
@@ -31,7 +47,8 @@ std::vector<DeviceDescription> devices_of(const char* xml) {
     } else {
         for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci));) {
             const auto& at = pci->attr->pcidev;
-            if (is_gpu(pci)) devices.push_back({static_cast<unsigned>(at.domain), at.bus, at.dev});
+            if (is_gpu(pci))
+                devices.push_back({static_cast<unsigned>(at.domain), at.bus, at.dev, topmost_bridge(pci)});
         }
     }
     hwloc_topology_destroy(topology);
@@ -46,7 +63,7 @@ std::vector<DeviceDescription> all_devices() {
     std::vector<DeviceDescription> devices;
     if (invented >= 0) {
         for (long i = 0; i < invented; ++i)
-            devices.push_back({0, static_cast<unsigned>(0x10 + i), 0});
+            devices.push_back({0, static_cast<unsigned>(0x10 + i), 0, 0});
     } else if (const char* xml = std::getenv("HWLOC_XMLFILE"); xml && *xml) {
         devices = devices_of(xml);
     }
@@ -86,6 +103,7 @@ Settings read_settings() {
     settings.flush_options = static_cast<int>(number("FAKECUDA_FLUSH_OPTIONS", 1));
     settings.gpu_direct = number("FAKECUDA_GPU_DIRECT", 1) != 0;
     settings.dmabuf = number("FAKECUDA_DMABUF", 1) != 0;
+    settings.c2c = number("FAKECUDA_C2C", 0) != 0;
     settings.memory = static_cast<std::size_t>(number("FAKECUDA_MEMORY_MIB", 16384)) << 20;
     if (const char* fail = std::getenv("FAKECUDA_FAIL")) settings.fail = fail;
     const std::vector<DeviceDescription> all = all_devices();

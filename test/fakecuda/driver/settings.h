@@ -9,6 +9,8 @@ namespace fakecuda {
 
 struct DeviceDescription {
     unsigned pci_domain = 0, bus = 0, device = 0;
+    /// The topmost PCI bridge above it, below the host bridge, as fakecuda_dmabuf_window says it; 0: none.
+    unsigned long long bridge = 0;
 };
 
 struct Settings {
@@ -20,6 +22,7 @@ struct Settings {
     int flush_options = 1;      ///< FAKECUDA_FLUSH_OPTIONS: 1 host, 2 stream operations
     bool gpu_direct = true;     ///< FAKECUDA_GPU_DIRECT: GPU_DIRECT_RDMA_SUPPORTED
     bool dmabuf = true;         ///< FAKECUDA_DMABUF: DMA_BUF_SUPPORTED
+    bool c2c = false;           ///< FAKECUDA_C2C: dmabufs are of one of two windows, as on GB200
     std::size_t memory = 0;     ///< FAKECUDA_MEMORY_MIB, in bytes; of each device
     std::string fail;           ///< FAKECUDA_FAIL: NAME:NTH=ERROR, comma-separated; see fakecuda_fail
     std::vector<DeviceDescription> devices;  ///< those visible, in the order of CUDA_VISIBLE_DEVICES

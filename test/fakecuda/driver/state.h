@@ -59,6 +59,7 @@ struct State {
     DmaBufs dma_bufs;
     std::atomic<unsigned> delay_us{0};
     std::atomic<bool> held{false};
+    std::atomic<bool> c2c{false};
     std::atomic<std::size_t> flushes{0}, launches{0}, calls{0};
     std::atomic<std::uint64_t> next_handle{1}, next_buffer{1};
 

@@ -201,6 +201,35 @@ TEST_F(Memory, DmaBufHasTheBytesOfItsPages) {
     close(part);
 }
 
+TEST_F(Memory, DmaBufIsOfOneOfTwoWindowsWhereThereAreTwo) {
+    const DeviceMemory memory(10000);
+    const CUdeviceptr first = memory.address / 4096 * 4096;
+    const auto window = [&](unsigned long long flags, CUresult expected) {
+        int fd = -1;
+        EXPECT_EQ(
+            CU(cuMemGetHandleForAddressRange)(&fd, first, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags),
+            expected);
+        unsigned long long bridge = 0;
+        const unsigned which = control().dmabuf_window(fd, &bridge);
+        // Above the GPU of a p5.48xl that comes first here, at 86:00.0.
+        EXPECT_EQ(bridge, fd < 0 ? 0 : 1ULL << 63 | 0x77ULL << 16) << flags;
+        if (fd >= 0) close(fd);
+        return which;
+    };
+    constexpr unsigned long long bar1 = CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE;
+    EXPECT_EQ(window(0, CUDA_SUCCESS), 0U);
+    window(bar1, CUDA_ERROR_NOT_SUPPORTED);
+    window(2, CUDA_ERROR_INVALID_VALUE);
+    control().set_c2c(1);
+    EXPECT_EQ(window(0, CUDA_SUCCESS), 1U);
+    EXPECT_EQ(window(bar1, CUDA_SUCCESS), 2U);
+    window(2, CUDA_ERROR_INVALID_VALUE);
+    control().set_c2c(0);
+    unsigned long long bridge = 1;
+    EXPECT_EQ(control().dmabuf_window(0, &bridge), 0U);
+    EXPECT_EQ(bridge, 0U);
+}
+
 TEST_F(Memory, DmaBufGoesOverMappingsOfOneKind) {
     const VirtualMemory memory(3);
     constexpr std::size_t unit = VirtualMemory::unit;

@@ -33,4 +33,15 @@ void* map_device_dmabuf(int fd, std::size_t offset, std::size_t length) noexcept
     return symbol ? reinterpret_cast<Map>(symbol)(fd, offset, length) : nullptr;
 }
 
+bool is_window_for(int fd, std::uint64_t bridge) noexcept {
+    using Window = unsigned (*)(int, unsigned long long*);
+    void* symbol = driver_symbol("fakecuda_dmabuf_window");
+    if (!symbol) return true;
+    constexpr unsigned by_way_of_the_cpu = 1, bar1 = 2;
+    unsigned long long of_gpu = 0;
+    const unsigned window = reinterpret_cast<Window>(symbol)(fd, &of_gpu);
+    const bool below_the_same = bridge != 0 && bridge == of_gpu;
+    return window == bar1 ? below_the_same : window != by_way_of_the_cpu || !below_the_same;
+}
+
 }  // namespace simefa

@@ -16,4 +16,9 @@ std::uint64_t device_alias(std::uint64_t address, std::size_t length) noexcept;
 /// nullptr: no such call, or a descriptor of somebody else; MAP_FAILED: there is no such memory.
 void* map_device_dmabuf(int fd, std::size_t offset, std::size_t length) noexcept;
 
+/// Whether a NIC below `bridge` (NicDescription) reaches what is behind a dma-buf of that driver's, by
+/// `unsigned fakecuda_dmabuf_window(int fd, unsigned long long* bridge)`: of a GPU with two windows, BAR1
+/// from below the same bridge, the other one from elsewhere. True where the driver says nothing of windows.
+bool is_window_for(int fd, std::uint64_t bridge) noexcept;
+
 }  // namespace simefa

@@ -29,7 +29,7 @@ struct Mapping {
 };
 
 /// Maps a dma-buf so that the NIC reaches it. 0 or a negative libfabric error.
-int map_dmabuf(const MrDmabuf& buffer, Region& region, Mapping& mapping) {
+int map_dmabuf(const MrDmabuf& buffer, const Nic& nic, Region& region, Mapping& mapping) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const std::uint64_t start = buffer.offset / page * page;
     struct stat file {};
@@ -50,6 +50,7 @@ int map_dmabuf(const MrDmabuf& buffer, Region& region, Mapping& mapping) {
     region.base = reinterpret_cast<std::uint64_t>(buffer.base_addr) + buffer.offset;
     region.length = buffer.len;
     region.alias = reinterpret_cast<std::uint64_t>(mapping.address) + (buffer.offset - start);
+    region.out_of_reach = !is_window_for(buffer.fd, nic.description().bridge);
     return 0;
 }
 
@@ -74,12 +75,12 @@ int permitted(Domain& domain, const fi_mr_attr& attr, std::uint64_t flags) {
     return dmabuf || nic.on(Setting::gpu_address) ? 0 : -FI_EOPNOTSUPP;
 }
 
-int describe(const fi_mr_attr& attr, std::uint64_t flags, Region& region, Mapping& mapping) {
+int describe(const fi_mr_attr& attr, std::uint64_t flags, const Nic& nic, Region& region, Mapping& mapping) {
     if (attr.iov_count != 1 || !attr.mr_iov) return -FI_EINVAL;
     if (attr.access == 0 || (attr.access & ~known_access)) return -FI_EBADFLAGS;
     region.access = attr.access;
     if (flags & mr_dmabuf_flag)
-        return map_dmabuf(*reinterpret_cast<const MrDmabuf*>(attr.mr_iov), region, mapping);
+        return map_dmabuf(*reinterpret_cast<const MrDmabuf*>(attr.mr_iov), nic, region, mapping);
     region.base = region.alias = reinterpret_cast<std::uint64_t>(attr.mr_iov->iov_base);
     region.length = attr.mr_iov->iov_len;
     if (region.length == 0) return -FI_EINVAL;
@@ -120,7 +121,7 @@ int MemoryRegion::regattr(::fid* domain, const fi_mr_attr* attr, std::uint64_t f
         !owner.nic().slot().on(Setting::gpu_peer_to_peer))
         return leave_out(owner, attr->context, region);
     if (const int rc = permitted(owner, *attr, flags)) return rc;
-    if (const int rc = describe(*attr, flags, described, mapping)) return rc;
+    if (const int rc = describe(*attr, flags, owner.nic(), described, mapping)) return rc;
     std::uint32_t key = 0;
     MemoryRegion* made = nullptr;
     try {

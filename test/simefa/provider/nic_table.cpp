@@ -63,6 +63,21 @@ std::uint64_t link_gbps(hwloc_obj_t pci, hwloc_obj_t network) {
     }
 }
 
+std::uint64_t name_of_bridge(std::uint64_t domain, std::uint64_t bus, std::uint64_t device,
+                             std::uint64_t function) {
+    return std::uint64_t{1} << 63 | domain << 24 | bus << 16 | device << 8 | function;
+}
+
+std::uint64_t topmost_bridge(hwloc_obj_t pci) {
+    std::uint64_t topmost = 0;
+    for (hwloc_obj_t up = pci->parent; up && up->type == HWLOC_OBJ_BRIDGE; up = up->parent) {
+        if (up->attr->bridge.upstream_type != HWLOC_OBJ_BRIDGE_PCI) continue;
+        const auto& at = up->attr->bridge.upstream.pci;
+        topmost = name_of_bridge(at.domain, at.bus, at.dev, at.func);
+    }
+    return topmost;
+}
+
 NicDescription describe(hwloc_obj_t pci) {
     const auto& at = pci->attr->pcidev;
     NicDescription nic;
@@ -75,6 +90,7 @@ NicDescription describe(hwloc_obj_t pci) {
     nic.device_id = at.device_id;
     nic.link_bits = link_gbps(pci, network) * 1'000'000'000;
     nic.rdma_read = nic.rdma_write = at.device_id >= 0xefa1;
+    nic.bridge = topmost_bridge(pci);
     return nic;
 }
 

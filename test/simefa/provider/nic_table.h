@@ -15,6 +15,9 @@ struct NicDescription {
     std::uint64_t link_bits = 0;  ///< bit/s, what fi_link_attr::speed says; no limit on what is moved
     bool rdma_read = false;       ///< the device generation can
     bool rdma_write = false;
+    /// The topmost PCI bridge above it, below the host bridge: 1 << 63 | domain << 24 | bus << 16 | device <<
+    /// 8 | function; 0: none. Two devices have a bridge in common where they have this one.
+    std::uint64_t bridge = 0;
 
     [[nodiscard]] std::string domain_name() const { return name + "-rdm"; }
 };

@@ -111,6 +111,7 @@ int Peer::copy_region(Direction direction, const RegionAccess& remote, const Seg
     std::atomic<std::uint32_t>& active = domain.users[user_].active_key;
     active.store(remote.key);
     int status = status_bad_remote_address;
+    bool answers = true;
     if (remote.key != 0 && region.key.load() == remote.key && (region.access & remote.access) &&
         remote.address >= region.base && remote.length <= region.length &&
         remote.address - region.base <= region.length - remote.length) {
@@ -120,7 +121,10 @@ int Peer::copy_region(Direction direction, const RegionAccess& remote, const Seg
                                                : copy_in(target_, &part, 1, from, number);
         };
         Moved moved = Moved::all;
-        if (remote.backwards && count == 1 && there.length > 1) {
+        if (region.access & access_out_of_reach) {
+            moved = Moved::no_process;
+            answers = false;
+        } else if (remote.backwards && count == 1 && there.length > 1) {
             const std::uint64_t half = there.length / 2;
             const Segment last{local->address + half, local->length - half}, first{local->address, half};
             moved = move({there.address + half, there.length - half}, &last, 1);
@@ -131,7 +135,7 @@ int Peer::copy_region(Direction direction, const RegionAccess& remote, const Seg
         status = status_of(moved);
     }
     active.store(0, std::memory_order_release);
-    if (status == status_unresponsive) dead_ = true;
+    if (status == status_unresponsive && answers) dead_ = true;
     return status;
 }
 

@@ -35,8 +35,8 @@ void resolve_local(Operation& operation, const Request& request, const RegionTab
         Segment& segment = operation.local[i];
         segment = {reinterpret_cast<std::uint64_t>(request.iov[i].iov_base), request.iov[i].iov_len};
         void* descriptor = request.descriptors ? request.descriptors[i] : nullptr;
-        if (descriptor && !regions.resolve(descriptor, segment))
-            operation.local_status = status_bad_local_key;
+        if (!descriptor) continue;
+        if (const int status = regions.resolve(descriptor, segment)) operation.local_status = status;
     }
 }
 
@@ -140,7 +140,7 @@ ssize_t Endpoint::post_receive(const Request& request) noexcept {
     for (std::size_t i = 0; i < request.count; ++i) {
         segments[i] = {reinterpret_cast<std::uint64_t>(request.iov[i].iov_base), request.iov[i].iov_len};
         if (request.descriptors && request.descriptors[i] &&
-            !domain_.regions().resolve(request.descriptors[i], segments[i]))
+            domain_.regions().resolve(request.descriptors[i], segments[i]) != status_ok)
             return -FI_EINVAL;
     }
     return receive_->post(segments, request.count, reinterpret_cast<std::uint64_t>(request.context))

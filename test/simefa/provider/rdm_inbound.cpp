@@ -49,7 +49,8 @@ ssize_t RdmProtocol::post_receive(const Request& request) noexcept {
         Segment& segment = receive.segments[i];
         segment = {reinterpret_cast<std::uint64_t>(request.iov[i].iov_base), request.iov[i].iov_len};
         void* descriptor = request.descriptors ? request.descriptors[i] : nullptr;
-        if (descriptor && !endpoint_.domain().regions().resolve(descriptor, segment)) return -FI_EINVAL;
+        if (descriptor && endpoint_.domain().regions().resolve(descriptor, segment) != status_ok)
+            return -FI_EINVAL;
         receive.capacity += segment.length;
     }
     receive.tagged = request.tagged;

@@ -24,8 +24,8 @@ std::uint64_t completion_flags_of(const Request& request) noexcept {
 
 }  // namespace
 
-/// False: a descriptor of no region of ours.
-bool RdmProtocol::fill(RdmOperation& operation, const Request& request, Peer& peer) noexcept {
+/// What is wrong with the local side; status_ok: nothing.
+int RdmProtocol::fill(RdmOperation& operation, const Request& request, Peer& peer) noexcept {
     operation.kind = request.kind;
     operation.silent = request.inject_call || endpoint_.is_silent(request.flags);
     operation.tagged = request.tagged;
@@ -42,21 +42,22 @@ bool RdmProtocol::fill(RdmOperation& operation, const Request& request, Peer& pe
     operation.peer = &peer;
     peer.retain();
     operation.segment_count = static_cast<std::uint8_t>(request.count);
-    bool known = true;
+    int status = status_ok;
     for (std::size_t i = 0; i < request.count; ++i) {
         operation.local[i] = {reinterpret_cast<std::uint64_t>(request.iov[i].iov_base),
                               request.iov[i].iov_len};
         void* descriptor = request.descriptors ? request.descriptors[i] : nullptr;
-        if (descriptor && !endpoint_.domain().regions().resolve(descriptor, operation.local[i]))
-            known = false;
+        if (!descriptor) continue;
+        if (const int wrong = endpoint_.domain().regions().resolve(descriptor, operation.local[i]))
+            status = wrong;
     }
-    if (known && (request.inject_call || request.flags & FI_INJECT) && operation.length > 0) {
+    if (status == status_ok && (request.inject_call || request.flags & FI_INJECT) && operation.length > 0) {
         operation.injected = std::make_unique<std::byte[]>(operation.length);
         gather(operation.injected.get(), operation.local, operation.segment_count, 0, operation.length);
         operation.local[0] = {reinterpret_cast<std::uint64_t>(operation.injected.get()), operation.length};
         operation.segment_count = 1;
     }
-    return known;
+    return status;
 }
 
 ssize_t RdmProtocol::post(const Request& request, Peer& peer) noexcept {
@@ -64,10 +65,10 @@ ssize_t RdmProtocol::post(const Request& request, Peer& peer) noexcept {
     RdmOperation* operation = endpoint_.transmit().room() > application_ ? allocate() : nullptr;
     if (!operation) return -FI_EAGAIN;
     ++application_;
-    const bool known = fill(*operation, request, peer);
+    const int status = fill(*operation, request, peer);
     operation->path = RdmOperation::Path::packets;
     operation->sequence = conversations_[peer.id()].next_sequence++;
-    if (!known) operation->status = status_bad_local_key;
+    if (status != status_ok) operation->status = status;
     list(*operation);
     pump();
     return 0;
@@ -85,7 +86,7 @@ ssize_t RdmProtocol::post_rma(const Request& request, Peer& peer) noexcept {
     RdmOperation* operation = endpoint_.transmit().room() > application_ ? allocate() : nullptr;
     if (!operation) return -FI_EAGAIN;
     ++application_;
-    if (!fill(*operation, request, peer)) operation->status = status_bad_local_key;
+    if (const int status = fill(*operation, request, peer)) operation->status = status;
     if (conversation.answered) {
         decide(*operation, conversation);
     } else {

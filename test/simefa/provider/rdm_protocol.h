@@ -58,7 +58,7 @@ class RdmProtocol final : private OperationOwner, private RdmMatching::Sink {
     RdmOperation* allocate() noexcept;
     void recycle(RdmOperation& operation) noexcept;
     RdmOperation* find(std::uint32_t number) noexcept;
-    bool fill(RdmOperation& operation, const Request& request, Peer& peer) noexcept;
+    int fill(RdmOperation& operation, const Request& request, Peer& peer) noexcept;
     ssize_t post_rma(const Request& request, Peer& peer) noexcept;
     void ask(Conversation& conversation, Peer& peer);
     void decide(RdmOperation& operation, const Conversation& conversation) noexcept;

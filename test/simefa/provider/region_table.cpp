@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "provider/environment.h"
+#include "provider/status.h"
 #include "provider/user_wait.h"
 
 namespace simefa {
@@ -55,7 +56,7 @@ std::uint32_t RegionTable::add(const Region& region) {
     slot.base = region.base;
     slot.length = region.length;
     slot.alias = region.alias;
-    slot.access = region.access;
+    slot.access = region.access | (region.out_of_reach ? access_out_of_reach : 0);
     const std::uint32_t key = std::uint32_t{generation} << index_bits | index;
     slot.key.store(key);
     return key;
@@ -78,15 +79,16 @@ void* RegionTable::descriptor(std::uint32_t key) const noexcept {
     return reinterpret_cast<void*>(std::uint64_t{serial_} << 32 | key);
 }
 
-bool RegionTable::resolve(const void* descriptor, Segment& segment) const noexcept {
+int RegionTable::resolve(const void* descriptor, Segment& segment) const noexcept {
     const auto word = reinterpret_cast<std::uint64_t>(descriptor);
     const auto key = static_cast<std::uint32_t>(word);
-    if (word >> 32 != serial_) return false;
+    if (word >> 32 != serial_) return status_bad_local_key;
     if (key == 0) go_through_null();
     const RegionSlot& slot = record_.regions[key & index_mask];
-    if (slot.key.load(std::memory_order_relaxed) != key || !contains(slot, segment)) return false;
+    if (slot.key.load(std::memory_order_relaxed) != key || !contains(slot, segment))
+        return status_bad_local_key;
     segment.address = slot.alias + (segment.address - slot.base);
-    return true;
+    return slot.access & access_out_of_reach ? status_unresponsive : status_ok;
 }
 
 bool RegionTable::resolve_remote(std::uint32_t key, std::uint64_t access, const Segment& whole,

@@ -14,6 +14,8 @@ struct Region {
     std::uint64_t length = 0;
     std::uint64_t alias = 0;  ///< where this process reaches the bytes; base for host memory
     std::uint64_t access = 0;
+    /// Registered through a window of the GPU that leads nowhere from this NIC: operations get no answer.
+    bool out_of_reach = false;
 };
 
 /// Adding and removing are for the domain's lock; looking up is for any thread while the region is not
@@ -31,9 +33,10 @@ class RegionTable {
 
     /// What fi_mr_desc gives for a key, and back. Neither a pointer nor valid in another domain.
     [[nodiscard]] void* descriptor(std::uint32_t key) const noexcept;
-    /// Replaces application addresses by ones that can be reached. False: no region of ours, or out of its
-    /// bounds. Ends the process for the descriptor of key 0, which stands for nothing (MemoryRegion).
-    bool resolve(const void* descriptor, Segment& segment) const noexcept;
+    /// Replaces application addresses by ones that can be reached. status_bad_local_key: no region of ours,
+    /// or out of its bounds; status_unresponsive: out of reach. Ends the process for the descriptor of key 0,
+    /// which stands for nothing (MemoryRegion).
+    int resolve(const void* descriptor, Segment& segment) const noexcept;
 
     /// The same for a peer's request, carried out by our own progress: `whole` must lie in the region, `part`
     /// is replaced.

@@ -81,6 +81,9 @@ struct alignas(64) UserSlot {
     std::atomic<std::uint32_t> active_key;
 };
 
+/// Beside FI_READ and the like in RegionSlot::access: Region::out_of_reach.
+inline constexpr std::uint64_t access_out_of_reach = std::uint64_t{1} << 63;
+
 struct alignas(64) RegionSlot {
     std::atomic<std::uint32_t> key;  ///< 0: free; the rest is valid while this does not change
     std::uint64_t access;
