@@ -15,6 +15,7 @@ struct MemoryRange {
     int gpu = -1;                   ///< CUDA ordinal whose memory it is; -1: host memory
     int dmabuf = -1;                ///< descriptor that holds the range, where there is one; the caller's
     std::uint64_t dmabuf_base = 0;  ///< the address that the descriptor's first byte stands for
+    bool dmabuf_alone = false;      ///< what refuses the descriptor is not asked for the address instead
     std::uint64_t key = 0;          ///< wished for, where keys are the rail's to choose; 0: any
 };
 

@@ -43,17 +43,26 @@ class DmaBuf {
     std::uint64_t base_;
 };
 
+/// Through which window of the GPU a NIC that is given the descriptor reaches the memory. Where the GPU hangs
+/// on its CPU by NVLink-C2C (GH200, GB200) there are two, and a NIC that is given the wrong one notices when
+/// data moves; elsewhere BAR1 is the only one, and drivers refuse to be asked for `pcie`, or give the same.
+enum class DmaBufMapping : std::uint8_t {
+    usual,  ///< the driver's choice: by way of the CPU, where there are two
+    pcie,   ///< BAR1, for NICs below a PCIe switch of the GPU's (CUDA 12.8)
+};
+
 struct DmaBufExport {
     std::optional<DmaBuf> dmabuf;
     std::string absent_because;
+    DmaBufMapping mapping = DmaBufMapping::usual;  ///< that it has
 };
 
 /// Of the pages that hold [address, address + length), a range not empty of what `info` describes: NICs map
-/// all of a dmabuf. Where the driver refuses these, of the whole allocation, or of all the mappings. None,
-/// with the reason, where the device, the driver or the kind of memory has none; throws nothing. The caller's
-/// context does not change.
+/// all of a dmabuf. Where the driver refuses these, of the whole allocation, or of all the mappings; where it
+/// refuses `mapping` for both, the usual one. None, with the reason, where the device, the driver or the kind
+/// of memory has none; throws nothing. The caller's context does not change.
 [[nodiscard]] DmaBufExport export_dmabuf(const PrimaryContext& context, const Device& device,
-                                         const PointerInfo& info, std::uint64_t address,
-                                         std::uint64_t length);
+                                         const PointerInfo& info, std::uint64_t address, std::uint64_t length,
+                                         DmaBufMapping mapping = DmaBufMapping::usual);
 
 }  // namespace railyard::cuda

@@ -96,11 +96,17 @@ int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fi
     return rc;
 }
 
-#ifdef FI_MR_DMABUF
+/// ENOTSUPP, which the kernel has and the C library does not: what a NIC's driver answers to a dmabuf that it
+/// cannot map.
+constexpr int not_supported_by_kernel = 524;
+
 /// What providers answer that have no dmabufs, or none of this exporter's.
 bool has_no_dmabuf(int rc) {
-    return rc == -FI_EOPNOTSUPP || rc == -FI_EINVAL || rc == -FI_ENOSYS || rc == -FI_EBADFLAGS;
+    return rc == -FI_EOPNOTSUPP || rc == -FI_EINVAL || rc == -FI_ENOSYS || rc == -FI_EBADFLAGS ||
+           rc == -not_supported_by_kernel;
 }
+
+#ifdef FI_MR_DMABUF
 
 /// A library older than these headers would take the description for an address.
 bool library_knows_dmabuf() {
@@ -132,7 +138,7 @@ int register_range(const Domain& domain, const MemoryRange& range, std::uint64_t
 #ifdef FI_MR_DMABUF
     if (range.gpu >= 0 && range.dmabuf >= 0 && library_knows_dmabuf()) {
         const int rc = register_dmabuf(domain, range, attr, region);
-        if (!has_no_dmabuf(rc)) return rc;
+        if (!has_no_dmabuf(rc) || range.dmabuf_alone) return rc;
         RAILYARD_LOG(debug, domain.rail().c_str(), "no dmabuf of GPU %d: %s; by address, then", range.gpu,
                      fi_strerror(-rc));
     }
@@ -166,7 +172,9 @@ MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, const
     if (range.writable) flags |= FI_RECV | FI_READ | FI_REMOTE_WRITE;
     fid_mr* region = nullptr;
     const int rc = register_range(domain, range, flags, &region);
-    if (rc != 0) throw Error(Status::backend, failure(domain, range, rc));
+    if (rc != 0)
+        throw Error(range.dmabuf_alone && has_no_dmabuf(rc) ? Status::not_supported : Status::backend,
+                    failure(domain, range, rc));
     region_ = Fid<fid_mr>(region);
     if (domain.caps().endpoint_registration) {
         check(fi_mr_bind(region, endpoint.handle(), 0), "fi_mr_bind", domain.rail());

@@ -17,7 +17,7 @@ class MemoryRegion {
     MemoryRegion() = default;
     /// Registers the range for local use and for peers. Any thread. Throws Error{backend} with the remedy
     /// (locked memory limit, number of regions, the way to GPU memory), Error{not_supported} for GPU memory
-    /// where the endpoint does not reach it.
+    /// where the endpoint does not reach it, or refuses the dmabuf and is to go by nothing else.
     MemoryRegion(const Domain& domain, const Endpoint& endpoint, const MemoryRange& range);
 
     [[nodiscard]] void* descriptor() const noexcept { return region_ ? fi_mr_desc(region_.get()) : nullptr; }

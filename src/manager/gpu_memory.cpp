@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "cuda/dmabuf.h"
 #include "cuda/driver.h"
 #include "cuda/pointer_info.h"
+#include "manager/gpu_dmabufs.h"
 #include "manager/parallel_registration.h"
 #include "manager/rail_manager.h"
 #include "topology/node_binding.h"
@@ -108,19 +108,19 @@ std::optional<Obstacle> RailManager::register_directly(Registration& region, con
                         std::string("its driver lets no NIC reach it (neither GPUDirect RDMA nor dmabuf)") +
                             unless_meant};
     }
-    const cuda::DmaBufExport exported =
-        cuda::export_dmabuf(*gpu.context(), gpu.device(), memory, region.address, region.length);
-    MemoryRange range{region.address, region.length, true, gpu.ordinal(), -1, 0, wished_key};
-    if (exported.dmabuf) {
-        range.dmabuf = exported.dmabuf->fd();
-        range.dmabuf_base = exported.dmabuf->base();
-    }
+    GpuDmabufs dmabufs(gpu, memory, region.address, region.length);
+    MemoryRange range{region.address, region.length, true, gpu.ordinal()};
+    range.key = wished_key;
+    const std::vector<Rail*> on = rails_of(rails);
     try {
-        region.memory = register_on_rails(rails_of(rails), range);
+        region.memory = register_on_rails(on, region.length, [&](std::size_t i) {
+            return dmabufs.register_on(*on[i], region.gpu->is_below_its_switch(rails[i]), range);
+        });
     } catch (const Error& error) {
-        if (exported.dmabuf) return Obstacle{Kind::registration, error.what()};
-        return Obstacle{Kind::no_dmabuf, std::string(error.what()) +
-                                             "; no dmabuf: " + exported.absent_because + remedy_for(memory)};
+        const std::optional<std::string> absent_because = dmabufs.absent_because();
+        if (!absent_because) return Obstacle{Kind::registration, error.what()};
+        return Obstacle{Kind::no_dmabuf,
+                        std::string(error.what()) + "; no dmabuf: " + *absent_because + remedy_for(memory)};
     }
     region.rails = std::move(rails);
     return std::nullopt;

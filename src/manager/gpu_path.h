@@ -57,11 +57,15 @@ class GpuPath {
   public:
     static constexpr std::size_t rail_count = 3;  ///< own staging, serving, copies
 
-    /// `rails`: near the GPU, whether they reach its memory or not.
-    GpuPath(Gpu& gpu, RailSet rails);
+    /// `rails`: near the GPU, whether they reach its memory or not. `below_its_switch`: those among them
+    /// whose NIC has a PCIe switch in common with it.
+    GpuPath(Gpu& gpu, RailSet rails, RailSet below_its_switch);
 
     [[nodiscard]] Gpu& gpu() const noexcept { return gpu_; }
     [[nodiscard]] const RailSet& rails() const noexcept { return rails_; }
+    [[nodiscard]] bool is_below_its_switch(std::uint16_t rail) const noexcept {
+        return position(below_its_switch_, rail) < below_its_switch_.size();
+    }
     [[nodiscard]] StagingPath& own() noexcept { return own_; }
     [[nodiscard]] StagingPath& serving() noexcept { return serving_; }
     /// Copies between two places of this process, or what it has mapped of others, one of which is this GPU.
@@ -77,7 +81,7 @@ class GpuPath {
 
   private:
     Gpu& gpu_;
-    const RailSet rails_;
+    const RailSet rails_, below_its_switch_;
     StagingPath own_, serving_;
     unsigned said_ = 0;   // a bit for each kind of obstacle
     GpuImports imports_;  // goes after the copies

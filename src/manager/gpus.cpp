@@ -53,6 +53,13 @@ std::shared_ptr<const cuda::CopyKernel> Gpu::copy_kernel() {
     return copy_kernel_;
 }
 
+void Gpu::note_window(GpuWindow window) noexcept {
+    GpuWindow unknown = GpuWindow::unknown;
+    if (!window_.compare_exchange_strong(unknown, window, std::memory_order_relaxed)) return;
+    RAILYARD_LOG(debug, "gpu", "NICs below the switch of GPU %d are given %s", ordinal(),
+                 window == GpuWindow::two ? "BAR1, which the driver names" : "the one window that it has");
+}
+
 Status Gpu::flush() noexcept {
     const MutexLock lock(mutex_);
     return flusher_ ? flusher_->flush() : Status::backend;

@@ -1,6 +1,7 @@
 // The GPUs of one engine.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,6 +23,9 @@ namespace cuda {
 struct Driver;
 }
 
+/// Through how many windows NICs reach a GPU's memory, as far as is known (cuda::DmaBufMapping).
+enum class GpuWindow : std::uint8_t { unknown, one, two };
+
 /// One GPU whose memory may be registered. Any thread.
 class Gpu {
   public:
@@ -36,6 +40,9 @@ class Gpu {
     [[nodiscard]] int node() const noexcept { return node_; }
     /// Before anything else is done with it.
     void set_node(int node) noexcept { node_ = node; }
+    [[nodiscard]] GpuWindow window() const noexcept { return window_.load(std::memory_order_relaxed); }
+    /// The first word counts: what is said of later memory is of that memory alone.
+    void note_window(GpuWindow window) noexcept;
     /// Its primary context, retained on first use and from then on as long as anybody has it. Throws Error.
     [[nodiscard]] cuda::ContextPtr context();
     /// In that context, loaded on first use; nullptr: the driver does not take it. Throws Error.
@@ -49,6 +56,7 @@ class Gpu {
     const cuda::Driver& driver_;
     const cuda::Visibility visibility_;
     int node_ = topology::unknown_numa;
+    std::atomic<GpuWindow> window_{GpuWindow::unknown};  // pairs with nothing: what the driver said
     Mutex mutex_;
     cuda::ContextPtr context_ ABSL_GUARDED_BY(mutex_);
     bool looked_for_kernel_ ABSL_GUARDED_BY(mutex_) = false;

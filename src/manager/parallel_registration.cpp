@@ -12,6 +12,12 @@
 namespace railyard {
 
 std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, const MemoryRange& range) {
+    return register_on_rails(rails, range.length,
+                             [&](std::size_t i) { return rails[i]->register_memory(range); });
+}
+
+std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, std::uint64_t length,
+                                                const std::function<RegisteredMemory(std::size_t)>& make) {
     std::vector<RegisteredMemory> memory(rails.size());
     std::atomic<std::size_t> next{0};
     Mutex mutex;
@@ -19,7 +25,7 @@ std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, co
     const auto work = [&]() noexcept {
         for (std::size_t i = next.fetch_add(1); i < rails.size(); i = next.fetch_add(1)) {
             try {
-                memory[i] = rails[i]->register_memory(range);
+                memory[i] = make(i);
             } catch (...) {
                 const MutexLock lock(mutex);
                 if (!failure) failure = std::current_exception();
@@ -29,7 +35,7 @@ std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails, co
     };
     {
         std::size_t threads = 1;
-        if (range.length >= parallel_registration_bytes)
+        if (length >= parallel_registration_bytes)
             threads = std::min<std::size_t>(rails.size(), std::thread::hardware_concurrency());
         std::vector<std::jthread> helpers;
         try {

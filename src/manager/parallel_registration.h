@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,5 +18,9 @@ inline constexpr std::uint64_t parallel_registration_bytes = std::uint64_t{16} <
 /// first failure ends the others' registrations and is thrown. Blocks as long as the kernel pins pages.
 [[nodiscard]] std::vector<RegisteredMemory> register_on_rails(std::span<Rail* const> rails,
                                                               const MemoryRange& range);
+/// The same of `length` bytes that `make` registers with the rail in that place of `rails`, in any thread.
+[[nodiscard]] std::vector<RegisteredMemory> register_on_rails(
+    std::span<Rail* const> rails, std::uint64_t length,
+    const std::function<RegisteredMemory(std::size_t)>& make);
 
 }  // namespace railyard

@@ -46,7 +46,8 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink,
     for (const auto& gpu : gpus_.all()) {
         const std::string& pci = gpu->device().pci;
         gpu->set_node(placement_->node_of_gpu(pci));
-        gpu_paths_.push_back(std::make_unique<GpuPath>(*gpu, placement_->for_gpu(pci)));
+        gpu_paths_.push_back(
+            std::make_unique<GpuPath>(*gpu, placement_->for_gpu(pci), placement_->below_switch_of_gpu(pci)));
     }
     gpu_rails_.resize(gpu_paths_.size() * GpuPath::rail_count);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "topology/distance.h"
 #include "topology/hwloc_tree.h"
 #include "topology/infiniband.h"
 #include "topology/memory_nodes.h"
@@ -74,6 +75,17 @@ RailSet RailPlacement::for_gpu(const std::string& pci) const {
         RAILYARD_LOG(info, "topology", "does not know the GPU at %s: every rail carries its memory",
                      pci.c_str());
     return to_rail_set(topology::rails_of_gpu(map_, gpu));
+}
+
+RailSet RailPlacement::below_switch_of_gpu(const std::string& pci) const {
+    const topology::GpuDesc gpu = topology::visible_gpus(machine_, {&pci, 1}).front();
+    std::vector<std::size_t> below;
+    for (const std::size_t rail : topology::rails_of_gpu(map_, gpu)) {
+        const topology::NicDesc* nic = topology::nic_at(machine_, rails_[first_ + rail].pci);
+        if (nic && topology::closeness(machine_, gpu, *nic) == topology::Closeness::pci_switch)
+            below.push_back(rail);
+    }
+    return to_rail_set(below);
 }
 
 std::vector<topology::RailGroup> RailPlacement::groups(std::size_t threads) const {

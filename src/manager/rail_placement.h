@@ -35,6 +35,10 @@ class RailPlacement {
     /// All of them, with a line in the log, where the topology does not know the GPU. Never empty. Throws
     /// Error{invalid_param} for what is no PCI address.
     [[nodiscard]] RailSet for_gpu(const std::string& pci) const;
+    /// Those among them whose NIC hangs on a PCIe switch, or a port of the root complex, that the GPU hangs
+    /// on, too, and not on a host bridge alone: what one of the two writes to the other need not pass the
+    /// CPU. Throws as for_gpu.
+    [[nodiscard]] RailSet below_switch_of_gpu(const std::string& pci) const;
     /// Its NUMA node, for topology::NodeBinding; topology::unknown_numa where nobody knows. Throws as
     /// for_gpu.
     [[nodiscard]] int node_of_gpu(const std::string& pci) const;

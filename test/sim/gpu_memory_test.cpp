@@ -3,14 +3,12 @@
 // fault).
 #include <rdma/fi_endpoint.h>
 
-#include <chrono>
 #include <random>
 
 #include "cuda/dmabuf.h"
 #include "fabric/memory_region.h"
-#include "rail/fabric_rail.h"
 #include "simulated_machine.h"
-#include "stranger.h"
+#include "two_rails.h"
 #include "unit/cuda/on_fake_driver.h"
 
 namespace railyard::test {
@@ -21,12 +19,6 @@ using cuda::fake;
 
 constexpr const char* nic = "rdmap79s0";
 constexpr const char* other_nic = "rdmap80s0";
-
-std::shared_ptr<const fabric::Device> device_of(const std::string& family, const std::string& name,
-                                                bool gpu_memory = true) {
-    auto devices = fabric::discover(family, fabric::parse_device_filter(name), gpu_memory);
-    return std::make_shared<const fabric::Device>(std::move(devices.front()));
-}
 
 /// What is under a rail.
 struct Opened {
@@ -137,46 +129,6 @@ TEST_P(GpuMemory, IsNotTakenForHostMemory) {
     EXPECT_THROW(fabric::MemoryRegion(rail.domain, rail.endpoint, lie), Error);
 }
 
-/// Two rails on NICs of their own that know each other.
-struct TwoRails {
-    explicit TwoRails(const std::string& family)
-        : a("a", device_of(family, nic), inbox_a, config),
-          b("b", device_of(family, other_nic), inbox_b, config) {
-        b_at_a = a.insert_peer(b.address());
-        b.admit_sender(a.sender().address);
-    }
-
-    /// One WRITE or READ by `a` in chunks of `chunk` bytes.
-    Status move(Work::Kind kind, const RegisteredMemory& local, std::uint64_t from,
-                const RegisteredMemory& remote, std::uint64_t to, std::uint64_t length, std::uint32_t chunk) {
-        Route route{&a, b_at_a, nullptr, false, {local.descriptor}, {{remote.key, remote.address_base}}};
-        Work work;
-        work.kind = kind;
-        for (std::uint64_t done = 0; done < length; done += chunk)
-            work.chunks.push_back(
-                {from + done, to + done,
-                 static_cast<std::uint32_t>(std::min<std::uint64_t>(chunk, length - done))});
-        work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(work.chunks.size()));
-        Submission submission;
-        submission.lane = &work.lanes.front();
-        submission.route = &route;
-        work.arm(1, nullptr);
-        a.submit(submission);
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-        while (!work.done() && std::chrono::steady_clock::now() < end) {
-            a.progress();
-            b.progress();
-        }
-        EXPECT_TRUE(work.done());
-        return work.status();
-    }
-
-    static constexpr FabricRailConfig config{false, 5'000'000'000};
-    NotificationInbox inbox_a, inbox_b;
-    FabricRail a, b;
-    PeerAddress b_at_a = no_address;
-};
-
 /// GPU memory with a pattern, as the GPU sees it.
 class Filled {
   public:
@@ -206,7 +158,7 @@ class Filled {
 
 TEST_P(GpuMemory, GoesFromGpuToGpuWithoutTheCpu) {
     constexpr std::size_t size = 3'000'000, length = 2'345'678, from = 1001, to = 4099;
-    TwoRails rails(family());
+    TwoRails rails(family(), nic, other_nic);
     ASSERT_TRUE(rails.a.reaches_gpu_memory());
     const Filled source(context(0), size, 1), target(context(5), size, 2);
     RegisteredMemory local = rails.a.register_memory(source.range());
@@ -234,7 +186,7 @@ TEST_P(GpuMemory, GoesFromGpuToGpuWithoutTheCpu) {
 
 TEST_P(GpuMemory, GoesToHostMemoryAndBack) {
     constexpr std::size_t size = 500'000;
-    TwoRails rails(family());
+    TwoRails rails(family(), nic, other_nic);
     const Filled device(context(2), size, 4);
     std::vector<std::uint8_t> host(size);
     RegisteredMemory local = rails.a.register_memory(device.range());
@@ -311,7 +263,7 @@ void expect_written(TwoRails& rails, const Filled& source, const Filled& target,
 TEST_P(GpuMemory, IsReachedThroughADmabuf) {
     NEEDS_DMABUF();
     const cuda::ContextPtr gpu = context();
-    TwoRails rails(family());
+    TwoRails rails(family(), nic, other_nic);
     const Filled source(gpu, 500'000, 5), target(gpu, 400'000, 6);
     const WithDmabuf exported(target, gpu, driver());
     const Disturbance no_addresses("gpu_address=off", {"*", other_nic});
@@ -322,7 +274,7 @@ TEST_P(GpuMemory, IsReachedThroughADmabuf) {
 
 TEST_P(GpuMemory, IsReachedByAddressWhereDmabufsAreRefused) {
     const cuda::ContextPtr gpu = context();
-    TwoRails rails(family());
+    TwoRails rails(family(), nic, other_nic);
     const Filled source(gpu, 500'000, 7), target(gpu, 400'000, 8);
     const WithDmabuf exported(target, gpu, driver());
     const Disturbance refused("gpu_dmabuf=off");
@@ -365,8 +317,16 @@ TEST_P(GpuMemory, ADmabufIsTriedFirstAndItsAbsenceAloneIsForgiven) {
     const MemoryRange range = exported.part(0, memory.size);
     EXPECT_EQ(tries(0, range), std::vector<bool>({true}));
     EXPECT_EQ(tries(0, memory.range()), std::vector<bool>({false})) << "there is none";
-    for (const int absent : {-FI_EOPNOTSUPP, -FI_EINVAL, -FI_ENOSYS, -FI_EBADFLAGS})
+    MemoryRange alone = range;
+    alone.dmabuf_alone = true;
+    constexpr int kernel_has_none = -524;
+    for (const int absent : {-FI_EOPNOTSUPP, -FI_EINVAL, -FI_ENOSYS, -FI_EBADFLAGS, kernel_has_none}) {
         EXPECT_EQ(tries(absent, range), std::vector<bool>({true, false})) << absent;
+        EXPECT_EQ(tries(absent, alone), std::vector<bool>({true})) << absent;
+        EXPECT_EQ(
+            error_of([&] { const fabric::MemoryRegion region(rail.domain, rail.endpoint, alone); }).first,
+            Status::not_supported);
+    }
     for (const int failure : {-FI_ENOMEM, -FI_EIO})
         EXPECT_EQ(tries(failure, range), std::vector<bool>({true})) << failure;
     rail.domain.get()->mr = registrations.real;

@@ -260,6 +260,44 @@ TEST_F(CudaPointer, ADmaBufHoldsSeveralMappings) {
                 std::vector<char>(bytes.begin() + 7000, bytes.begin() + 7000 + unit));
 }
 
+/// Of a GPU that NICs reach in two ways, as they do on GB200.
+TEST_F(CudaPointer, ADmaBufIsOfTheWindowAskedForWhereThereAreTwo) {
+    const ContextPtr held = context();
+    const Device device = list_devices(driver())[0];
+    const DeviceBuffer memory(held, std::size_t{1} << 20);
+    const std::uint64_t address = memory.address() + 100'000, length = 20'000;
+    const PointerInfo info = describe_range(driver(), address, length);
+    const auto window = [](const DmaBufExport& made) {
+        unsigned long long bridge = 0;
+        return made.dmabuf ? static_cast<int>(fake().dmabuf_window(made.dmabuf->fd(), &bridge)) : -1;
+    };
+    const auto made = [&](DmaBufMapping mapping) {
+        return export_dmabuf(*held, device, info, address, length, mapping);
+    };
+    DmaBufExport pcie = made(DmaBufMapping::pcie);
+    EXPECT_EQ(window(pcie), 0) << "there is one";
+    EXPECT_EQ(pcie.mapping, DmaBufMapping::usual);
+    EXPECT_EQ(size_of(*pcie.dmabuf), pages_of(address, length, 4096).length);
+    fake().set_c2c(1);
+    EXPECT_EQ(window(made(DmaBufMapping::usual)), 1);
+    pcie = made(DmaBufMapping::pcie);
+    EXPECT_EQ(window(pcie), 2);
+    EXPECT_EQ(pcie.mapping, DmaBufMapping::pcie);
+    // Rather all of the allocation than the other window.
+    fake().fail("cuMemGetHandleForAddressRange", 1, CUDA_ERROR_INVALID_VALUE);
+    pcie = made(DmaBufMapping::pcie);
+    EXPECT_EQ(window(pcie), 2);
+    EXPECT_GE(size_of(*pcie.dmabuf), std::size_t{1} << 20);
+    fake().fail("cuMemGetHandleForAddressRange", 1, CUDA_ERROR_INVALID_VALUE);
+    fake().fail("cuMemGetHandleForAddressRange", 2, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(window(made(DmaBufMapping::pcie)), -1) << "there is no room for all of it";
+    fake().fail("cuMemGetHandleForAddressRange", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(window(made(DmaBufMapping::pcie)), -1);
+    EXPECT_CONTAINS(made(DmaBufMapping::pcie).absent_because, "CUDA_ERROR_OUT_OF_MEMORY");
+    fake().fail_nothing();
+    fake().set_c2c(0);
+}
+
 TEST_F(CudaPointer, WithoutADmaBufThereIsAReason) {
     const ContextPtr held = context();
     Device device = list_devices(driver())[0];

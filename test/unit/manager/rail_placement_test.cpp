@@ -56,6 +56,25 @@ TEST(GpuRails, AreSharedWhereThereAreFewer) {
     EXPECT_EQ(g6.of_gpu("0000:b4:00.0"), "rdmap150s0");
 }
 
+/// NICs that write to the GPU without passing its CPU: a host bridge in common is not enough.
+TEST(GpuRails, BelowItsSwitchAreThoseWithABridgeInCommon) {
+    const auto below = [](const Rails& rails, const std::string& pci) {
+        return rails.place().below_switch_of_gpu(pci);
+    };
+    const Rails p5("p5.48xl"), p4d("p4d.24xl"), tray("gb200"), aws("p6e-gb200.36xl");
+    EXPECT_EQ(below(p5, "0000:53:00.0"), p5.place().for_gpu("0000:53:00.0"));
+    EXPECT_EQ(below(p4d, "0000:10:1c.0"), RailSet{});
+    EXPECT_EQ(below(tray, "0008:01:00.0"), RailSet{});
+    EXPECT_EQ(below(aws, "0000:29:00.0"), (RailSet{0, 1}));
+    EXPECT_EQ(aws.of_gpu("0000:29:00.0"), "rdmap39s0,rdmap40s0");
+    EXPECT_EQ(below(aws, "0000:01:00.0"), RailSet{}) << "an unknown GPU, which every rail serves";
+    Rails far("p6e-gb200.36xl");
+    far.devices.erase(far.devices.begin(), far.devices.begin() + 2);
+    far.devices.resize(2);  // EFAs that reach the GPU by way of its CPU
+    EXPECT_EQ(far.of_gpu("0000:29:00.0"), "rdmap54s0,rdmap55s0");
+    EXPECT_EQ(below(far, "0000:29:00.0"), RailSet{});
+}
+
 TEST(GpuRails, ItsNodeIsTheTopologys) {
     const RailPlacement p5 = Rails("p5.48xl").place();
     EXPECT_EQ(p5.node_of_gpu("0000:53:00.0"), 0);
