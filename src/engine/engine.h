@@ -191,10 +191,10 @@ class Engine {
     void control_start(Transfer& transfer, StartControl& control) noexcept;
     /// Starts a transfer that a StartControl holds. Any thread, once per hold.
     void start(Transfer& transfer) noexcept;
-    /// Called in every pass over the rails, or in those that find notifications to take, by whoever makes it,
-    /// also several at once; true: there is something to look after, so that the progress thread must not
-    /// block. At most one, set before the first transfer, taken back (nullptr) after the last; taking it back
-    /// waits for calls that are under way.
+    /// Called in every pass over the rails, or in those that find notifications to take and after each look
+    /// at peers (every 0.25 s at least), by whoever makes it, also several at once; true: there is something
+    /// to do, so that the progress thread must not block. At most one, set before the first transfer, taken
+    /// back (nullptr) after the last; taking it back waits for calls that are under way.
     enum class ChoreTime : std::uint8_t { always, notifications };
     void set_chore(EngineChore* chore, ChoreTime time = ChoreTime::always) noexcept;
     /// Of the one that there is; the chore itself may call it, too.

@@ -346,6 +346,10 @@ bool Engine::Impl::run_chore() noexcept {
     if (!chore_.load(std::memory_order_relaxed)) return false;
     if (chore_time_.load(std::memory_order_relaxed) == ChoreTime::notifications && inbox_.empty())
         return false;
+    return run_chore_now();
+}
+
+bool Engine::Impl::run_chore_now() noexcept {
     chore_users_.fetch_add(1, std::memory_order_seq_cst);
     EngineChore* const chore = chore_.load(std::memory_order_seq_cst);
     const bool busy = chore && chore->run();

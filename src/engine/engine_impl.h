@@ -189,6 +189,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// What is to be done in each pass besides the rails; true: there is more to come that no rail tells of.
     bool run_chores() noexcept;
     bool run_chore() noexcept;
+    bool run_chore_now() noexcept;
 
     [[nodiscard]] ConnectionInfo own_connection_info() const;
     /// Sends a message that belongs to no transfer; it frees itself.

@@ -106,6 +106,7 @@ void Engine::Impl::watch() noexcept {
     weigh_rails(now);
     if (due) look_after_all(now);
     watching_.store(false, std::memory_order_release);
+    if (due) run_chore_now();
 }
 
 /// Between two looks; ns.

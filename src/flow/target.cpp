@@ -5,7 +5,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "engine/peer_report.h"
 #include "manager/registration.h"
 
 namespace railyard::flow {
@@ -19,6 +18,8 @@ constexpr std::uint32_t looks_per_rest = 8;
 constexpr std::uint32_t most_looks_per_rest = 64;
 /// For units of the opening before, which other rails may have brought and nobody has seen.
 constexpr std::uint64_t catch_up_limit_ns = 50'000'000;
+/// For sources that are gone.
+constexpr std::uint64_t gone_look_ns = 1'000'000'000;
 
 }  // namespace
 
@@ -112,6 +113,7 @@ std::vector<SourceReport> Target::sources() {
 }
 
 bool Target::run() noexcept {
+    look_for_the_gone();
     // Again after each time: what came for another thread, which left it to us, is not left to the next pass.
     while (side_.engine().has_notifications() || has_left_.load(std::memory_order_relaxed) ||
            untold_.load(std::memory_order_relaxed) != 0) {
@@ -131,6 +133,18 @@ bool Target::run() noexcept {
         if (left) return true;
     }
     return false;
+}
+
+void Target::look_for_the_gone() noexcept {
+    const std::uint64_t now = now_ns();
+    if (now < next_look_ns_.load(std::memory_order_relaxed)) return;
+    if (handling_.exchange(true)) return;
+    next_look_ns_.store(now + gone_look_ns, std::memory_order_relaxed);
+    {
+        const MutexLock lock(mutex_);
+        note_the_gone();
+    }
+    handling_.store(false);
 }
 
 /// Those that there was no memory for are looked at in the next pass, in which none may have come.
@@ -208,7 +222,7 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
     FlowLetter reply{.kind = LetterKind::refused, .opening = letter.opening};
     const auto id = source_for(sender);
     if (!id) {
-        reply.reason = "it has " + std::to_string(most_sources) + " sources already";
+        reply.reason = why_none_is_free();
         answer(sender, std::move(reply));
         return forget(sender);
     }
@@ -247,7 +261,7 @@ std::optional<std::uint32_t> Target::source_for(const std::string& sender) {
     for (std::uint32_t id = 0; id < most_sources; ++id) {
         const Source& source = sources_[id];
         if (source.name == sender) return id;
-        if (source.connected || may_write_on(id)) continue;
+        if (source.connected || kept_for(id) != 0) continue;
         const auto turn = [&](const Source& of) { return std::pair(of.heard_at != 0, of.left); };
         if (!best || turn(source) < turn(sources_[*best])) best = id;
     }
@@ -256,23 +270,33 @@ std::optional<std::uint32_t> Target::source_for(const std::string& sender) {
 
 /// Immediate data says nothing but the number. Past peer_timeout_ms its sender has given up what it had under
 /// way, or has read what it was told.
-bool Target::may_write_on(std::uint32_t id) {
+std::uint64_t Target::kept_for(std::uint32_t id) {
     Source& source = sources_[id];
-    if (source.heard_at == 0) return false;
+    if (source.heard_at == 0) return 0;
     const std::uint64_t now = now_ns();
     if (source.grains != board_.counters(id).grains) {  // that nobody has taken
         source.heard_at = now;
         tell_later(id);
     }
-    return now - source.heard_at <= side_.engine().params().peer_timeout_ms * 1'000'000;
+    const std::uint64_t end = source.heard_at + side_.engine().params().peer_timeout_ms * 1'000'000;
+    return end > now ? end - now : 0;
+}
+
+std::string Target::why_none_is_free() {
+    std::string why = "it has " + std::to_string(most_sources) + " sources already";
+    std::uint64_t first = UINT64_MAX;
+    for (std::uint32_t id = 0; id < most_sources; ++id) {
+        if (!sources_[id].connected) first = std::min(first, kept_for(id));
+    }
+    if (first == UINT64_MAX) return why;
+    return why + ", of which one is gone: its number becomes free in " +
+           std::to_string(first / 1'000'000 + 1) + " ms, unless something comes of it";
 }
 
 void Target::note_the_gone(std::vector<Transfer*>* unwatched) {
-    for (const PeerReport& peer : side_.engine().peers()) {
-        if (peer.state != PeerState::gone) continue;
-        for (Source& source : sources_) {
-            if (source.connected && source.name == peer.agent) set_aside(source, unwatched);
-        }
+    for (Source& source : sources_) {
+        if (source.connected && source.watch && side_.engine().peer_is_gone(*source.watch))
+            set_aside(source, unwatched);
     }
 }
 

@@ -61,6 +61,8 @@ class Target final : private EngineChore {
     };
 
     bool run() noexcept override;
+    /// Now and then, whether or not somebody asks: its number waits from then on.
+    void look_for_the_gone() noexcept;
     void look_for_grains() noexcept;
     void wake_another() noexcept;
     void handle(const std::string& sender, const FlowLetter& letter);
@@ -78,8 +80,9 @@ class Target final : private EngineChore {
     [[nodiscard]] bool is_set_aside(std::uint32_t id) const noexcept {
         return (set_aside_.load(std::memory_order_relaxed) >> id & 1) != 0;
     }
-    /// Nobody else may have its number yet.
-    bool may_write_on(std::uint32_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    /// For so long nobody else may have its number, which is nobody's: it may write on. ns
+    std::uint64_t kept_for(std::uint32_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    [[nodiscard]] std::string why_none_is_free() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     /// `unwatched`: takes what is to be released; nullptr: it is released here, while letters are handled.
     void note_the_gone(std::vector<Transfer*>* unwatched = nullptr) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void leave(Source& source, std::vector<Transfer*>* unwatched = nullptr)
@@ -99,6 +102,7 @@ class Target final : private EngineChore {
     /// A bit a source. Pairs with itself: who takes the bits has chosen the chore's time before who adds one.
     std::atomic<std::uint32_t> untold_{0};
     std::atomic<std::uint32_t> looks_{0};  ///< at the rails alone, since the last one at all else
+    std::atomic<std::uint64_t> next_look_ns_{0};
     std::atomic<bool> handling_{false};
     std::vector<Notification> letters_;  ///< of who handles
     std::atomic<bool> has_left_{false};  ///< some of them, for want of memory

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -99,6 +100,16 @@ class SetAside : public testing::Test {
         }
         return std::nullopt;
     }
+    /// All numbers but the first.
+    [[nodiscard]] std::vector<std::unique_ptr<Sender>> fill_up() {
+        std::vector<std::unique_ptr<Sender>> others;
+        for (int i = 1; i < static_cast<int>(most_sources); ++i) {
+            others.push_back(std::make_unique<Sender>(target_->info(), i, nic_of_others));
+            others.back()->open();
+            others.back()->expect(LetterKind::taken);
+        }
+        return others;
+    }
     /// Until the target has found it gone, and what it sent then is lost.
     void take_the_link_down() {
         cluster().set("link=down", {"*", shaky_nic});
@@ -157,16 +168,22 @@ TEST_F(SetAside, ItsNumberIsNotGivenAtOnce) {
     Sender sender(target_->info(), 0, shaky_nic);
     sender.open();
     sender.expect(LetterKind::taken);
-    std::vector<std::unique_ptr<Sender>> others;
-    for (int i = 1; i < static_cast<int>(most_sources); ++i) {
-        others.push_back(std::make_unique<Sender>(target_->info(), i, nic_of_others));
-        others.back()->open();
-        others.back()->expect(LetterKind::taken);
-    }
+    const auto others = fill_up();
     ASSERT_NO_FATAL_FAILURE(take_the_link_down());
     Sender next(target_->info(), 100, nic_of_others);
     next.open();
-    next.expect(LetterKind::refused);
+    const auto refusal = next.hear();
+    ASSERT_TRUE(refusal);
+    EXPECT_EQ(refusal->kind, LetterKind::refused);
+    unsigned long free_in_ms = 0;
+    ASSERT_EQ(
+        std::sscanf(refusal->reason.c_str(),
+                    "it has 16 sources already, of which one is gone: its number becomes free in %lu ms",
+                    &free_in_ms),
+        1)
+        << refusal->reason;
+    EXPECT_GT(free_in_ms, 0u);
+    EXPECT_LE(free_in_ms, 3000u);
     std::optional<FlowLetter> answer;
     for (const auto end = Clock::now() + std::chrono::seconds(20);
          !answer || answer->kind == LetterKind::refused;) {
@@ -181,6 +198,25 @@ TEST_F(SetAside, ItsNumberIsNotGivenAtOnce) {
     sender.send_grain(1);
     sender.expect(LetterKind::close);
     EXPECT_EQ(source(0)->counters.grains, 0u) << "of another source";
+}
+
+/// Nobody has asked who is there since it went: its time has passed all the same.
+TEST_F(SetAside, ItsNumberIsFreeLongAfter) {
+    setenv("RAILYARD_PEER_TIMEOUT_MS", "1000", 1);
+    target_ = std::make_unique<Target>(config_on(nic_of_target));
+    Sender sender(target_->info(), 0, shaky_nic);
+    sender.open();
+    sender.expect(LetterKind::taken);
+    const auto others = fill_up();
+    cluster().set("link=down", {"*", shaky_nic});
+    // Until it is found gone, until the target looks, and peer_timeout_ms.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500 + 1000 + 1000));
+    Sender next(target_->info(), 100, nic_of_others);
+    next.open();
+    const auto answer = next.hear();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->kind, LetterKind::taken) << answer->reason;
+    EXPECT_EQ(answer->source, 0u);
 }
 
 }  // namespace
