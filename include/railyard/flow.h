@@ -296,7 +296,7 @@ RYF_API ryf_status ryf_initiator_grain_ready(ryf_initiator* initiator, uint32_t 
  * the others go on; call again), INTERNAL (a grain could not be sent to a target, which keeps being one; a
  * call for each), INVALID_STATE. Does not block, but where it removes a target: it waits for what is on its
  * way there to end, up to a quarter of a second where the provider cannot interrupt it (shm, cxi), and other
- * threads go on. */
+ * threads go on. A target that was only stopped, or cut off, is told of its removal when it answers again. */
 RYF_API ryf_status ryf_initiator_make_progress(ryf_initiator* initiator);
 
 /** The same, until nothing is left, for at most `timeout_ms`.

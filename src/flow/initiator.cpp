@@ -19,9 +19,13 @@ constexpr std::size_t most_gone = 64;
 
 }  // namespace
 
-Initiator::Initiator(const SideConfig& config) : side_("initiator", config), sent_(side_.grains()) {}
+Initiator::Initiator(const SideConfig& config)
+    : side_("initiator", config), former_(side_.engine()), sent_(side_.grains()) {
+    side_.engine().set_chore(this, Engine::ChoreTime::notifications);
+}
 
 Initiator::~Initiator() {
+    side_.engine().set_chore(nullptr);
     Departures gone(*this);
     const LeaseGuard turn(turn_);
     side_.engine().progress();
@@ -37,11 +41,18 @@ Initiator::~Initiator() {
     }
 }
 
+/// Whether or not the program calls: it may have no target left.
+bool Initiator::run() noexcept {
+    former_.look();
+    return false;
+}
+
 /// Waits for whatever is under way to them together, and not for one after the other.
 Initiator::Departures::~Departures() {
     if (links_.empty()) return;
     initiator_.side_.engine().release(handles_);
     const LeaseGuard turn(initiator_.turn_);
+    initiator_.former_.add(std::move(missed_));  // first: whoever adds one again waits for what leaves
     std::erase_if(initiator_.leaving_, [&](const auto& link) {
         return std::find(links_.begin(), links_.end(), link.get()) != links_.end();
     });
@@ -55,13 +66,17 @@ bool Initiator::take_out(Which which, Departures& gone) {
         std::stable_partition(links_.begin(), links_.end(), [&](const auto& link) { return !which(*link); });
     const auto count = static_cast<std::size_t>(links_.end() - first);
     std::vector<Transfer*> handles = gone.handles_;
-    for (auto link = first; link != links_.end(); ++link)
+    std::list<FormerTarget> missed;
+    for (auto link = first; link != links_.end(); ++link) {
         (*link)->add_handles(handles);
+        if ((*link)->is_missed()) missed.push_back((*link)->as_former());
+    }
     gone.links_.reserve(gone.links_.size() + count);
     leaving_.reserve(leaving_.size() + count);
     gone.handles_ = std::move(handles);
+    gone.missed_.splice(gone.missed_.end(), missed);
     for (auto link = first; link != links_.end(); ++link) {
-        (*link)->leave();
+        if (!(*link)->is_missed()) (*link)->leave();
         gone.links_.push_back(link->get());
         leaving_.push_back(std::move(*link));
     }
@@ -89,6 +104,7 @@ bool Initiator::add_unless_leaving(const TargetInfo& info) {
                     [&](const auto& link) { return link->id() == info.id(); }))
         return false;
     links_.reserve(links_.size() + 1);  // a link that nobody keeps would not take its leave
+    former_.forget(info.id());
     links_.push_back(std::make_unique<TargetLink>(side_, info, ++openings_));
     for (std::uint32_t index = 0; index < sent_.size(); ++index) {
         if (sent_[index].unfinished()) links_.back()->skip_round(index);
@@ -177,9 +193,9 @@ void Initiator::read_letters() {
     if (!side_.engine().has_notifications() && letters_.empty()) return;
     side_.read_letters(letters_, [&](const std::string& sender,
                                      const FlowLetter& letter) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        for (const auto& link : links_) {  // under the lock of this function, which clang does not see here
-            if (link->id() == sender) link->on_letter(letter);
-        }
+        TargetLink* const link = find(sender);  // under the lock of this function, which clang does not see
+        if (link) return link->on_letter(letter);
+        former_.on_letter(sender, letter);
     });
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/thread_role.h"
+#include "flow/former_targets.h"
 #include "flow/side.h"
 #include "flow/target_info.h"
 #include "flow/target_link.h"
@@ -16,7 +17,7 @@
 namespace railyard::flow {
 
 /// Any thread.
-class Initiator {
+class Initiator final : private EngineChore {
   public:
     /// Throws Error, NoFabric.
     explicit Initiator(const SideConfig& config);
@@ -59,7 +60,10 @@ class Initiator {
         Initiator& initiator_;
         std::vector<const TargetLink*> links_;
         std::vector<Transfer*> handles_;
+        std::list<FormerTarget> missed_;
     };
+
+    bool run() noexcept override;
 
     void require_grain(std::uint32_t index) const;
     void require_targets() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
@@ -82,6 +86,7 @@ class Initiator {
     void remove_the_lost(Departures& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
     Side side_;
+    FormerTargets former_;
     ThreadRole turn_;  ///< nearly always of one thread, which then needs no locked instruction for it
     std::vector<std::unique_ptr<TargetLink>> links_ ABSL_GUARDED_BY(turn_);
     /// Of Departures: what is under way to them still reads its grains.

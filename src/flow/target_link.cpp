@@ -19,6 +19,9 @@ constexpr std::uint64_t single_unit = std::uint64_t{16} << 20;
 constexpr std::size_t most_handles = 64;
 /// Of connect_timeout_ms, for which grains wait for one target while others have answered.
 constexpr std::uint64_t patience_share = 10;
+/// The same message says either.
+constexpr const char* closed_words =
+    "it was destroyed, or could not reach this initiator for a while: where it is there, add it again";
 
 GrainGeometry geometry_for(Side& side, const TargetInfo& info) {
     const std::uint64_t length = info.regions.front().length;
@@ -43,9 +46,10 @@ TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening
       id_(info.id()),
       opening_(opening),
       geometry_(geometry_for(side, info)),
+      connection_(encode(info.connection)),
       grains_(side.grains()) {
     Engine& engine = side_.engine();
-    engine.load_connection_info(id_, encode(info.connection));
+    engine.load_connection_info(id_, connection_);
     try {
         for (const MemoryInfo& region : info.regions)
             remotes_.push_back(engine.load_remote_memory(id_, encode(region), region.address, region.length));
@@ -62,7 +66,7 @@ TargetLink::TargetLink(Side& side, const TargetInfo& info, std::uint32_t opening
 }
 
 void TargetLink::add_handles(std::vector<Transfer*>& all) const {
-    all.push_back(watch_);
+    if (!is_missed()) all.push_back(watch_);
     for (const Grain& grain : grains_) {
         for (const auto& handle : grain.handles)
             all.push_back(handle->transfer);
@@ -231,8 +235,9 @@ void TargetLink::lose(const char* reason) noexcept {
 
 void TargetLink::on_letter(const FlowLetter& letter) {
     if (letter.opening != opening_) return;
+    closed_ = closed_ || letter.kind == LetterKind::refused || letter.kind == LetterKind::close;
     if (letter.kind == LetterKind::refused) return lose(("it refuses: " + letter.reason).c_str());
-    if (letter.kind == LetterKind::close) return lose("it was destroyed");
+    if (letter.kind == LetterKind::close) return lose(closed_words);
     if (letter.kind != LetterKind::taken || source_) return;
     source_ = letter.source;
     left_out_ = false;

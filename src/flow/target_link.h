@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "flow/former_targets.h"
 #include "flow/geometry.h"
 #include "flow/letters.h"
 #include "flow/sent_slices.h"
@@ -25,10 +26,14 @@ class TargetLink {
     TargetLink& operator=(const TargetLink&) = delete;
 
     /// Adds what the engine is to release after leave(): of all links that end, so that it waits for them
-    /// once.
+    /// once. Without the watch of one that is_missed().
     void add_handles(std::vector<Transfer*>& all) const;
-    /// Takes leave, forgets the peer and stops what is under way.
+    /// Takes leave, forgets the peer and stops what is under way; not of one that is_missed().
     void leave() noexcept;
+    /// It is lost, and did not say so itself: it may take itself for connected.
+    [[nodiscard]] bool is_missed() const noexcept { return !lost_.empty() && !closed_; }
+    /// What is to be known of it then; the watch is the receiver's. Throws std::bad_alloc.
+    [[nodiscard]] FormerTarget as_former() const { return {id_, opening_, connection_, watch_}; }
 
     [[nodiscard]] const std::string& id() const noexcept { return id_; }
     /// Tells it from others of the same target, before and later.
@@ -115,6 +120,7 @@ class TargetLink {
     const std::string id_;
     const std::uint32_t opening_;
     const GrainGeometry geometry_;
+    const std::string connection_;  ///< its connection info
     std::vector<std::shared_ptr<RemoteRegion>> remotes_;
     Transfer* watch_ = nullptr;  ///< of nothing: the engine looks after its peer, and knows it without a name
     std::vector<Grain> grains_;
@@ -125,6 +131,7 @@ class TargetLink {
     /// It has not answered, and is not waited for: rounds that begin meanwhile are not sent to it.
     bool left_out_ = false;
     std::string lost_;
+    bool closed_ = false;            ///< by the target
     std::size_t failed_ = 0;         ///< grains whose failure is to be told
     std::uint64_t failures_ = 0;     ///< that have been
     std::uint32_t last_failed_ = 0;  ///< grain index, where one has

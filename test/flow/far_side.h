@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 inline constexpr std::size_t ring_size = 8;
 inline constexpr std::size_t grain_length = 1'000'000;
 
-/// This program again. `serve`: a target that takes grains, `serve-slices`: of 4 slices each. `send`: an
+/// This program again. `serve`: a target that takes grains, `serve-slices`: of 4 slices each,
+/// `serve-and-tell`: says `left`, too, when a source has. `send`: an
 /// initiator to the target whose info comes on its input.
 class OtherSide {
   public:
@@ -113,6 +114,13 @@ struct FarTarget : OtherSide {
         const std::string line = hear();
         EXPECT_EQ(std::sscanf(line.c_str(), "grain %lu %lu", &seen.round, &seen.lost), 2) << line;
         return seen;
+    }
+    /// Of "serve-and-tell": that a source is not connected any more. Grains are left out.
+    [[nodiscard]] bool says_left(milliseconds limit) {
+        for (const auto end = Clock::now() + limit; Clock::now() < end;) {
+            if (says_something(milliseconds(20)) && hear() == "left") return true;
+        }
+        return false;
     }
     ryf_target_info* info = nullptr;
 };

@@ -180,7 +180,63 @@ TEST_P(FlowFaults, RemovingAStoppedTargetWaitsOnce) {
     EXPECT_LT(Clock::now() - begun, milliseconds(900));
 }
 
+/// So that it does not take itself for connected for ever. The initiator's program does not call meanwhile.
+TEST_P(FlowFaults, ATargetThatWasStoppedAndRemovedIsTold) {
+    // Over shm whoever is only stopped is waited for, and NICs take what comes whatever a process does.
+    if (GetParam().provider != RYF_PROVIDER_TCP) return;
+    FarTarget target("serve-and-tell");
+    setenv("RAILYARD_PEER_TIMEOUT_MS", "1000", 1);
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    unsetenv("RAILYARD_PEER_TIMEOUT_MS");
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    ASSERT_RYF(initiator.settle());
+    initiator.send(0, 1);
+    target.expect_grains(1);
+    target.send_signal(SIGSTOP);
+    ASSERT_RYF(ryf_initiator_transfer_grain(initiator.handle, 1));
+    ASSERT_EQ(initiator.settle(), RYF_ERR_DISCONNECTED);
+    EXPECT_NE(std::string(ryf_last_error()).find("is gone"), std::string::npos) << ryf_last_error();
+    target.send_signal(SIGCONT);
+    // It is asked every second whether it is there.
+    ASSERT_TRUE(target.says_left(milliseconds(2000)));
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    ASSERT_RYF(initiator.settle());
+    initiator.send(2, 3);
+    target.expect_grains(1);
+    EXPECT_FALSE(target.says_left(milliseconds(1500)));
+}
+
+TEST_P(FlowFaults, ATargetThatAnswersTooLateIsTold) {
+    if (GetParam().provider != RYF_PROVIDER_TCP) return;  // elsewhere the opening is lost while it is stopped
+    FarTarget target("serve-and-tell");
+    target.send_signal(SIGSTOP);
+    setenv("RAILYARD_CONNECT_TIMEOUT_MS", "400", 1);
+    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+    unsetenv("RAILYARD_CONNECT_TIMEOUT_MS");
+    ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
+    ASSERT_EQ(initiator.settle(), RYF_ERR_DISCONNECTED);
+    target.send_signal(SIGCONT);
+    EXPECT_TRUE(target.says_left(milliseconds(2000)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, FlowFaults, testing::ValuesIn(fabrics()), name_of);
+
+/// Also of sources that have left.
+int serve_and_tell() {
+    Instance instance;
+    Target target(instance, fabrics().front(), ring_size, grain_length);
+    std::cout << target.text() << std::endl;
+    ryf_grain grain{};
+    for (bool left = false;;) {
+        if (ryf_target_wait_for_new_grain(target.handle, &grain, 20) == RYF_OK)
+            std::cout << "grain " << grain.round << " 0" << std::endl;
+        const std::vector<ryf_source> sources = target.sources();
+        const bool leaves = std::any_of(sources.begin(), sources.end(),
+                                        [](const ryf_source& source) { return !source.connected; });
+        if (leaves && !left) std::cout << "left" << std::endl;
+        left = leaves;
+    }
+}
 
 int serve(std::uint32_t slices) {
     Instance instance;
@@ -214,6 +270,7 @@ int send() {
 int main(int count, char** words) {
     const std::string role = count == 2 ? words[1] : "";
     if (role == "serve") return railyard::flow::test::serve(1);
+    if (role == "serve-and-tell") return railyard::flow::test::serve_and_tell();
     if (role == "serve-slices") return railyard::flow::test::serve(4);
     if (role == "send") return railyard::flow::test::send();
     testing::InitGoogleTest(&count, words);

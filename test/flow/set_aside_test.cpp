@@ -1,5 +1,5 @@
-// Sources that a target finds gone while a link is down, and that notice nothing of it. On simulated EFA
-// NICs.
+// Sources that a target finds gone while a link is down, and that notice nothing of it; and the other way
+// round. On simulated EFA NICs.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -143,6 +143,8 @@ TEST_F(SetAside, AnInitiatorThatIsBackIsTold) {
         target_->wait_for_new_grain(grain, 50);
     }
     ASSERT_EQ(outcome, Outcome::disconnected) << sent << " grains were sent";
+    EXPECT_NE(what.find("could not reach this initiator"), std::string::npos) << what;
+    EXPECT_NE(what.find("add it again"), std::string::npos) << what;
     initiator.add_target(target_->info());
     ASSERT_EQ(initiator.make_progress(10'000, what), Outcome::ok) << what;
     EXPECT_TRUE(source(0)->connected);
@@ -217,6 +219,34 @@ TEST_F(SetAside, ItsNumberIsFreeLongAfter) {
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->kind, LetterKind::taken) << answer->reason;
     EXPECT_EQ(answer->source, 0u);
+}
+
+/// The other way round: its initiator alone has found the link down, and does not call any more.
+TEST_F(SetAside, ATargetThatHasMissedNothingIsToldOfItsRemoval) {
+    setenv("RAILYARD_KEEPALIVE_MS", "0", 1);
+    target_ = std::make_unique<Target>(config_on(nic_of_target));
+    setenv("RAILYARD_KEEPALIVE_MS", "50", 1);
+    Initiator initiator(config_on(shaky_nic));
+    std::string what;
+    initiator.add_target(target_->info());
+    ASSERT_EQ(initiator.make_progress(10'000, what), Outcome::ok) << what;
+    cluster().set("link=down", {"*", shaky_nic});
+    Outcome outcome = Outcome::ok;
+    for (const auto end = Clock::now() + std::chrono::seconds(10);
+         Clock::now() < end && outcome != Outcome::disconnected;)
+        outcome = initiator.make_progress(what);
+    ASSERT_EQ(outcome, Outcome::disconnected);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));  // several timeout_ms, and it stays down
+    EXPECT_TRUE(source(0)->connected);
+    cluster().set("link=up", {"*", shaky_nic});
+    for (const auto end = Clock::now() + std::chrono::milliseconds(2000);
+         source(0)->connected && Clock::now() < end;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(source(0)->connected);
+    initiator.add_target(target_->info());
+    ASSERT_EQ(initiator.make_progress(10'000, what), Outcome::ok) << what;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // what it was told before is over
+    EXPECT_TRUE(source(0)->connected);
 }
 
 }  // namespace
