@@ -11,7 +11,10 @@
  * may be used by several threads, too; calls on it that do not wait take turns. Destroying an object while
  * another thread is in a call on it, and using it afterwards, is undefined, as with free(). fork(): a child
  * must not use what its parent made; every call but the ones that free is refused with RYF_ERR_INVALID_STATE
- * there, and those leave all as it is. Errors: every function returns a ryf_status. ryf_last_error() says in
+ * there, and those leave all as it is. pthread_cancel() takes effect after a call that may block (setup and
+ * destruction, adding and removing targets, both waits, the lists of interfaces and sources), at the thread's
+ * next cancellation point; in any other call it ends the program, so that a thread which may be cancelled
+ * disables that around them. Errors: every function returns a ryf_status. ryf_last_error() says in
  * words what the last failing call of this thread met, and what can be done; NOT_READY, TIMEOUT and
  * INTERRUPTED are no failures in this sense. No C++ exception leaves the library. After a failing call
  * nothing has been changed, unless its description says otherwise.

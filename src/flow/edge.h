@@ -1,6 +1,8 @@
 // The C edge: exceptions end here, as a status and a text of this thread.
 #pragma once
 
+#include <pthread.h>
+
 #include <exception>
 #include <new>
 #include <string>
@@ -68,6 +70,27 @@ ryf_status guarded(const char* name, Body&& body) noexcept {
         set_last_error(name, "unexpected error of unknown type");
     }
     return RYF_ERR_INTERNAL;
+}
+
+/// While there is one, the thread is not cancelled: what it would leave in the middle of a call, by
+/// unwinding, is libfabric's and the engine's.
+class NoCancellation {
+  public:
+    NoCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+    NoCancellation(const NoCancellation&) = delete;
+    NoCancellation& operator=(const NoCancellation&) = delete;
+
+  private:
+    int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+/// The same of a call that may wait. Not of those that programs make without a pause, as it costs two locked
+/// instructions.
+template <class Body>
+ryf_status guarded_wait(const char* name, Body&& body) noexcept {
+    const NoCancellation held_back;
+    return guarded(name, std::forward<Body>(body));
 }
 
 /// Throws Refusal for a NULL argument.

@@ -17,6 +17,7 @@
 
 namespace flow = railyard::flow;
 using flow::guarded;
+using flow::guarded_wait;
 using flow::Outcome;
 using flow::refuse;
 using flow::require;
@@ -162,7 +163,7 @@ ryf_status ryf_instance_destroy(ryf_instance* instance) {
 
 ryf_status ryf_instance_interfaces(ryf_instance* instance, ryf_provider provider, ryf_interface* interfaces,
                                    size_t* count) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         require(instance, "instance");
         size_t& room = require(count, "count");
         try {
@@ -198,7 +199,7 @@ ryf_status ryf_target_create(ryf_instance* instance, ryf_target** target) {
 }
 
 ryf_status ryf_target_setup(ryf_target* target, const ryf_config* config, ryf_target_info** info) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         ryf_target& handle = require(target, "target");
         ryf_target_info*& out = require(info, "info");
         auto result = std::make_unique<ryf_target_info>();
@@ -227,7 +228,7 @@ ryf_status ryf_target_try_new_grain(ryf_target* target, ryf_grain* grain) {
 }
 
 ryf_status ryf_target_wait_for_new_grain(ryf_target* target, ryf_grain* grain, uint32_t timeout_ms) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         flow::GrainBoard::Arrived arrived;
         ryf_grain& out = require(grain, "grain");
         return give(set_up(target, "target").wait_for_new_grain(arrived, timeout_ms), arrived, out);
@@ -235,7 +236,7 @@ ryf_status ryf_target_wait_for_new_grain(ryf_target* target, ryf_grain* grain, u
 }
 
 ryf_status ryf_target_sources(ryf_target* target, ryf_source* sources, size_t* count) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         size_t& room = require(count, "count");
         std::vector<ryf_source> list;
         for (const flow::SourceReport& report : set_up(target, "target").sources()) {
@@ -261,7 +262,7 @@ ryf_status ryf_target_fd(ryf_target* target, int* fd) {
 }
 
 ryf_status ryf_target_destroy(ryf_target* target) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         delete target;
         return RYF_OK;
     });
@@ -277,7 +278,7 @@ ryf_status ryf_initiator_create(ryf_instance* instance, ryf_initiator** initiato
 }
 
 ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_config* config) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         set_up_now(require(initiator, "initiator"), require(config, "config"), "initiator",
                    [](const flow::Initiator&) {});
         return RYF_OK;
@@ -285,7 +286,7 @@ ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_config* confi
 }
 
 ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_target_info* info) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         const flow::TargetInfo& target = require(info, "info").info;
         set_up(initiator, "initiator").add_target(target);
         return RYF_OK;
@@ -293,7 +294,7 @@ ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_target_i
 }
 
 ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_target_info* info) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         const flow::TargetInfo& target = require(info, "info").info;
         if (!set_up(initiator, "initiator").remove_target(target))
             refuse(RYF_ERR_NOT_FOUND, "target " + target.id() + " has not been added, or is gone");
@@ -340,14 +341,14 @@ ryf_status ryf_initiator_make_progress(ryf_initiator* initiator) {
 
 ryf_status ryf_initiator_make_progress_blocking(ryf_initiator* initiator, uint32_t timeout_ms) {
     const char* const name = __func__;
-    return guarded(name, [&] {
+    return guarded_wait(name, [&] {
         std::string what;
         return told(name, set_up(initiator, "initiator").make_progress(timeout_ms, what), what);
     });
 }
 
 ryf_status ryf_initiator_destroy(ryf_initiator* initiator) {
-    return guarded(__func__, [&] {
+    return guarded_wait(__func__, [&] {
         delete initiator;
         return RYF_OK;
     });

@@ -1,5 +1,6 @@
 // Bad input, calls out of order, children of a fork: what the C API refuses, and how.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -312,6 +313,39 @@ TEST(FlowInput, AChildMustNotUseWhatItInherits) {
 }
 
 /// What a thread of the parent is in the middle of is nobody's in the child.
+/// It ends at its own next cancellation point, and nothing is left in the middle of a call.
+TEST(FlowInput, AThreadThatWaitsIsCancelledAfterItsCall) {
+    Instance instance;
+    Target target(instance, tcp, 1, 100);
+    Initiator initiator(instance, tcp, 1, 100);
+    initiator.add(target);
+    struct Waiter {
+        ryf_target* target;
+        std::atomic<bool> begun{false}, returned{false};
+    } waiter{target.handle};
+    const auto wait = [](void* argument) -> void* {
+        auto& own = *static_cast<Waiter*>(argument);
+        own.begun = true;
+        ryf_grain grain{};
+        const ryf_status status = ryf_target_wait_for_new_grain(own.target, &grain, 300);
+        own.returned = status == RYF_ERR_TIMEOUT;
+        pthread_testcancel();
+        return nullptr;
+    };
+    pthread_t thread{};
+    ASSERT_EQ(pthread_create(&thread, nullptr, wait, &waiter), 0);
+    while (!waiter.begun)
+        std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is asleep by then, or not yet
+    ASSERT_EQ(pthread_cancel(thread), 0);
+    void* result = nullptr;
+    ASSERT_EQ(pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+    EXPECT_TRUE(waiter.returned);
+    initiator.send(0, 3);
+    EXPECT_TRUE(target.ring.holds(target.next().index, 3));
+}
+
 TEST(FlowInput, AChildMayDestroyWhatAThreadOfItsParentUses) {
     Instance instance;
     Target target(instance, tcp, 1, 100);
