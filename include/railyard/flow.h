@@ -262,10 +262,10 @@ RYF_API ryf_status ryf_initiator_setup(ryf_initiator* initiator, const ryf_confi
  * Does not wait for the target. */
 RYF_API ryf_status ryf_initiator_add_target(ryf_initiator* initiator, const ryf_target_info* info);
 
-/** Takes it away, with what is on its way to it: waits up to a quarter of a second for that to end,
- * or for its answer where it has not connected yet. Other threads go on meanwhile; those grains are on their
- * way until it returns.
- * Errors: NOT_FOUND, INVALID_ARG, INVALID_STATE. */
+/** Takes it away, with what is on its way to it: waits up to a quarter of a second for that to end
+ * (RYF_PROVIDER_EFA without efa-direct: up to 1.1 s), or for its answer where it has not connected yet. Other
+ * threads go on meanwhile; those grains are on their way until it returns. Errors: NOT_FOUND, INVALID_ARG,
+ * INVALID_STATE. */
 RYF_API ryf_status ryf_initiator_remove_target(ryf_initiator* initiator, const ryf_target_info* info);
 
 /** Every target, in the order in which they were added, and behind them those that are gone and have not been
@@ -298,8 +298,9 @@ RYF_API ryf_status ryf_initiator_grain_ready(ryf_initiator* initiator, uint32_t 
  * target was destroyed, is gone, or has not answered in time, and has been removed: ryf_last_error names it;
  * the others go on; call again), INTERNAL (a grain could not be sent to a target, which keeps being one; a
  * call for each), INVALID_STATE. Does not block, but where it removes a target: it waits for what is on its
- * way there to end, up to a quarter of a second where the provider cannot interrupt it (shm, cxi), and other
- * threads go on. A target that was only stopped, or cut off, is told of its removal when it answers again. */
+ * way there to end, up to a quarter of a second where the provider cannot interrupt it (shm, cxi), up to
+ * 1.1 s over EFA's fabric efa (a libfabric without efa-direct), and other threads go on. A target that was
+ * only stopped, or cut off, is told of its removal when it answers again. */
 RYF_API ryf_status ryf_initiator_make_progress(ryf_initiator* initiator);
 
 /** The same, until nothing is left, for at most `timeout_ms`.

@@ -167,12 +167,12 @@ class Engine {
     Status poll(Transfer& transfer) noexcept;
     /// The same, for who has just made a pass: makes none.
     Status look(Transfer& transfer) noexcept;
-    /// Ends the handle's life. In flight, it is canceled: that waits up to 0.25 s for what is under way to
-    /// end or to be interrupted, after which the network touches the transfer's memory no more. (What
-    /// cannot be interrupted, docs/reliability.md, "Nothing late", and has not ended by then keeps the handle
-    /// with the engine until it has.)
+    /// Ends the handle's life. In flight, it is canceled: that waits up to 0.25 s (fabric efa: 1.1 s) for
+    /// what is under way to end or to be interrupted, after which the network touches the transfer's memory
+    /// no more. (What cannot be interrupted, docs/reliability.md, "Nothing late", and has not ended by then
+    /// keeps the handle with the engine until it has.)
     void release(Transfer* transfer) noexcept;
-    /// The same of several: what is in flight is waited for together, up to 0.25 s in all. NULL is fine.
+    /// The same of several: what is in flight is waited for together, so long in all. NULL is fine.
     void release(std::span<Transfer* const> transfers) noexcept;
     /// True once its peer was found to have ended.
     [[nodiscard]] bool peer_is_gone(const Transfer& transfer) const noexcept;
