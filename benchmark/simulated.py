@@ -79,7 +79,7 @@ def slow_rail(seconds, *workload):
     """4 NICs, one at a quarter of the rate: bandwidth as a share of what the four can do together."""
     with cluster("p5.48xl") as machine:
         machine.control("set", "rate_gbps=2")
-        machine.control("set", "--nic", "rdmap80s0", "rate_gbps=0.5")
+        machine.control("set", "--nic", "rdmap96s0", "rate_gbps=0.5")
         row = machine.bench(*ALL_RAILS, "--param", "rails=4", *workload, "--seconds", seconds,
                             "--no-check")["results"][0]
         return row["mb_per_s"] * 8 / 6500

@@ -52,6 +52,8 @@ struct DeviceFilter {
     bool exclude = false;
     [[nodiscard]] bool empty() const noexcept { return names.empty(); }
     [[nodiscard]] bool allows(std::string_view name) const noexcept;
+    /// Its names are in an order that counts.
+    [[nodiscard]] bool orders() const noexcept { return !empty() && !exclude; }
 };
 /// "a,b" or "^a,b". Throws Error{invalid_param} for an empty name or a stray ^.
 [[nodiscard]] DeviceFilter parse_device_filter(std::string_view text);

@@ -93,6 +93,13 @@ Gpus::Gpus(const Params& params) {
 
 Gpus::~Gpus() = default;
 
+std::vector<std::string> Gpus::places() const {
+    std::vector<std::string> places;
+    for (const auto& gpu : gpus_)
+        places.push_back(gpu->device().pci);
+    return places;
+}
+
 bool Gpus::present(const Params& params) {
     return params.gpu_devices != no_gpus && cuda::find_driver().driver.has_value();
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <absl/base/thread_annotations.h>
@@ -81,6 +82,8 @@ class Gpus {
     /// By ordinal; nullptr for one that is not there or not allowed.
     [[nodiscard]] Gpu* find(std::uint64_t ordinal) const noexcept;
     [[nodiscard]] const std::vector<std::unique_ptr<Gpu>>& all() const noexcept { return gpus_; }
+    /// PCI addresses, as the driver prints them, in the order of all().
+    [[nodiscard]] std::vector<std::string> places() const;
     /// Only where any().
     [[nodiscard]] const cuda::Driver& driver() const noexcept { return *driver_; }
     /// Why there are none, or which there are.

@@ -35,7 +35,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink,
     renews_keys_ = tell_of_refused_keys_ && (always_as_first_ || (blocking && params.keep_keys == "auto"));
     no_nics_ = first.family == "shm" || first.family.starts_with("tcp");
     if (params.local_rail == "auto") open_host_rail(first.caps.direct_rma);
-    placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_);
+    placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_, std::move(machine_));
     rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX,
               connects_ ? Pairing::in_order : Pairing::spread};
     // Connections of one interface are equally fast, and an operation over them costs much.
@@ -90,6 +90,7 @@ void RailManager::find_devices(const Params& params, std::string_view after) {
     rails_.clear();
     rail_devices_.clear();
     devices_.clear();
+    machine_.reset();
     control_rails_ = 0;
     const std::string& control = params.oob_interface;
     const std::string family = found.front().family;
@@ -115,17 +116,31 @@ void RailManager::find_devices(const Params& params, std::string_view after) {
         devices_.push_back(std::make_shared<const fabric::Device>(std::move(device)));
 }
 
+/// By the index of each among those that carry data. Reads the machine where that decides.
+std::vector<std::size_t> RailManager::order_of_opening(const Params& params,
+                                                       const topology::RailLimits& limits) {
+    std::vector<const fabric::Device*> devices;
+    for (std::size_t i = control_rails_; i < devices_.size(); ++i)
+        devices.push_back(devices_[i].get());
+    const std::vector<topology::RailDesc> rails = described(devices);
+    if (limits.leave_a_choice(rails.size())) machine_ = machine_of(params, rails);
+    const topology::Machine unknown;
+    const topology::Machine& machine = machine_ ? *machine_ : unknown;
+    return topology::rail_order(machine, rails, limits, topology::visible_gpus(machine, gpus_.places()));
+}
+
 /// Why those of `devices_` did not open that did not.
 std::vector<std::string> RailManager::open(const Params& params, bool blocking, ControlSink& sink) {
     const std::size_t first = control_rails_, spread = devices_.size() - first;
-    const std::size_t wanted =
-        first + spread * fabric::rails_on_each(params.rails_per_device, spread, devices_.back()->caps);
-    const std::size_t limit = params.rails ? std::min<std::size_t>(first + params.rails, wanted) : wanted;
+    const topology::RailLimits limits{
+        params.rails, fabric::rails_on_each(params.rails_per_device, spread, devices_.back()->caps),
+        fabric::parse_device_filter(params.devices).orders()};
+    const std::size_t limit = first + limits.most(spread);
     const FabricRailConfig config{blocking, params.connect_timeout_ms * 1'000'000, &changes_, limit > 1};
+    const std::vector<std::size_t> order = order_of_opening(params, limits);
     std::vector<std::string> reasons;
-    // Round by round over the devices, so that a limit spreads over them.
-    for (std::size_t i = 0; i < wanted && rails_.size() < limit; ++i) {
-        const auto& device = devices_[i < first ? i : first + (i - first) % spread];
+    for (std::size_t i = 0; i < first + order.size() && rails_.size() < limit; ++i) {
+        const auto& device = devices_[i < first ? i : first + order[i - first]];
         const std::string name = "rail" + std::to_string(rails_.size()) + ":" + device->name;
         try {
             rails_.push_back(std::make_unique<FabricRail>(name, device, sink, config));

@@ -22,6 +22,7 @@
 #include "rail/host_rail.h"
 #include "rail/local_rail.h"
 #include "rail/rail.h"
+#include "topology/rail_order.h"
 
 namespace railyard {
 
@@ -35,7 +36,8 @@ struct Device;
 
 class RailManager {
   public:
-    /// Opens `rails_per_device` rails on every usable device. A rail that fails is skipped with a warning
+    /// Opens `rails_per_device` rails on every usable device, or as many as `rails` allows, on those that the
+    /// topology prefers (topology::rail_order). A rail that fails is skipped with a warning
     /// while at least one opens; otherwise "auto" goes on to the next family, and Error{backend} is thrown
     /// where there is none. `blocking`: somebody will wait on the rails' file
     /// descriptors. `rdma_devices`: where the kernel lists them; empty for its usual place.
@@ -122,6 +124,7 @@ class RailManager {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
     void describe(Registration& region, KnownRange& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(known.mutex);
     void give_back(Registration& region) noexcept;
+    std::vector<std::size_t> order_of_opening(const Params& params, const topology::RailLimits& limits);
     std::vector<std::string> open(const Params& params, bool blocking, ControlSink& sink);
     void open_host_rail(bool fabric_copies_alike);
     GpuPath& require_gpu(std::uint64_t ordinal) const;
@@ -163,6 +166,7 @@ class RailManager {
     bool renews_keys_ = false;  ///< of peers that were refused, who are told the present ones
     bool no_nics_ = false;      ///< the fabric's bytes are moved by cores, too
     std::vector<std::shared_ptr<const fabric::Device>> devices_;
+    std::optional<topology::Machine> machine_;  ///< until the rails are placed, where it was read before
     std::atomic<std::uint32_t> changes_{0};
     std::size_t control_rails_ = 0;  ///< the first ones, which carry messages alone: none or one
     std::vector<std::unique_ptr<Rail>> rails_;

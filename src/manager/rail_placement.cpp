@@ -11,14 +11,6 @@
 namespace railyard {
 namespace {
 
-std::vector<topology::RailDesc> describe(std::span<const fabric::Device* const> devices) {
-    std::vector<topology::RailDesc> rails;
-    for (const fabric::Device* device : devices) {
-        rails.push_back({device->name, address_of(*device), device->nic.gbps});
-    }
-    return rails;
-}
-
 topology::Machine read(const std::string& file) {
     try {
         return topology::read_machine(file);
@@ -39,13 +31,25 @@ std::optional<topology::PciAddress> address_of(const fabric::Device& device) {
     return topology::PciAddress{nic.domain, nic.bus, nic.device, nic.function};
 }
 
+std::vector<topology::RailDesc> described(std::span<const fabric::Device* const> devices) {
+    std::vector<topology::RailDesc> rails;
+    for (const fabric::Device* device : devices) {
+        rails.push_back({device->name, address_of(*device), device->nic.gbps});
+    }
+    return rails;
+}
+
+topology::Machine machine_of(const Params& params, std::span<const topology::RailDesc> devices) {
+    const bool placed =
+        std::any_of(devices.begin(), devices.end(), [](const auto& device) { return device.pci; });
+    return placed || !params.topology_file.empty() ? read(params.topology_file) : topology::Machine{};
+}
+
 RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Device* const> devices,
-                             std::size_t first)
-    : first_(first), rails_(describe(devices)) {
+                             std::size_t first, std::optional<topology::Machine> machine)
+    : first_(first), rails_(described(devices)) {
     const std::span rails = std::span(rails_).subspan(first);
-    const bool placed = std::any_of(rails.begin(), rails.end(), [](const auto& rail) { return rail.pci; });
-    const bool asked = placed || !params.topology_file.empty();
-    if (asked) machine_ = read(params.topology_file);
+    machine_ = machine ? *std::move(machine) : machine_of(params, rails);
     map_ = topology::select_rails(machine_, rails, {static_cast<double>(params.max_bw_per_dram_seg)});
     for (const std::string& note : map_.notes)
         RAILYARD_LOG(info, "topology", "%s", note.c_str());

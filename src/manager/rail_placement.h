@@ -19,15 +19,22 @@ namespace railyard {
 /// is not on a PCI bus.
 [[nodiscard]] std::optional<topology::PciAddress> address_of(const fabric::Device& device);
 
+/// As the topology knows them.
+[[nodiscard]] std::vector<topology::RailDesc> described(std::span<const fabric::Device* const> devices);
+
+/// Read with hwloc only where one of the devices has a place on the PCI bus, or `topology_file` is set; else
+/// nothing. A machine that cannot be read is said in the log, and nothing is known of it then. Throws
+/// Error{invalid_param} for a topology file that cannot be read.
+[[nodiscard]] topology::Machine machine_of(const Params& params, std::span<const topology::RailDesc> devices);
+
 /// Any thread.
 class RailPlacement {
   public:
-    /// `devices`: of the rails, by rail index. Reads the machine (hwloc) only where a rail has a place on the
-    /// PCI bus; a machine that cannot be read is said in the log, and every rail carries everything then.
-    /// Throws Error{invalid_param} for a topology file that cannot be read. Rails before `first` carry no
-    /// memory.
-    RailPlacement(const Params& params, std::span<const fabric::Device* const> devices,
-                  std::size_t first = 0);
+    /// `devices`: of the rails, by rail index. Rails before `first` carry no memory. `machine`: what
+    /// machine_of has read already; nothing: it is asked here, and throws as it does. Every rail carries
+    /// everything where nothing is known of the machine.
+    RailPlacement(const Params& params, std::span<const fabric::Device* const> devices, std::size_t first = 0,
+                  std::optional<topology::Machine> machine = {});
 
     /// Rails for host memory, by the NUMA nodes of its pages. Never empty.
     [[nodiscard]] RailSet for_host_memory(std::uint64_t address, std::uint64_t length) const;

@@ -189,6 +189,9 @@ void take_environment(const CLI::App& app, Command& command) {
     if (app.count("--xml") == 0) survey.xml = params.topology_file;
     if (app.count("--max-bw-per-dram-seg") == 0)
         survey.max_host_gbps = static_cast<double>(params.max_bw_per_dram_seg);
+    survey.rails = params.rails;
+    survey.rails_per_device = params.rails_per_device;
+    survey.gpu_devices = params.gpu_devices;
     survey.stage_always = params.vram_staging == "always";
 }
 

@@ -8,8 +8,10 @@
 
 #include "common/status.h"
 #include "fabric/info.h"
+#include "manager/gpus.h"
 #include "manager/rail_placement.h"
 #include "topology/hwloc_tree.h"
+#include "topology/rail_order.h"
 
 namespace railyard::tools {
 namespace {
@@ -64,6 +66,13 @@ RailRow offline_row(const NicDesc& nic) {
     return {name, "efa", fabric, nic.pci, nic.numa, nic.gbps, "unknown", false, {}};
 }
 
+std::vector<topology::RailDesc> described(const std::vector<RailRow>& rows) {
+    std::vector<topology::RailDesc> rails;
+    for (const RailRow& row : rows)
+        rails.push_back({row.name, row.pci, row.gbps});
+    return rails;
+}
+
 /// Their names, or how many there are where those would fill the screen.
 std::string device_names(const std::vector<fabric::Device>& devices) {
     if (devices.size() > 4) return std::to_string(devices.size()) + " devices";
@@ -100,6 +109,23 @@ bool libfabric_has_efas() {
     return false;
 }
 
+/// Of a row for each device a row for each rail, as an engine opens them.
+std::vector<RailRow> rails_on(const std::vector<RailRow>& devices, const topology::RailLimits& limits,
+                              const SurveyOptions& options, const topology::Machine& machine) {
+    std::vector<topology::GpuDesc> visible;
+    if (limits.leave_a_choice(devices.size()) && !options.offline) {
+        Params params;
+        params.gpu_devices = options.gpu_devices;
+        visible = topology::visible_gpus(machine, Gpus(params).places());
+    }
+    std::vector<std::size_t> order = topology::rail_order(machine, described(devices), limits, visible);
+    order.resize(limits.most(devices.size()));
+    std::vector<RailRow> rails;
+    for (const std::size_t device : order)
+        rails.push_back(devices[device]);
+    return rails;
+}
+
 void find_rails(const SurveyOptions& options, Survey& survey) {
     const fabric::DeviceFilter filter = fabric::parse_device_filter(options.devices);
     survey.unasked = options.provider == "auto" && (filter.empty() || filter.exclude);
@@ -108,8 +134,12 @@ void find_rails(const SurveyOptions& options, Survey& survey) {
         const bool gpu_memory = survey.cuda && !survey.cuda->gpus.empty() && !options.stage_always;
         const std::vector<fabric::Device> devices = fabric::discover(options.provider, filter, gpu_memory);
         survey.family = devices.front().family;
+        std::vector<RailRow> rows;
         for (const fabric::Device& device : devices)
-            survey.rails.push_back(live_row(device, survey.machine));
+            rows.push_back(live_row(device, survey.machine));
+        const auto on_each =
+            fabric::rails_on_each(options.rails_per_device, rows.size(), devices.front().caps);
+        survey.rails = rails_on(rows, {options.rails, on_each, filter.orders()}, options, survey.machine);
     } catch (const Error& error) {
         survey.trouble = error.what();
     }
@@ -119,11 +149,21 @@ void find_rails(const SurveyOptions& options, Survey& survey) {
 
 void find_efas(const SurveyOptions& options, Survey& survey) {
     const fabric::DeviceFilter filter = fabric::parse_device_filter(options.devices);
+    std::vector<RailRow> rows;
     for (const NicDesc& nic : survey.machine.nics) {
         if (!nic.efa) continue;
         RailRow row = offline_row(nic);
-        if (filter.allows(row.name)) survey.rails.push_back(std::move(row));
+        if (filter.allows(row.name)) rows.push_back(std::move(row));
     }
+    if (filter.orders()) {
+        auto named = [&](const RailRow& row) {
+            return std::find(filter.names.begin(), filter.names.end(), row.name);
+        };
+        std::stable_sort(rows.begin(), rows.end(),
+                         [&](const RailRow& a, const RailRow& b) { return named(a) < named(b); });
+    }
+    const std::uint64_t on_each = std::max<std::uint64_t>(options.rails_per_device, 1);
+    survey.rails = rails_on(rows, {options.rails, on_each, filter.orders()}, options, survey.machine);
     if (!survey.rails.empty()) return;
     survey.trouble = filter.empty() ? "the topology has no EFA (PCI id 1d0f:efa*)"
                                     : "the topology has no EFA (PCI id 1d0f:efa*) that devices allows";
@@ -146,10 +186,7 @@ Survey make_survey(const SurveyOptions& options) {
         survey.cuda = make_gpu_survey();
         find_rails(options, survey);
     }
-    std::vector<topology::RailDesc> rails;
-    for (const RailRow& row : survey.rails)
-        rails.push_back({row.name, row.pci, row.gbps});
-    survey.map = topology::select_rails(survey.machine, rails, {options.max_host_gbps});
+    survey.map = topology::select_rails(survey.machine, described(survey.rails), {options.max_host_gbps});
     return survey;
 }
 

@@ -12,7 +12,7 @@
 
 namespace railyard::tools {
 
-/// One device that would carry rails.
+/// One rail that an engine would open, and its device.
 struct RailRow {
     std::string name, provider, fabric;
     std::optional<topology::PciAddress> pci;
@@ -41,8 +41,10 @@ struct SurveyOptions {
     std::string xml;       ///< file to take the topology from; empty: this machine or HWLOC_XMLFILE
     bool offline = false;  ///< nothing but the topology: its EFAs are the rails
     std::string provider = "auto";
-    std::string devices;        ///< as the setting of that name
-    double max_host_gbps = 0;   ///< as topology::SelectionRules has it
+    std::string devices;                            ///< as the setting of that name
+    std::uint64_t rails = 0, rails_per_device = 0;  ///< as the settings of these names
+    std::string gpu_devices;                        ///< likewise
+    double max_host_gbps = 0;                       ///< as topology::SelectionRules has it
     bool stage_always = false;  ///< vram_staging=always: rails are not asked for GPU memory
 };
 

@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "topology/distance.h"
+#include "topology/turns.h"
 
 namespace railyard::topology {
 namespace {
@@ -232,12 +233,7 @@ class Selection {
         std::stable_sort(nics.begin(), nics.end(), [&](const RailNic* a, const RailNic* b) {
             return turn_in_share(a) < turn_in_share(b);
         });
-        std::map<std::size_t, std::size_t> used;  // by host bridge
-        std::map<const RailNic*, std::size_t> turns;
-        for (const RailNic* nic : nics)
-            turns[nic] = used[host_bridge_of(machine_, nic->nic->parent)]++;
-        std::stable_sort(nics.begin(), nics.end(),
-                         [&](const RailNic* a, const RailNic* b) { return turns.at(a) < turns.at(b); });
+        take_in_turns(nics, [&](const RailNic* nic) { return host_bridge_of(machine_, nic->nic->parent); });
         return nics;
     }
 

@@ -345,5 +345,36 @@ TEST_P(GpuMemory, AnEngineAsksForItWhereThereAreGpusAndStagingIsNotForced) {
     EXPECT_EQ(reaching({{"vram_staging", "always"}}), 0u);
 }
 
+/// Which NICs know a megabyte of each GPU of an engine with these settings: "0=rdmap79s0 1=rdmap96s0 ...".
+std::string nics_of_gpus(const BareRails& engine, const std::vector<cuda::ContextPtr>& gpus) {
+    std::string text;
+    for (const cuda::ContextPtr& gpu : gpus) {
+        const cuda::DeviceBuffer buffer(gpu, 1 << 20);
+        const auto ordinal = static_cast<std::uint64_t>(gpu->ordinal());
+        const auto region = engine.rails->register_device_memory(buffer.address(), 1 << 20, ordinal);
+        text += (text.empty() ? "" : " ") + std::to_string(ordinal) + "=";
+        for (const std::uint16_t rail : region->rails) {
+            const std::string& name = engine.rails->rail(rail).name();
+            text += (text.back() == '=' ? "" : ",") + name.substr(name.find(':') + 1);
+        }
+        engine.rails->deregister_memory(*region);
+    }
+    return text;
+}
+
+TEST_P(GpuMemory, WithARailForEachGpuEachHasTheOneBelowItsSwitch) {
+    std::vector<cuda::ContextPtr> gpus;
+    for (int ordinal = 0; ordinal < 8; ++ordinal)
+        gpus.push_back(context(ordinal));
+    EXPECT_EQ(nics_of_gpus(BareRails({family(), 8, false}), gpus),
+              "0=rdmap79s0 1=rdmap96s0 2=rdmap113s0 3=rdmap130s0 4=rdmap147s0 5=rdmap164s0 6=rdmap181s0 "
+              "7=rdmap198s0");
+}
+
+TEST_P(GpuMemory, TheRailsOfAnEngineWithOneGpuAreThatGpus) {
+    EXPECT_EQ(nics_of_gpus(BareRails({family(), 4, false}, {{"gpu_devices", "7"}}), {context(7)}),
+              "7=rdmap198s0,rdmap199s0,rdmap200s0,rdmap201s0");
+}
+
 }  // namespace
 }  // namespace railyard::test

@@ -136,7 +136,7 @@ TEST(RailsInUse, RegistrationIsOnAllOfItsRailsOrOnNone) {
         const Growth regions("regions");
         const std::string text =
             error_of([&] { four.rails->register_memory(address, length, 0); }, Status::backend);
-        EXPECT_NE(text.find("rail3:rdmap82s0"), std::string::npos) << text;
+        EXPECT_NE(text.find("rail3:rdmap164s0"), std::string::npos) << text;
         EXPECT_NE(text.find("ulimit -l"), std::string::npos) << text;
         EXPECT_EQ(regions.value(), 0u) << "a rail keeps what the others could not have";
         fillers.pop_back();

@@ -34,9 +34,13 @@ def put(root, path, text=""):
     target.write_text(text, encoding="utf-8")
 
 
+def healthy_p5_limits(root):
+    put(root, "proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n")
+
+
 def healthy_p5(root):
     """What a p5 shows below /proc, /sys and /dev when its EFAs are ready."""
-    put(root, "proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n")
+    healthy_p5_limits(root)
     put(root, "proc/sys/kernel/osrelease", "6.8.0-1021-aws\n")
     put(root, "proc/meminfo", "HugePages_Free:     5128\n")
     put(root, "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.52.0")
@@ -132,6 +136,13 @@ def case_simulated(program):
             if check not in ("gpu", "libfabric", "ptrace"):
                 assert severities(findings, check) == ["ok"] * len(found), found
         assert len(findings["device"]) == 32 and "32 rails over efa-direct" in findings["rails"][0]["what"], findings
+        put(root, "proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n"
+            "Max open files            200                  200                  files\n")
+        (few,) = examined(program, "--root", folder, status=1, **provider)["files"]
+        assert few["severity"] == "warning" and "an engine with 32 rails needs" in few["what"], few
+        limited = examined(program, "--root", folder, status=1, RAILYARD_RAILS="8", **provider)
+        assert "8 rails over efa-direct" in limited["rails"][0]["what"] and severities(limited, "files") == ["ok"], limited
+        healthy_p5_limits(root)
         assert severities(findings, "gpu") == ["warning"] and "8 GPUs" in findings["gpu"][0]["what"], findings
         assert "error" not in severities(findings, "libfabric"), findings
         (root / "dev/infiniband/uverbs5").unlink()

@@ -175,6 +175,8 @@ def case_simulated(program):
         report = json.loads(done.stdout)
         assert report.pop("cuda")["hmem_rails"] in ([], [rail["name"] for rail in report["rails"]]), (instance.name, done.stdout)
         assert report == expected(instance), (instance.name, done.stdout)
+    p5 = {"HWLOC_XMLFILE": str(HERE / "p5.48xl.xml"), "FI_PROVIDER": "efa", "FI_PROVIDER_PATH": sys.argv[3], "RAILYARD_RAILS": "8"}
+    assert len(json.loads(run(program, "--json", **p5).stdout)["rails"]) == 8
 
 
 def case_gpus(program):
@@ -193,6 +195,10 @@ def case_gpus(program):
     for setting in ({"RAILYARD_VRAM_STAGING": "always"}, {"SIMEFA_SET": "gpu_memory=off"}):
         found = json.loads(run(program, "--json", **fake, **setting).stdout)["cuda"]
         assert found["gpus"] and found["hmem_rails"] == [], (setting, found)
+    limited = json.loads(run(program, "--json", RAILYARD_RAILS="4", **{**fake, "CUDA_VISIBLE_DEVICES": "7"}).stdout)["rails"]
+    assert [rail["name"] for rail in limited] == wanted["gpus"][7]["rails"], limited
+    allowed = json.loads(run(program, "--json", RAILYARD_RAILS="2", RAILYARD_GPU_DEVICES="1", **fake).stdout)["rails"]
+    assert [rail["name"] for rail in allowed] == wanted["gpus"][0]["rails"][:2], allowed
     text = run(program, **fake).stdout
     assert wanted["gpus"][3]["pci"] in text and "CUDA: built with" in text and "FI_HMEM" in text, text
     broken = run(program, "--json", FAKECUDA_FAIL="cuInit:0=999", **fake)
@@ -208,6 +214,24 @@ def case_limit(program):
         assert [len(node["rails"]) for node in report["numa"]] == [count, count], limit
         by_setting = run(program, "--offline", "--json", RAILYARD_TOPOLOGY_FILE=xml_of(p5), RAILYARD_MAX_BW_PER_DRAM_SEG=limit)
         assert json.loads(by_setting.stdout) == report, limit
+
+
+def case_rails(program):
+    """As many as the settings leave: a NIC of each GPU, or as many on each as there are to be."""
+    p5 = next(instance for instance in INSTANCES if instance.name == "p5.48xl")
+    firsts = sorted(place(names[0]) for names in p5.gpu_rails.values())
+    asked = ["--json", "--offline", "--xml", xml_of(p5)]
+
+    def names(*more, **settings):
+        return [rail["name"] for rail in json.loads(run(program, *asked, *more, **settings).stdout)["rails"]]
+
+    assert names(RAILYARD_RAILS="8") == [efa_name(*where) for where in firsts]
+    assert names(RAILYARD_RAILS="100") == names() and len(names()) == 32
+    assert names("--devices", "rdmap81s0,rdmap80s0,rdmap79s0", RAILYARD_RAILS="2") == ["rdmap81s0", "rdmap80s0"]
+    twice = names(RAILYARD_RAILS="40", RAILYARD_RAILS_PER_DEVICE="2")
+    assert len(twice) == 40 and sorted(twice[:32]) == sorted(names()) and twice[32:] == names(RAILYARD_RAILS="8"), twice
+    text = run(program, "--offline", "--xml", xml_of(p5), RAILYARD_RAILS="8").stdout
+    assert "Rails: 8\n" in text and "its part of" not in text, text
 
 
 def case_errors(program):
@@ -227,7 +251,7 @@ def case_errors(program):
         assert done.stderr == f'railyard-info: --max-bw-per-dram-seg: bad value "{bad}"; allowed: 0..1000000; see --help\n', done.stderr
     p5 = str(HERE / "p5.48xl.xml")
     chosen = json.loads(run(program, "--offline", "--json", "--xml", p5, "--devices", "rdmap81s0,rdmap79s0").stdout)
-    assert [rail["name"] for rail in chosen["rails"]] == ["rdmap79s0", "rdmap81s0"], chosen["rails"]
+    assert [rail["name"] for rail in chosen["rails"]] == ["rdmap81s0", "rdmap79s0"], chosen["rails"]
     assert "that devices allows" in run(program, "--offline", "--xml", p5, "--devices", "nosuch", status=1).stderr
     done = run(program, "--offline", "--provider", "tcp", status=2)
     assert "--provider excludes --offline" in done.stderr, done.stderr
