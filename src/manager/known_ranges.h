@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include <absl/base/thread_annotations.h>
@@ -29,8 +30,9 @@ struct KnownRange {
         auto operator<=>(const Place&) const = default;
     };
     struct Names {
-        std::uint64_t number = 0;  ///< random; 0: none has been drawn
-        std::uint64_t word = 0;    ///< of the host rail; 0: it has given none
+        std::uint64_t number = 0;           ///< random; 0: none has been drawn
+        std::uint64_t word = 0;             ///< of the host rail; 0: it has given none
+        std::optional<std::uint32_t> turn;  ///< of host memory, by which it has its rails (RailPlacement)
         /// By NICs that draw their keys; nullptr: there are none.
         std::shared_ptr<const KeyTable> first;
     };

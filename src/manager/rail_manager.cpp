@@ -189,9 +189,9 @@ std::shared_ptr<Registration> RailManager::register_memory(std::uint64_t address
                     std::string("memory range of ") + range + " is not mapped in this process");
     }
     region->writable = is_writable(address, length);
-    region->rails = placement_->for_host_memory(address, length);
     register_as_known(*region, {address, length, device_id, MemoryType::host, 0},
                       [&](KnownRange& known) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                          region->rails = placement_->for_host_memory(address, length, known.names.turn);
                           if (host_) region->on_host = register_on_host(*region, known);
                           region->memory = register_on_its_rails(*region, known);
                       });

@@ -1,5 +1,8 @@
 #include "manager/rail_placement.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "common/log.h"
@@ -19,6 +22,14 @@ topology::Machine read(const std::string& file) {
         RAILYARD_LOG(warn, "topology", "%s: every rail carries all memory", error.what());
         return {};
     }
+}
+
+/// Of processes that were started together neighbouring ones, in containers of their own, too, where each of
+/// them may have the same number.
+std::uint32_t offset_of_process() {
+    struct stat names {};
+    const bool told = stat("/proc/self/ns/pid", &names) == 0;
+    return static_cast<std::uint32_t>(getpid()) + (told ? static_cast<std::uint32_t>(names.st_ino) : 0);
 }
 
 }  // namespace
@@ -46,15 +57,22 @@ topology::Machine machine_of(const Params& params, std::span<const topology::Rai
 }
 
 RailPlacement::RailPlacement(const Params& params, std::span<const fabric::Device* const> devices,
-                             std::size_t first, std::optional<topology::Machine> machine)
+                             std::size_t first, std::optional<topology::Machine> machine,
+                             std::optional<std::uint32_t> offset)
     : first_(first), rails_(described(devices)) {
     const std::span rails = std::span(rails_).subspan(first);
     machine_ = machine ? *std::move(machine) : machine_of(params, rails);
     map_ = topology::select_rails(machine_, rails, {static_cast<double>(params.max_bw_per_dram_seg)});
     for (const std::string& note : map_.notes)
         RAILYARD_LOG(info, "topology", "%s", note.c_str());
-    same_everywhere_ = std::all_of(map_.by_numa.begin(), map_.by_numa.end(),
-                                   [&](const auto& set) { return set == map_.all; });
+    same_everywhere_ =
+        std::all_of(map_.by_numa.begin(), map_.by_numa.end(), [&](const topology::RailWindows& windows) {
+            return std::all_of(windows.begin(), windows.end(),
+                               [&](const auto& window) { return window == map_.all; });
+        });
+    turns_ = std::vector<std::atomic<std::uint32_t>>(std::max<std::size_t>(map_.by_numa.size(), 1));
+    for (std::atomic<std::uint32_t>& turn : turns_)
+        turn.store(offset ? *offset : offset_of_process(), std::memory_order_relaxed);
 }
 
 RailSet RailPlacement::to_rail_set(const std::vector<std::size_t>& indices) const {
@@ -64,12 +82,17 @@ RailSet RailPlacement::to_rail_set(const std::vector<std::size_t>& indices) cons
     return rails;
 }
 
-RailSet RailPlacement::for_host_memory(std::uint64_t address, std::uint64_t length) const {
-    std::vector<int> nodes;
-    if (!same_everywhere_) nodes = topology::memory_nodes(reinterpret_cast<const void*>(address), length);
-    const std::vector<std::size_t> chosen =
-        same_everywhere_ ? map_.all : topology::rails_of_nodes(map_, nodes);
-    return to_rail_set(chosen);
+RailSet RailPlacement::for_host_memory(std::uint64_t address, std::uint64_t length,
+                                       std::optional<std::uint32_t>& turn) const {
+    if (same_everywhere_) return to_rail_set(map_.all);
+    const std::vector<int> nodes = topology::memory_nodes(reinterpret_cast<const void*>(address), length);
+    if (!turn) turn = next_turn(nodes);
+    return to_rail_set(topology::rails_of_nodes(map_, nodes, *turn));
+}
+
+std::uint32_t RailPlacement::next_turn(std::span<const int> nodes) const {
+    const auto first = nodes.empty() ? 0 : static_cast<std::size_t>(nodes.front());
+    return turns_[first < turns_.size() ? first : 0].fetch_add(1, std::memory_order_relaxed);
 }
 
 RailSet RailPlacement::for_gpu(const std::string& pci) const {

@@ -1,6 +1,7 @@
 // Which rails carry which memory: the topology's answer for the rails of one engine.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,12 +33,15 @@ class RailPlacement {
   public:
     /// `devices`: of the rails, by rail index. Rails before `first` carry no memory. `machine`: what
     /// machine_of has read already; nothing: it is asked here, and throws as it does. Every rail carries
-    /// everything where nothing is known of the machine.
+    /// everything where nothing is known of the machine. `offset`: at which turn each node's first range has
+    /// its rails; nothing: at one by which the processes of a host differ.
     RailPlacement(const Params& params, std::span<const fabric::Device* const> devices, std::size_t first = 0,
-                  std::optional<topology::Machine> machine = {});
+                  std::optional<topology::Machine> machine = {}, std::optional<std::uint32_t> offset = {});
 
-    /// Rails for host memory, by the NUMA nodes of its pages. Never empty.
-    [[nodiscard]] RailSet for_host_memory(std::uint64_t address, std::uint64_t length) const;
+    /// Rails for host memory, by the NUMA nodes of its pages, and by its turn among the ranges there: the
+    /// next one's, which is left in `turn`, or what that has from before (ADR 44). Never empty.
+    [[nodiscard]] RailSet for_host_memory(std::uint64_t address, std::uint64_t length,
+                                          std::optional<std::uint32_t>& turn) const;
     /// Rails for memory of the GPU at this PCI address ("0000:53:00.0"), reaching it or not: those near it.
     /// All of them, with a line in the log, where the topology does not know the GPU. Never empty. Throws
     /// Error{invalid_param} for what is no PCI address.
@@ -54,12 +58,15 @@ class RailPlacement {
 
   private:
     [[nodiscard]] RailSet to_rail_set(const std::vector<std::size_t>& indices) const;
+    [[nodiscard]] std::uint32_t next_turn(std::span<const int> nodes) const;
 
     const std::size_t first_;
     const std::vector<topology::RailDesc> rails_;
     topology::Machine machine_;  ///< nothing where no rail has a place
     topology::RailMap map_;
     bool same_everywhere_ = true;  ///< no need to look where memory lies
+    /// By node; those of memory on several are the first one's. Nothing else depends on them.
+    mutable std::vector<std::atomic<std::uint32_t>> turns_;
 };
 
 }  // namespace railyard

@@ -69,9 +69,13 @@ std::string json_report(const Survey& survey) {
     }
     Json numa = Json::array();
     for (const topology::NumaNode& node : survey.machine.numa) {
-        const std::vector<int> one{node.node};
-        numa.push_back(
-            {{"node", node.node}, {"rails", names(survey, topology::rails_of_nodes(survey.map, one))}});
+        const topology::RailWindows& windows = survey.map.by_numa[static_cast<std::size_t>(node.node)];
+        Json in_turn = Json::array();
+        for (const std::vector<std::size_t>& window : windows)
+            in_turn.push_back(names(survey, window));
+        numa.push_back({{"node", node.node},
+                        {"rails", names(survey, topology::rails_in(windows))},
+                        {"in_turn", std::move(in_turn)}});
     }
     Json report = {{"rails", rails}, {"gpus", gpus}, {"numa", numa}};
     if (survey.cuda) report["cuda"] = cuda_json(survey);

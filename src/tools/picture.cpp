@@ -161,13 +161,27 @@ class Painter {
                 std::count_if(contents_.nics.begin(), contents_.nics.end(), [&](const PictureNic& nic) {
                     return std::find(nic.nodes.begin(), nic.nodes.end(), node.node) != nic.nodes.end();
                 });
+            const std::string at_once = nics_at_once(node.node);
             std::string words =
                 "NUMA node " + std::to_string(node.node) + ", " + std::to_string(node.memory >> 30) + " GiB";
             if (carriers > 0)
-                words += "  ·  host memory over " + counted(static_cast<std::size_t>(carriers), "NIC");
+                words += "  ·  host memory over " + at_once +
+                         counted(static_cast<std::size_t>(carriers), "NIC") +
+                         (at_once.empty() ? "" : ", in turn");
             svg_.text(x + 32, y + 13, words, {12, grey});
             x += 32 + Svg::text_width(words, 12) + 3 * pad;
         }
+    }
+
+    /// "4 of ", where that many carry a range, and others the next one; else nothing.
+    std::string nics_at_once(int node) const {
+        const topology::RailWindows& windows = survey_.map.by_numa[static_cast<std::size_t>(node)];
+        if (windows.size() < 2) return "";
+        const std::vector<std::size_t>& first = windows.front();
+        const auto nics = std::count_if(
+            contents_.nics.begin(), contents_.nics.end(),
+            [&](const PictureNic& nic) { return std::binary_search(first.begin(), first.end(), nic.rail); });
+        return std::to_string(nics) + " of ";
     }
 
     void tag(double x, double y, int node) {

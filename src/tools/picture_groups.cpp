@@ -59,7 +59,8 @@ class Builder {
     std::vector<int> served_nodes(std::size_t rail) const {
         std::vector<int> nodes;
         for (std::size_t node = 0; node < survey_.map.by_numa.size(); ++node) {
-            if (contains(survey_.map.by_numa[node], rail)) nodes.push_back(static_cast<int>(node));
+            if (contains(topology::rails_in(survey_.map.by_numa[node]), rail))
+                nodes.push_back(static_cast<int>(node));
         }
         return nodes;
     }

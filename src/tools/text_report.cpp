@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "common/joined.h"
 #include "common/spoken.h"
@@ -19,6 +20,17 @@ std::string rails_text(const Survey& survey, const std::vector<std::size_t>& ind
     if (indices.size() == survey.rails.size() && indices.size() > 4)
         return "all " + std::to_string(indices.size());
     return joined(rail_names(survey, indices), " ");
+}
+
+/// Of several, how many of all a range of host memory gets.
+std::string windows_text(const Survey& survey, const topology::RailWindows& windows) {
+    if (windows.size() < 2) return rails_text(survey, topology::rails_in(windows));
+    std::set<std::size_t> sizes;
+    for (const std::vector<std::size_t>& window : windows)
+        sizes.insert(window.size());
+    std::string text = std::to_string(*sizes.begin());
+    if (sizes.size() > 1) text += " to " + std::to_string(*sizes.rbegin());
+    return text + " of " + std::to_string(topology::rails_in(windows).size()) + ", in turn";
 }
 
 std::string memory_text(std::uint64_t bytes) {
@@ -135,7 +147,7 @@ std::string nodes_section(const Survey& survey) {
     for (const topology::NumaNode& node : survey.machine.numa) {
         const auto number = static_cast<std::size_t>(node.node);
         table.add({std::to_string(node.node), memory_text(node.memory),
-                   rails_text(survey, survey.map.by_numa[number]), survey.map.numa_reasons[number]});
+                   windows_text(survey, survey.map.by_numa[number]), survey.map.numa_reasons[number]});
     }
     return "\nNUMA nodes: " + std::to_string(survey.machine.numa.size()) + "\n" + table.text();
 }

@@ -247,16 +247,38 @@ class Selection {
             double limit = rules_.max_host_gbps;
             if (limit <= 0) limit = link_capacity(node.node);
             const std::vector<const RailNic*> order = in_reach_of(node.node);
-            std::vector<const RailNic*> chosen;
-            double sum = 0;
-            for (const RailNic* nic : order) {
-                if (!chosen.empty() && sum + nic->gbps > limit) break;
-                sum += nic->gbps;
-                chosen.push_back(nic);
-            }
-            map_.by_numa[number] = rails_of(chosen);
-            map_.numa_reasons[number] = reason_for_node(node.node, limit, chosen);
+            const std::size_t near = nearest_of(order);
+            std::size_t start = 0;
+            do {
+                const std::vector<const RailNic*> chosen = window_of(order, near, start, limit);
+                if (start == 0) map_.numa_reasons[number] = reason_for_node(node.node, limit, chosen);
+                map_.by_numa[number].push_back(rails_of(chosen));
+                start += chosen.size();
+            } while (start < near);
         }
+    }
+
+    /// How many come first that are on one node: the memory's own or, where that has none, the nearest.
+    static std::size_t nearest_of(std::span<const RailNic* const> order) {
+        const auto other = std::find_if(order.begin(), order.end(), [&](const RailNic* nic) {
+            return nic->nic->numa != order.front()->nic->numa;
+        });
+        return static_cast<std::size_t>(other - order.begin());
+    }
+
+    /// As many as fit, of the `near` first ones from `start` on and around; those behind them only after all
+    /// of these.
+    static std::vector<const RailNic*> window_of(std::span<const RailNic* const> order, std::size_t near,
+                                                 std::size_t start, double limit) {
+        std::vector<const RailNic*> chosen;
+        double sum = 0;
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            const RailNic* const nic = order[i < near ? (start + i) % near : i];
+            if (!chosen.empty() && sum + nic->gbps > limit) break;
+            sum += nic->gbps;
+            chosen.push_back(nic);
+        }
+        return chosen;
     }
 
     std::string reason_for_node(int node, double limit, std::span<const RailNic* const> chosen) const {
@@ -302,20 +324,30 @@ const std::vector<std::size_t>& rails_of_gpu(const RailMap& map, const GpuDesc& 
     return index < map.by_gpu.size() ? map.by_gpu[index] : map.all;
 }
 
-std::vector<std::size_t> rails_of_nodes(const RailMap& map, std::span<const int> nodes) {
+std::vector<std::size_t> rails_of_nodes(const RailMap& map, std::span<const int> nodes, std::size_t turn) {
     auto known = [&](int node) {
         return node >= 0 && static_cast<std::size_t>(node) < map.by_numa.size() &&
                !map.by_numa[static_cast<std::size_t>(node)].empty();
     };
     const bool every = nodes.empty() || !std::all_of(nodes.begin(), nodes.end(), known);
-    Indices rails;
+    RailWindows chosen;
     for (std::size_t node = 0; node < map.by_numa.size(); ++node) {
+        const RailWindows& windows = map.by_numa[node];
+        if (windows.empty()) continue;
         if (every || std::find(nodes.begin(), nodes.end(), static_cast<int>(node)) != nodes.end())
-            rails.insert(rails.end(), map.by_numa[node].begin(), map.by_numa[node].end());
+            chosen.push_back(windows[turn % windows.size()]);
     }
+    const Indices rails = rails_in(chosen);
+    return rails.empty() ? map.all : rails;
+}
+
+std::vector<std::size_t> rails_in(const RailWindows& windows) {
+    Indices rails;
+    for (const Indices& window : windows)
+        rails.insert(rails.end(), window.begin(), window.end());
     std::sort(rails.begin(), rails.end());
     rails.erase(std::unique(rails.begin(), rails.end()), rails.end());
-    return rails.empty() ? map.all : rails;
+    return rails;
 }
 
 }  // namespace railyard::topology

@@ -19,6 +19,10 @@ struct RailDesc {
     double gbps = 0;                ///< 0: the topology's figure for the NIC
 };
 
+/// What ranges of host memory are given in turn: lists of rails, which have one in common where their number
+/// does not divide that of the rails.
+using RailWindows = std::vector<std::vector<std::size_t>>;
+
 struct SelectionRules {
     double max_host_gbps = 0;  ///< most that one range of host memory is given rails for; 0: by link capacity
 };
@@ -27,8 +31,7 @@ struct SelectionRules {
 /// without an address, or with one that the topology does not know, are in every list.
 struct RailMap {
     std::vector<std::vector<std::size_t>> by_gpu;  ///< by the index in Machine::gpus (GpuDesc::ordinal)
-    std::vector<std::vector<std::size_t>>
-        by_numa;  ///< by the operating system's number; empty for a missing node
+    std::vector<RailWindows> by_numa;  ///< by the operating system's number; empty for a missing node
     std::vector<std::size_t> all;
     std::vector<std::string> notes;         ///< what a user should hear once, at start
     std::vector<std::string> gpu_reasons;   ///< why, one for each of by_gpu
@@ -47,8 +50,12 @@ struct RailMap {
 /// Rails for memory of a GPU of visible_gpus; all rails for one that the topology does not know.
 [[nodiscard]] const std::vector<std::size_t>& rails_of_gpu(const RailMap& map, const GpuDesc& gpu) noexcept;
 
-/// Rails for host memory that lies on these NUMA nodes (of memory_nodes); for an empty list, or an unknown
-/// node in it, what all nodes have together.
-[[nodiscard]] std::vector<std::size_t> rails_of_nodes(const RailMap& map, std::span<const int> nodes);
+/// Rails for the range whose turn is `turn` of host memory that lies on these NUMA nodes (of memory_nodes):
+/// the window whose turn it is of each node; for an empty list, or an unknown node in it, of all nodes.
+[[nodiscard]] std::vector<std::size_t> rails_of_nodes(const RailMap& map, std::span<const int> nodes,
+                                                      std::size_t turn);
+
+/// All rails of a node's windows, ascending.
+[[nodiscard]] std::vector<std::size_t> rails_in(const RailWindows& windows);
 
 }  // namespace railyard::topology

@@ -68,6 +68,45 @@ TEST(RailsInUse, HostMemoryHasThoseThatItsNodeFeeds) {
     EXPECT_EQ(rails_for_host_memory({}), 4u);
 }
 
+RailSet rails_of(Engine& engine, const std::shared_ptr<Registration>& region) {
+    return decode_memory(engine.memory_metadata(*region)).rails;
+}
+
+/// On a p5 sixteen, of which each range has four.
+TEST(RailsInUse, HostMemoryTakesAllNicsOfItsNodeInTurn) {
+    const auto engine = engine_with({});
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    std::set<std::uint16_t> used;
+    for (int i = 0; i < 4; ++i) {
+        buffers.push_back(std::make_unique<Buffer>(*engine, 1 << 20));
+        const RailSet rails = rails_of(*engine, buffers.back()->region);
+        EXPECT_EQ(rails.size(), 4u);
+        used.insert(rails.begin(), rails.end());
+    }
+    EXPECT_EQ(used.size(), 16u);
+    for (const auto& buffer : buffers)
+        engine->deregister_memory(buffer->region);
+}
+
+/// While it is registered, and when it is registered again.
+TEST(RailsInUse, ARangeThatIsKnownKeepsItsRails) {
+    for (const char* keep : {"auto", "off"}) {
+        const auto engine = engine_with({{"keep_keys", keep}});
+        const Buffer one(*engine, 1 << 20), other(*engine, 1 << 20);
+        const RailSet first = rails_of(*engine, one.region);
+        EXPECT_NE(rails_of(*engine, other.region), first);
+        const auto beside = engine->register_memory(one.address(), 1 << 20, 0);
+        const bool known = std::string(keep) == "auto";
+        EXPECT_EQ(rails_of(*engine, beside) == first, known);
+        engine->deregister_memory(beside);
+        engine->deregister_memory(one.region);
+        const auto again = engine->register_memory(one.address(), 1 << 20, 0);
+        EXPECT_EQ(rails_of(*engine, again) == first, known);
+        engine->deregister_memory(again);
+        engine->deregister_memory(other.region);
+    }
+}
+
 TEST(RailsInUse, TheLimitForHostMemoryIsInGbits) {
     EXPECT_EQ(rails_for_host_memory({{"max_bw_per_dram_seg", "100"}}), 1u);
     EXPECT_EQ(rails_for_host_memory({{"max_bw_per_dram_seg", "200"}}), 2u);

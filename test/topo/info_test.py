@@ -58,7 +58,8 @@ def place(text):
 
 
 def host_rails(instance, node):
-    """Of the node's NICs, then of the others', as many as the table says; of each bridge and each GPU one in turn."""
+    """Of the node's NICs, then of the others', as many as the table says; of each bridge and each GPU one in turn. Then as many of
+    those of the node that come next, and so on around."""
     position = {}  # of an EFA among those of its GPU
     for names in instance.gpu_rails.values():
         for turn, name in enumerate(names):
@@ -70,7 +71,17 @@ def host_rails(instance, node):
             turns.setdefault(efa[2], []).append(efa)
         for turn in range(max((len(efas) for efas in turns.values()), default=0)):
             chosen += [efas[turn] for _, efas in sorted(turns.items()) if turn < len(efas)]
-    return [efa_name(*where) for where, _, _ in sorted(chosen[:instance.host_rails])]
+    count, own = instance.host_rails, [efa for efa in chosen if efa[1] == chosen[0][1]]
+    windows = [chosen[:count]]
+    for start in range(count, len(own), count):
+        windows.append([own[(start + i) % len(own)] for i in range(count)])
+    return [[efa_name(*where) for where, _, _ in sorted(window)] for window in windows]
+
+
+def host_memory(instance, node):
+    windows = host_rails(instance, node)
+    order = [efa_name(*where) for where, _, _ in efas_of(instance)]
+    return {"node": node, "rails": sorted({name for window in windows for name in window}, key=order.index), "in_turn": windows}
 
 
 def expected(instance):
@@ -81,7 +92,7 @@ def expected(instance):
         "rails": [{"name": efa_name(*where), "pci": address(*where), "numa": node, "gbps": instance.bridges[at].gbps or instance.gbps,
                    "provider": "efa", "fabric": fabric} for where, node, at in efas_of(instance)],
         "gpus": [{"pci": address(*where), "numa": node, "rails": rails_of[where]} for where, node in gpus],
-        "numa": [{"node": node, "rails": host_rails(instance, node)} for node in (0, 1)],
+        "numa": [host_memory(instance, node) for node in (0, 1)],
     }
 
 
@@ -111,6 +122,11 @@ def case_text(program):
         for gpu in wanted["gpus"]:
             row = [line for line in lines if f" {gpu['pci']} " in line and "efa" not in line.split()]
             assert len(row) == 1 and all(name in row[0] for name in gpu["rails"]), (instance.name, gpu, row)
+        for node in wanted["numa"]:
+            if len(node["in_turn"]) == 1:
+                continue
+            of_all = f"  {len(node['in_turn'][0])} of {len(node['rails'])}, in turn  "
+            assert any(re.match(f"  {node['node']} .*{of_all}", line) for line in lines), (instance.name, of_all, done.stdout)
         notes = [line for line in lines if line.startswith("Note:")]
         assert len(notes) == instance.far_gpus, (instance.name, notes)
         assert not done.stderr, done.stderr
@@ -211,7 +227,8 @@ def case_limit(program):
     p5 = next(instance for instance in INSTANCES if instance.name == "p5.48xl")
     for limit, count in (("100", 1), ("800", 8), ("3200", 32)):
         report = json.loads(run(program, "--offline", "--json", "--xml", xml_of(p5), "--max-bw-per-dram-seg", limit).stdout)
-        assert [len(node["rails"]) for node in report["numa"]] == [count, count], limit
+        assert all(len(window) == count for node in report["numa"] for window in node["in_turn"]), limit
+        assert [len(node["rails"]) for node in report["numa"]] == [max(count, 16)] * 2, limit
         by_setting = run(program, "--offline", "--json", RAILYARD_TOPOLOGY_FILE=xml_of(p5), RAILYARD_MAX_BW_PER_DRAM_SEG=limit)
         assert json.loads(by_setting.stdout) == report, limit
 

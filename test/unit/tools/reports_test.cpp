@@ -61,7 +61,8 @@ TEST(JsonReport, IsWhatProgramsExpect) {
             {"name": "mlx5_0", "pci": "0002:41:00.1", "numa": 0, "gbps": 12.5, "provider": "verbs;ofi_rxm", "fabric": "IB-0xfe80"},
             {"name": "bad\ufffdname", "pci": null, "numa": -1, "gbps": 0, "provider": "tcp", "fabric": "10.0.0.0/8"}],
         "gpus": [{"pci": "0002:42:00.0", "numa": 0, "rails": ["mlx5_0", "mlx5_0", "bad\ufffdname"]}],
-        "numa": [{"node": 0, "rails": ["mlx5_0", "mlx5_0", "bad\ufffdname"]}]})");
+        "numa": [{"node": 0, "rails": ["mlx5_0", "mlx5_0", "bad\ufffdname"],
+                  "in_turn": [["mlx5_0", "mlx5_0", "bad\ufffdname"]]}]})");
     EXPECT_EQ(report, wanted);
 }
 
@@ -128,6 +129,17 @@ TEST(TextReport, AttributesTogetherOrEach) {
     const std::string every = text_report(survey, true);
     EXPECT_NE(every.find("size: 1"), std::string::npos) << every;
     EXPECT_NE(every.find("size: 2"), std::string::npos) << every;
+}
+
+TEST(TextReport, SaysHowManyRailsARangeHasOfThoseInTurn) {
+    Survey survey = small_survey();
+    survey.map.by_numa = {{{0, 1}, {1, 2}}};
+    EXPECT_NE(text_report(survey, false).find("  2 of 3, in turn  "), std::string::npos);
+    survey.map.by_numa = {{{0, 1}, {2}}};
+    EXPECT_NE(text_report(survey, false).find("  1 to 2 of 3, in turn  "), std::string::npos);
+    const auto numa = nlohmann::json::parse(json_report(survey)).at("numa").at(0);
+    EXPECT_EQ(numa.at("rails").size(), 3u);
+    EXPECT_EQ(numa.at("in_turn"), nlohmann::json::parse(R"([["mlx5_0", "mlx5_0"], ["bad\ufffdname"]])"));
 }
 
 TEST(TextReport, OfNothing) {

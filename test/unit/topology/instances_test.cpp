@@ -14,7 +14,7 @@ struct Row {
     std::size_t efas;
     double gbps;
     const char* gpus;          ///< "bus[:device]=rails ..."
-    std::size_t host_rails;    ///< on each NUMA node
+    std::size_t host_rails;    ///< of each range on a NUMA node
     std::size_t far_gpus = 0;  ///< notes of GPUs without a NIC on their way up
     double far_gbps = 0;       ///< of EFAs that are beside no GPU; 0: as all others
 };
@@ -76,16 +76,18 @@ TEST_P(Instances, GpusHaveTheirRails) {
 
 TEST_P(Instances, HostMemoryHasItsRails) {
     ASSERT_EQ(map.by_numa.size(), 2u);
-    for (const std::vector<std::size_t>& node : map.by_numa)
-        EXPECT_EQ(node.size(), row.host_rails);
+    for (const RailWindows& node : map.by_numa) {
+        for (const std::vector<std::size_t>& window : node)
+            EXPECT_EQ(window.size(), row.host_rails);
+    }
     if (row.efas <= row.host_rails) return;
-    // More NICs than needed: all of them on the memory's own node.
+    // More NICs than needed: all of them on the memory's own node, each in one window.
     for (const NumaNode& node : machine.numa) {
-        for (const std::size_t rail : map.by_numa.at(static_cast<std::size_t>(node.node))) {
-            const auto nic = std::find_if(machine.nics.begin(), machine.nics.end(),
-                                          [&](const NicDesc& n) { return n.pci == rails[rail].pci; });
-            EXPECT_EQ(nic->numa, node.node) << nic->name;
-        }
+        const RailWindows& windows = map.by_numa.at(static_cast<std::size_t>(node.node));
+        EXPECT_EQ(windows.size() * row.host_rails, row.efas / 2);
+        EXPECT_EQ(rails_in(windows).size(), row.efas / 2);
+        for (const std::size_t rail : rails_in(windows))
+            EXPECT_EQ(nic_at(machine, rails[rail].pci)->numa, node.node) << rails[rail].name;
     }
 }
 
@@ -121,7 +123,9 @@ TEST_P(Instances, SeveralRailsOnADeviceStayTogether) {
         return result;
     };
     EXPECT_EQ(other.by_gpu, doubled(map.by_gpu));
-    EXPECT_EQ(other.by_numa, doubled(map.by_numa));
+    ASSERT_EQ(other.by_numa.size(), map.by_numa.size());
+    for (std::size_t node = 0; node < map.by_numa.size(); ++node)
+        EXPECT_EQ(other.by_numa[node], doubled(map.by_numa[node]));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Instances, testing::ValuesIn(rows),
@@ -155,7 +159,12 @@ INSTANTIATE_TEST_SUITE_P(All, Captures, testing::Values("p5.48xl", "p4d.24xl", "
 TEST(HostMemory, LimitInGbps) {
     const Machine machine = read_machine(topology_file("p5.48xl"));
     const std::vector<RailDesc> rails = efa_rails(machine);
-    auto count = [&](double limit) { return select_rails(machine, rails, {limit}).by_numa.at(1).size(); };
+    auto count = [&](double limit) {
+        const RailWindows windows = select_rails(machine, rails, {limit}).by_numa.at(1);
+        for (const std::vector<std::size_t>& window : windows)
+            EXPECT_EQ(window.size(), windows.front().size()) << "of " << limit;
+        return windows.front().size();
+    };
     EXPECT_EQ(count(1), 1u);
     EXPECT_EQ(count(199), 1u);
     EXPECT_EQ(count(200), 2u);
@@ -164,31 +173,41 @@ TEST(HostMemory, LimitInGbps) {
     EXPECT_EQ(count(1e9), 32u);
 }
 
+std::string in_turn(const std::vector<RailDesc>& rails, const RailWindows& windows) {
+    std::string text;
+    for (const std::vector<std::size_t>& window : windows)
+        text += (text.empty() ? "" : " ") + short_names(rails, window);
+    return text;
+}
+
 TEST(HostMemory, OneNicOfEachHostBridgeInTurn) {
     const Machine machine = read_machine(topology_file("p5.48xl"));
     const std::vector<RailDesc> rails = efa_rails(machine);
     const RailMap map = select_rails(machine, rails);
-    EXPECT_EQ(short_names(rails, map.by_numa[0]), "4f,60,71,82");
-    EXPECT_EQ(short_names(rails, map.by_numa[1]), "93,a4,b5,c6");
+    EXPECT_EQ(in_turn(rails, map.by_numa[0]), "4f,60,71,82 50,61,72,83 51,62,73,84 52,63,74,85");
+    EXPECT_EQ(in_turn(rails, map.by_numa[1]), "93,a4,b5,c6 94,a5,b6,c7 95,a6,b7,c8 96,a7,b8,c9");
 }
 
 TEST(HostMemory, OneNicOfEachGpuInTurn) {
     const Machine machine = read_machine(topology_file("p5en.48xl"));
     const std::vector<RailDesc> rails = efa_rails(machine);
     const RailMap map = select_rails(machine, rails);
-    EXPECT_EQ(short_names(rails, map.by_numa[0]), "55,57,6e,70");
-    EXPECT_EQ(short_names(rails, map.by_numa[1]), "87,89,a0,a2");
+    EXPECT_EQ(in_turn(rails, map.by_numa[0]), "55,57,6e,70 56,58,6f,71");
+    EXPECT_EQ(in_turn(rails, map.by_numa[1]), "87,89,a0,a2 88,8a,a1,a3");
 }
 
 TEST(HostMemory, SeveralNodesAndUnknownOnes) {
     const Machine machine = read_machine(topology_file("p5.48xl"));
     const RailMap map = select_rails(machine, efa_rails(machine));
-    auto count = [&](std::vector<int> nodes) { return rails_of_nodes(map, nodes).size(); };
+    auto count = [&](std::vector<int> nodes) { return rails_of_nodes(map, nodes, 5).size(); };
     EXPECT_EQ(count({0}), 4u);
     EXPECT_EQ(count({0, 1}), 8u);
     EXPECT_EQ(count({}), 8u);
     EXPECT_EQ(count({-1}), 8u);
     EXPECT_EQ(count({7}), 8u);
+    const std::vector<RailDesc> rails = efa_rails(machine);
+    EXPECT_EQ(short_names(rails, rails_of_nodes(map, std::vector<int>{0, 1}, 5)), "50,61,72,83,94,a5,b6,c7")
+        << "the same window of each";
 }
 
 TEST(Distance, OfThreeInstances) {

@@ -58,6 +58,14 @@ class Builder {
     }
 };
 
+/// Of nodes each of whose ranges all have the same rails.
+std::vector<RailWindows> the_same(const std::vector<std::vector<std::size_t>>& of_each) {
+    std::vector<RailWindows> nodes;
+    for (const std::vector<std::size_t>& rails : of_each)
+        nodes.push_back({rails});
+    return nodes;
+}
+
 std::vector<std::size_t> first(std::size_t count) {
     std::vector<std::size_t> indices(count);
     for (std::size_t i = 0; i < count; ++i)
@@ -120,7 +128,7 @@ TEST(RailSelection, NicWithoutNumaServesEveryNode) {
     b.gpu(b.bridge(-1, 0x30), 0x30);
     const RailMap map = b.select();
     EXPECT_EQ(map.by_gpu, (std::vector<std::vector<std::size_t>>{{0}, {0}}));
-    EXPECT_EQ(map.by_numa, (std::vector<std::vector<std::size_t>>{{0}, {0}}));
+    EXPECT_EQ(map.by_numa, the_same({{0}, {0}}));
     ASSERT_EQ(map.notes.size(), 1u) << "one note for both";
     EXPECT_NE(map.notes[0].find("0000:20:00.0, 0000:30:00.0"), std::string::npos) << map.notes[0];
 }
@@ -131,9 +139,8 @@ TEST(RailSelection, NicWithoutNumaComesAfterTheNodesOwn) {
     b.nic(b.bridge(0, 0x10), 0x10);
     b.nic(b.bridge(1, 0x20), 0x20);
     const RailMap map = b.select();
-    EXPECT_EQ(map.by_numa, (std::vector<std::vector<std::size_t>>{{1}, {2}}));
-    EXPECT_EQ(select_rails(b.machine, b.rails, {200}).by_numa,
-              (std::vector<std::vector<std::size_t>>{{0, 1}, {0, 2}}));
+    EXPECT_EQ(map.by_numa, the_same({{1}, {2}}));
+    EXPECT_EQ(select_rails(b.machine, b.rails, {200}).by_numa, the_same({{0, 1}, {0, 2}}));
 }
 
 TEST(RailSelection, DomainsAreDifferentMachinesOfBuses) {
@@ -144,7 +151,7 @@ TEST(RailSelection, DomainsAreDifferentMachinesOfBuses) {
         b.gpu(host, 0x53);
     }
     EXPECT_EQ(b.table(), "53=4f 1/53=1/4f");
-    EXPECT_EQ(b.select().by_numa, (std::vector<std::vector<std::size_t>>{{0}, {1}}));
+    EXPECT_EQ(b.select().by_numa, the_same({{0}, {1}}));
 }
 
 TEST(RailSelection, FirmwareDistancesDecideWhichNodeIsNear) {
@@ -155,7 +162,7 @@ TEST(RailSelection, FirmwareDistancesDecideWhichNodeIsNear) {
     EXPECT_EQ(b.table(), "30=10") << "equally near: by number";
     b.machine.numa[2].distance = {32, 21, 10};
     EXPECT_EQ(b.table(), "30=20");
-    EXPECT_EQ(b.select().by_numa[2], (std::vector<std::size_t>{1}));
+    EXPECT_EQ(b.select().by_numa[2], (RailWindows{{1}}));
     EXPECT_EQ(nearest_nodes(b.machine, 2), (std::vector<int>{2, 1, 0}));
     EXPECT_EQ(nearest_nodes(b.machine, unknown_numa), (std::vector<int>{0, 1, 2}));
 }
@@ -170,7 +177,32 @@ TEST(RailSelection, HostMemoryGetsWhatItsBestHostBridgeFeeds) {
     b.nic(with_gpu, 0x30);
     b.gpu(with_gpu, 0x31);
     b.nic(b.bridge(1, 0x40), 0x40);
-    EXPECT_EQ(b.select().by_numa, (std::vector<std::vector<std::size_t>>{{0, 1, 3}, {4}}));
+    EXPECT_EQ(b.select().by_numa, (std::vector<RailWindows>{{{0, 1, 3}, {0, 2, 3}}, {{4}, {5}}}));
+}
+
+/// Four NICs at a time of six: the second four begin behind the first ones, and go on with these.
+TEST(RailSelection, TheLastNicsAreJoinedByTheFirst) {
+    Builder b(2);
+    const std::size_t host = b.bridge(0, 0x10);
+    for (std::uint8_t bus = 0x11; bus < 0x17; ++bus)
+        b.nic(host, bus);
+    const RailMap map = select_rails(b.machine, b.rails, {400});
+    ASSERT_EQ(map.by_numa[0], (RailWindows{{0, 1, 2, 3}, {0, 1, 4, 5}}));
+    EXPECT_EQ(map.by_numa[1], map.by_numa[0]) << "a node without NICs has those of the nearest in turn, too";
+    for (std::size_t turn = 0; turn < 4; ++turn)
+        EXPECT_EQ(rails_of_nodes(map, std::vector<int>{0}, turn), map.by_numa[0][turn % 2]);
+    EXPECT_EQ(rails_in(map.by_numa[0]), first(6));
+}
+
+/// A machine of four host bridges a node, each with a GPU and a NIC that is as fast.
+TEST(RailSelection, OneNicAtATimeIsEachInTurn) {
+    Builder b(1);
+    for (std::uint8_t bus = 0x10; bus < 0x50; bus += 0x10) {
+        const std::size_t host = b.bridge(0, bus);
+        b.nic(host, bus, 400);
+        b.gpu(host, static_cast<std::uint8_t>(bus + 1));
+    }
+    EXPECT_EQ(b.select().by_numa[0], (RailWindows{{0}, {1}, {2}, {3}}));
 }
 
 /// GB200, and machines whose NICs are cards in slots of their own. A node without NICs takes what one with
@@ -182,8 +214,8 @@ TEST(RailSelection, HostMemoryGetsAllNicsThatHaveHostBridgesOfTheirOwn) {
     b.gpu(b.bridge(0, 0x30), 0x30);
     b.nic(b.bridge(1, 0x40), 0x40, 400);
     b.nic(b.bridge(1, 0x50), 0x50, 200);
-    EXPECT_EQ(b.select().by_numa, (std::vector<std::vector<std::size_t>>{{0, 1}, {2, 3}, {0, 1}}));
-    EXPECT_EQ(select_rails(b.machine, b.rails, {400}).by_numa[0], std::vector<std::size_t>{0});
+    EXPECT_EQ(b.select().by_numa, the_same({{0, 1}, {2, 3}, {0, 1}}));
+    EXPECT_EQ(select_rails(b.machine, b.rails, {400}).by_numa[0], (RailWindows{{0}, {1}}));
 }
 
 TEST(RailSelection, AReasonHasTheLimitWhateverItIs) {
@@ -201,7 +233,7 @@ TEST(RailSelection, RailsWithoutAnAddressServeEverything) {
     const std::vector<RailDesc> rails = {{"eth0", std::nullopt, 0}, {"lo", std::nullopt, 0}};
     const RailMap map = select_rails(machine, rails);
     EXPECT_EQ(map.by_gpu, std::vector<std::vector<std::size_t>>(8, first(2)));
-    EXPECT_EQ(map.by_numa, std::vector<std::vector<std::size_t>>(2, first(2)));
+    EXPECT_EQ(map.by_numa, the_same({first(2), first(2)}));
     EXPECT_EQ(map.all, first(2));
     EXPECT_TRUE(map.notes.empty());
 }
@@ -212,7 +244,7 @@ TEST(RailSelection, StrangersServeEverythingBesideTheOthers) {
     rails.push_back({"rdmap99s0", parse_pci_address("0000:63:00.0"), 0});
     const RailMap map = select_rails(machine, rails);
     EXPECT_EQ(short_names(rails, map.by_gpu[0]), "10:1b,63");
-    EXPECT_EQ(map.by_numa, std::vector<std::vector<std::size_t>>(2, first(5)));
+    EXPECT_EQ(map.by_numa, the_same({first(5), first(5)}));
     ASSERT_EQ(map.notes.size(), 1u);
     EXPECT_NE(map.notes[0].find("rdmap99s0 (0000:63:00.0)"), std::string::npos) << map.notes[0];
 }
@@ -223,16 +255,16 @@ TEST(RailSelection, NoIoInTheTopology) {
                                          {"b", PciAddress{0, 2, 0, 0}, 100}};
     const RailMap map = select_rails(b.machine, rails);
     EXPECT_TRUE(map.by_gpu.empty());
-    EXPECT_EQ(map.by_numa, std::vector<std::vector<std::size_t>>(2, first(2)));
+    EXPECT_EQ(map.by_numa, the_same({first(2), first(2)}));
     EXPECT_EQ(map.all, first(2));
 }
 
 TEST(RailSelection, NothingAtAll) {
     const RailMap map = select_rails({}, {});
     EXPECT_TRUE(map.all.empty());
-    EXPECT_TRUE(rails_of_nodes(map, {}).empty());
+    EXPECT_TRUE(rails_of_nodes(map, {}, 3).empty());
     const std::vector<RailDesc> rails = {{"eth0", std::nullopt, 0}};
-    EXPECT_EQ(rails_of_nodes(select_rails({}, rails), std::vector<int>{0}), first(1));
+    EXPECT_EQ(rails_of_nodes(select_rails({}, rails), std::vector<int>{0}, 1), first(1));
 }
 
 TEST(VisibleGpus, SubsetsAndOrdersKeepTheirRails) {
@@ -291,7 +323,10 @@ Builder random_machine(std::mt19937& random) {
 void expect_no_list_empty(const Builder& b, const RailMap& map) {
     ASSERT_EQ(map.by_gpu.size(), b.machine.gpus.size());
     ASSERT_EQ(map.by_numa.size(), b.machine.numa.size());
-    for (const auto* lists : {&map.by_gpu, &map.by_numa}) {
+    std::vector<const std::vector<std::vector<std::size_t>>*> several{&map.by_gpu};
+    for (const RailWindows& windows : map.by_numa)
+        several.push_back(&windows);
+    for (const auto* lists : several) {
         for (const std::vector<std::size_t>& list : *lists) {
             EXPECT_EQ(list.empty(), b.rails.empty());
             EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
@@ -336,6 +371,25 @@ void expect_even_shares(const Builder& b, const RailMap& map) {
     }
 }
 
+/// Each NIC of a node has its turn, whatever its rate; foreign ones help out only where the node's own are
+/// not enough for one range.
+void expect_all_of_a_node_in_turn(const Builder& b, const RailMap& map) {
+    for (const NumaNode& node : b.machine.numa) {
+        const RailWindows& windows = map.by_numa.at(static_cast<std::size_t>(node.node));
+        std::vector<std::size_t> own;
+        for (std::size_t i = 0; i < b.machine.nics.size(); ++i) {
+            if (b.machine.nics[i].numa == node.node) own.push_back(i);
+        }
+        ASSERT_FALSE(windows.empty());
+        const std::vector<std::size_t> used = rails_in(windows);
+        EXPECT_TRUE(std::includes(used.begin(), used.end(), own.begin(), own.end()));
+        if (windows.size() > 1 && !own.empty()) {
+            EXPECT_EQ(used, own);
+        }
+        EXPECT_LE(windows.size(), std::max<std::size_t>(b.rails.size(), 1));
+    }
+}
+
 TEST(RailSelectionProperties, HoldForAnyMachine) {
     std::mt19937 random(20251121);
     for (int round = 0; round < 2000; ++round) {
@@ -344,6 +398,7 @@ TEST(RailSelectionProperties, HoldForAnyMachine) {
         const RailMap map = b.select();
         expect_no_list_empty(b, map);
         expect_even_shares(b, map);
+        expect_all_of_a_node_in_turn(b, map);
         if (testing::Test::HasFailure()) return;
     }
 }
