@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/occasional.h"
 #include "engine/checked_pieces.h"
 #include "engine/engine_impl.h"
 #include "engine/route_choice.h"
@@ -24,6 +25,21 @@ constexpr std::uint32_t rounds_per_measurement = 8;
 
 /// Memory that is deregistered during a post, and there once more: so often is that tried.
 constexpr int most_losses = 16;
+
+/// Of what nobody else tells of at the usual level: a peer that is gone, a limit that is over, and whoever
+/// cancels do.
+[[gnu::cold]] void tell_of_failure(const Transfer& transfer, Status status) noexcept {
+    if (!transfer.peer || status == Status::canceled || status == Status::remote_disconnect) return;
+    const std::uint64_t count = transfer.peer->traffic.failed.load(std::memory_order_relaxed);
+    if (!worth_a_line(count)) return;
+    const char* const cause =
+        status == Status::invalid_param
+            ? "memory of it is registered no more"
+            : "is its memory still registered, and mapped, on both sides? Rails say what the provider says";
+    RAILYARD_LOG(warn, transfer.peer->agent().c_str(), "a %s has failed: %s (%llu so far): %s",
+                 transfer.kind == Work::Kind::read ? "READ" : "WRITE", to_string(status),
+                 static_cast<unsigned long long>(count), cause);
+}
 
 /// While rails have different weights: so many posts, and one that pays them no heed.
 constexpr std::uint32_t posts_per_trial = 128;
@@ -200,7 +216,10 @@ Status Engine::Impl::finished(Transfer& transfer) noexcept {
     const Status status = transfer.status();
     if (!transfer.count_end(status)) [[unlikely]]
         return transfer.ended_with.load(std::memory_order_relaxed);
-    if (status != Status::ok) return status;
+    if (status != Status::ok) {
+        tell_of_failure(transfer, status);
+        return status;
+    }
     // Read first: rounds of many transfers end at once, on any thread.
     if (transfer.peer && !transfer.peer->reached.load(std::memory_order_relaxed))
         transfer.peer->reached.store(true, std::memory_order_relaxed);

@@ -173,10 +173,7 @@ bool CompletionQueue::complete_error() noexcept {
     }
     failures_in_row_ = 0;
     const Status status = classify_failure(codes_, error.err, error.prov_errno);
-    RAILYARD_LOG(debug, domain_.rail().c_str(), "operation failed: %s (%d), provider: %s (%d)",
-                 fi_strerror(error.err), error.err,
-                 fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, nullptr, 0),
-                 error.prov_errno);
+    tell_of(error, status);
     flushed_ += fabric::flushed(codes_, error.prov_errno) ? 1 : 0;
     // Errors of inbound operations carry no context of ours.
     if (!error.op_context) return true;
@@ -193,6 +190,16 @@ bool CompletionQueue::complete_error() noexcept {
             static_cast<unsigned long long>(repeated_));
     }
     return true;
+}
+
+/// Where another rail or another try may help, that is nobody's concern yet.
+void CompletionQueue::tell_of(const fi_cq_err_entry& error, Status status) noexcept {
+    const bool final = status != Status::remote_disconnect && !key_refused(codes_, error.prov_errno);
+    const log::Level level = final && worth_a_line(++failed_) ? log::Level::warn : log::Level::debug;
+    if (!log::enabled(level)) return;
+    log::write(level, domain_.rail().c_str(), "operation failed: %s (%d), provider: %s (%d)",
+               fi_strerror(error.err), error.err,
+               fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, nullptr, 0), error.prov_errno);
 }
 
 void CompletionQueue::count_failure(const char* call, ssize_t answer) noexcept {

@@ -66,6 +66,7 @@ class CompletionQueue {
     std::size_t read(std::size_t limit) noexcept;
     [[gnu::cold]] void complete_remote(const fi_cq_data_entry& entry) noexcept;
     bool complete_error() noexcept;
+    void tell_of(const fi_cq_err_entry& error, Status status) noexcept;
     void count_failure(const char* call, ssize_t answer) noexcept;
 
     const Domain& domain_;
@@ -75,6 +76,7 @@ class CompletionQueue {
     int wait_fd_ = -1;
     std::uint64_t failures_ = 0;  // of the provider's calls, role holder only
     std::uint64_t repeated_ = 0;  ///< ends of operations that had ended
+    std::uint64_t failed_ = 0;    ///< operations, that no other way is tried for
     std::uint64_t flushed_ = 0;
     std::uint32_t failures_in_row_ = 0;  // since it last answered as it should
     std::atomic<bool> broken_{false};

@@ -7,6 +7,7 @@
 
 #include "engine/transfer.h"
 #include "engine_pair.h"
+#include "log_lines.h"
 #include "manager/registration.h"
 
 namespace railyard::test {
@@ -157,7 +158,9 @@ void stays_usable(const Fabric& fabric, const ParamMap& extra, bool overlapping)
     }
     if (draws_its_keys(fabric)) {
         pair.b->deregister_memory(target.region);
+        const LogLines lines;
         EXPECT_EQ(pair.run(*transfers.front()), Status::backend) << "it is not registered any more";
+        EXPECT_EQ(LogLines::count("has failed: "), 1) << "whose, and why";
     }
     for (Transfer* transfer : transfers)
         pair.a->release(transfer);

@@ -92,12 +92,12 @@ class EnginePair {
     bool until(const std::function<bool()>& over,
                std::chrono::milliseconds limit = std::chrono::seconds(20)) {
         const auto end = std::chrono::steady_clock::now() + limit;
-        Patience patience;
+        Patience loop;
         while (!over()) {
             if (std::chrono::steady_clock::now() > end) return false;
             if (a) a->progress();
             if (b) b->progress();
-            patience.turn();
+            loop.turn();
         }
         return true;
     }
@@ -135,8 +135,7 @@ class EnginePair {
 inline Status wait_alone(Engine& engine, Transfer& transfer, Status posted,
                          std::chrono::milliseconds limit = std::chrono::seconds(20)) {
     const auto end = std::chrono::steady_clock::now() + limit;
-    for (Patience patience; posted == Status::in_progress && std::chrono::steady_clock::now() < end;
-         patience.turn())
+    for (Patience loop; posted == Status::in_progress && std::chrono::steady_clock::now() < end; loop.turn())
         posted = engine.poll(transfer);
     return posted;
 }

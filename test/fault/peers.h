@@ -39,7 +39,7 @@ class Initiator {
     Status wait(Transfer& transfer, milliseconds limit = std::chrono::seconds(20)) {
         const auto end = Clock::now() + limit;
         Status status = engine_->poll(transfer);
-        for (Patience patience; status == Status::in_progress && Clock::now() < end; patience.turn())
+        for (Patience loop; status == Status::in_progress && Clock::now() < end; loop.turn())
             status = engine_->poll(transfer);
         return status;
     }
@@ -50,7 +50,7 @@ class Initiator {
     /// Until `over`; false past the limit.
     bool until(const std::function<bool()>& over, milliseconds limit = std::chrono::seconds(20)) {
         const auto end = Clock::now() + limit;
-        for (Patience patience; !over(); patience.turn()) {
+        for (Patience loop; !over(); loop.turn()) {
             if (Clock::now() > end) return false;
             if (!has_thread_) engine_->progress();
         }

@@ -57,8 +57,8 @@ class Failover : public testing::TestWithParam<const char*> {
     Status wait(Transfer& transfer) {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
         Status status = Status::in_progress;
-        for (Patience patience; status == Status::in_progress && std::chrono::steady_clock::now() < end;
-             patience.turn()) {
+        for (Patience loop; status == Status::in_progress && std::chrono::steady_clock::now() < end;
+             loop.turn()) {
             status = a_->poll(transfer);
             b_->progress();
         }
@@ -97,7 +97,7 @@ class Failover : public testing::TestWithParam<const char*> {
     }
     void drive(std::chrono::milliseconds time) {
         const auto end = std::chrono::steady_clock::now() + time;
-        for (Patience patience; std::chrono::steady_clock::now() < end; patience.turn()) {
+        for (Patience loop; std::chrono::steady_clock::now() < end; loop.turn()) {
             a_->progress();
             b_->progress();
         }

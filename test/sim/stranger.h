@@ -101,7 +101,7 @@ class Stranger : public BareRails {
 
     bool until(const std::function<bool()>& over) {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-        for (Patience patience; !over(); patience.turn()) {
+        for (Patience loop; !over(); loop.turn()) {
             if (std::chrono::steady_clock::now() > end) return false;
             progress();
             victim_.progress();

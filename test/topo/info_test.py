@@ -4,6 +4,8 @@
 What is expected of the instance types is computed here from the tables of instances.py, by rules written down anew, so that a
 mistake has to be made twice to pass.
 """
+import collections
+import itertools
 import json
 import os
 import pathlib
@@ -58,23 +60,25 @@ def place(text):
 
 
 def host_rails(instance, node):
-    """Of the node's NICs, then of the others', as many as the table says; of each bridge and each GPU one in turn. Then as many of
-    those of the node that come next, and so on around."""
+    """Of the node's NICs, then of the others', as many as the table says, or more slower ones; of each bridge and each GPU one in turn.
+    Then as many of those of the node that come next, and so on around."""
     position = {}  # of an EFA among those of its GPU
     for names in instance.gpu_rails.values():
         for turn, name in enumerate(names):
             position[place(name)] = turn
     chosen = []
     for wanted in [node, -1] + [other for other in (0, 1) if other != node]:
-        turns = {}
+        of_bridge, turns = collections.Counter(), []
         for efa in sorted((efa for efa in efas_of(instance) if efa[1] == wanted), key=lambda efa: position.get(efa[0], 0)):
-            turns.setdefault(efa[2], []).append(efa)
-        for turn in range(max((len(efas) for efas in turns.values()), default=0)):
-            chosen += [efas[turn] for _, efas in sorted(turns.items()) if turn < len(efas)]
-    count, own = instance.host_rails, [efa for efa in chosen if efa[1] == chosen[0][1]]
-    windows = [chosen[:count]]
-    for start in range(count, len(own), count):
-        windows.append([own[(start + i) % len(own)] for i in range(count)])
+            turns.append((of_bridge[efa[2]], efa))
+            of_bridge[efa[2]] += 1
+        chosen += [efa for _, efa in sorted(turns, key=lambda each: each[0])]
+    own, windows, start = [efa for efa in chosen if efa[1] == chosen[0][1]], [], 0
+    while start < len(own):
+        around = own[start:] + own[:start] + chosen[len(own):]
+        sums = list(itertools.accumulate(instance.bridges[efa[2]].gbps or instance.gbps for efa in around))
+        windows.append([efa for efa, total in zip(around, sums) if total <= instance.host_rails * instance.gbps])
+        start += len(windows[-1])
     return [[efa_name(*where) for where, _, _ in sorted(window)] for window in windows]
 
 
@@ -125,7 +129,8 @@ def case_text(program):
         for node in wanted["numa"]:
             if len(node["in_turn"]) == 1:
                 continue
-            of_all = f"  {len(node['in_turn'][0])} of {len(node['rails'])}, in turn  "
+            of_each = sorted({len(window) for window in node["in_turn"]})
+            of_all = f"  {' to '.join(map(str, of_each))} of {len(node['rails'])}, in turn  "
             assert any(re.match(f"  {node['node']} .*{of_all}", line) for line in lines), (instance.name, of_all, done.stdout)
         notes = [line for line in lines if line.startswith("Note:")]
         assert len(notes) == instance.far_gpus, (instance.name, notes)
