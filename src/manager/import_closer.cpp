@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/signals_blocked.h"
+
 namespace railyard {
 
 ImportCloser::~ImportCloser() {
