@@ -52,7 +52,7 @@ mount_system() {
     mount --rbind /sys "$tree/sys"
     mount -t tmpfs -o mode=1777 none "$tree/tmp"
     mount -t tmpfs -o mode=755 none "$tree/dev"
-    for name in null zero full random urandom tty; do
+    for name in null zero full random urandom tty net/tun; do
         bind "/dev/$name"
     done
     bind /dev/shm
