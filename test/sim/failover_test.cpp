@@ -325,16 +325,16 @@ TEST_P(GivenUp, APeerThatAnswersNothingIsGone) {
     a_->release(small);
 }
 
-/// One rail carries a block whose bytes take several times peer_timeout_ms, and the 16 MiB that it has under
-/// way at a time little more than half of it.
+/// One rail carries a block whose bytes take several times peer_timeout_ms, and each operation, of up to 32
+/// MiB, less than it.
 class SlowLink : public Failover {
   protected:
-    SlowLink() : Failover(1, {{"peer_timeout_ms", "600"}}, nics_of_b, std::size_t{96} << 20) {}
+    SlowLink() : Failover(1, {{"peer_timeout_ms", "600"}}, nics_of_b, std::size_t{192} << 20) {}
 };
 
 TEST_P(SlowLink, ALongBlockGetsThroughWhole) {
     const Growth errors("errors");
-    cluster().set("rate_gbps=0.4");
+    cluster().set("rate_gbps=0.8");
     Transfer* transfer = prepare(source_->bytes.size());
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(run(*transfer), Status::ok);
