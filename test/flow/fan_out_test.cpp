@@ -303,7 +303,10 @@ TEST_P(FanOut, EachTargetIsToldOf) {
     EXPECT_EQ(reports[1].id, gone_id);
     EXPECT_EQ(reports[1].state, RYF_TARGET_GONE);
     EXPECT_EQ(reports[1].grains, 5u);
-    EXPECT_NE(std::string(reports[1].error).find("it was destroyed"), std::string::npos) << reports[1].error;
+    const std::string why = reports[1].error;  // its leave may be overtaken by its engine's end
+    EXPECT_TRUE(why.find("it was destroyed") != std::string::npos ||
+                why.find("does not answer any more") != std::string::npos)
+        << why;
     EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, stays.info));
     EXPECT_EQ(reports_of(initiator).size(), 1u) << "what was removed by the program is not told of";
 }
