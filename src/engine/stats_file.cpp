@@ -9,10 +9,9 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
+#include "common/file_text.h"
 #include "common/log.h"
 #include "common/status.h"
 #include "engine/stats_leftovers.h"
@@ -51,8 +50,7 @@ std::string other_writer(const std::string& path, std::uint64_t nonce) {
     constexpr std::uintmax_t longest = 64 << 20;  // bytes; nobody's pipe or disk is read here
     std::error_code error;
     if (fs::is_regular_file(fs::symlink_status(path, error)) && fs::file_size(path, error) <= longest) {
-        std::ifstream file(path, std::ios::binary);
-        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        const std::string text = file_text(path);
         try {
             const LiveReport report = parse_live_report(text);
             if (report.nonce == nonce) return {};

@@ -7,19 +7,14 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <sstream>
 #include <tuple>
 
+#include "common/file_text.h"
+
 namespace railyard::fabric {
 namespace {
-
-std::string text_of(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// Of the routes that are told of, the one with the lowest metric.
 class Best {
@@ -103,8 +98,8 @@ std::string ipv6_default_route(std::string_view table) {
 }
 
 std::string default_route_interface(const std::string& root) {
-    const std::string name = ipv4_default_route(text_of(root + "/proc/net/route"));
-    return name.empty() ? ipv6_default_route(text_of(root + "/proc/net/ipv6_route")) : name;
+    const std::string name = ipv4_default_route(file_text(root + "/proc/net/route"));
+    return name.empty() ? ipv6_default_route(file_text(root + "/proc/net/ipv6_route")) : name;
 }
 
 bool is_container_bridge(std::string_view name) noexcept {

@@ -1,13 +1,12 @@
 #include "fabric/no_device.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <set>
 
 #include "common/joined.h"
 #include "common/log.h"
 #include "common/nearest.h"
+#include "common/occasional.h"
 #include "common/shortage.h"
 #include "common/variables.h"
 #include "fabric/choices.h"
@@ -154,11 +153,8 @@ void warn_of_staying_here(const std::vector<Device>& taken, const DeviceFilter& 
                              ", which reaches no other machine: " + why + limits() +
                              "; `railyard-info doctor` says what to do; where " + first.name +
                              " is meant, set " + (shm ? "provider=" : "devices=") + first.name;
-    // Several engines of a process have the same to say.
-    static std::atomic<std::size_t> said{0};
-    const std::size_t hash = std::hash<std::string>()(text);
-    if (said.exchange(hash, std::memory_order_relaxed) == hash) return;
-    RAILYARD_LOG(warn, "", "%s", text.c_str());
+    static LastSaid last;
+    if (last.is_news(text)) RAILYARD_LOG(warn, "", "%s", text.c_str());
 }
 
 }  // namespace railyard::fabric

@@ -1,9 +1,7 @@
 #include "fabric/unoffered_efas.h"
 
 #include <algorithm>
-#include <atomic>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -11,6 +9,7 @@
 
 #include "common/joined.h"
 #include "common/log.h"
+#include "common/occasional.h"
 #include "common/variables.h"
 
 namespace railyard::fabric {
@@ -57,15 +56,13 @@ std::string unoffered_efas(const DeviceFilter& filter, const fi_info* list, cons
 
 void warn_of_unoffered_efas(std::string_view family, const DeviceFilter& filter, const fi_info* list,
                             const fs::path& rdma_devices) {
-    const std::string text = unoffered_efas(filter, list, rdma_devices);
-    if (text.empty()) return;
-    // Several engines of a process have the same to say.
-    static std::atomic<std::size_t> said{0};
-    const std::size_t hash = std::hash<std::string>()(text + std::string(family));
-    if (said.exchange(hash, std::memory_order_relaxed) == hash) return;
+    const std::string why = unoffered_efas(filter, list, rdma_devices);
+    if (why.empty()) return;
     const std::string taken(family);
-    RAILYARD_LOG(warn, "", "auto takes %s: %s; where %s is meant, set provider=%s", taken.c_str(),
-                 text.c_str(), taken.c_str(), taken.c_str());
+    const std::string text =
+        "auto takes " + taken + ": " + why + "; where " + taken + " is meant, set provider=" + taken;
+    static LastSaid last;
+    if (last.is_news(text)) RAILYARD_LOG(warn, "", "%s", text.c_str());
 }
 
 }  // namespace railyard::fabric

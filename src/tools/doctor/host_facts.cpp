@@ -10,11 +10,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 
+#include "common/file_text.h"
 #include "fabric/info.h"
 
 namespace railyard::tools {
@@ -23,11 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned cap_ipc_lock = 14, cap_sys_ptrace = 19;  // bits of CapEff, see capabilities(7)
-
-std::string text_of(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// What follows `key` in the line that begins with it; empty where there is none.
 std::string value_of(const std::string& text, std::string_view key) {
@@ -46,7 +40,7 @@ std::uint64_t number_in(const std::string& text, int base = 10) {
 
 /// Of the environment that this process was started with; the settings' reader of it has none of these.
 std::string variable(const std::string& root, std::string_view name) {
-    std::istringstream environment(text_of(root + "/proc/self/environ"));
+    std::istringstream environment(file_text(root + "/proc/self/environ"));
     for (std::string entry; std::getline(environment, entry, '\0');) {
         if (entry.starts_with(name) && entry.size() > name.size() && entry[name.size()] == '=')
             return entry.substr(name.size() + 1);
@@ -57,14 +51,14 @@ std::string variable(const std::string& root, std::string_view name) {
 /// Outside of all user namespaces: a capability in one (a rootless container's) counts for nothing where the
 /// machine's is asked for, as it is to pin memory for devices.
 bool of_the_machine(const std::string& root) {
-    std::istringstream map(text_of(root + "/proc/self/uid_map"));
+    std::istringstream map(file_text(root + "/proc/self/uid_map"));
     std::uint64_t here = 0, there = 0, count = 0;
     if (!(map >> here >> there >> count)) return true;  // a kernel without them
     return here == 0 && there == 0 && count == 0xffffffff;
 }
 
 void read_process(const std::string& root, HostFacts& facts) {
-    const std::string limits = text_of(root + "/proc/self/limits");
+    const std::string limits = file_text(root + "/proc/self/limits");
     const auto limit = [&](std::string_view name) -> std::optional<std::uint64_t> {
         const std::string value = value_of(limits, name);
         if (value.empty()) return std::nullopt;
@@ -73,17 +67,17 @@ void read_process(const std::string& root, HostFacts& facts) {
     facts.memlock = limit("Max locked memory");
     facts.files = limit("Max open files");
     const std::uint64_t capabilities =
-        number_in(value_of(text_of(root + "/proc/self/status"), "CapEff:"), 16);
+        number_in(value_of(file_text(root + "/proc/self/status"), "CapEff:"), 16);
     facts.may_lock_memory = (capabilities >> cap_ipc_lock & 1) != 0 && of_the_machine(root);
     facts.may_trace = (capabilities >> cap_sys_ptrace & 1) != 0;
 }
 
 void read_kernel(const std::string& root, HostFacts& facts) {
-    const std::string release = text_of(root + "/proc/sys/kernel/osrelease");
+    const std::string release = file_text(root + "/proc/sys/kernel/osrelease");
     if (std::sscanf(release.c_str(), "%u.%u", &facts.kernel.major, &facts.kernel.minor) != 2)
         facts.kernel = {};
-    facts.free_huge_pages = number_in(value_of(text_of(root + "/proc/meminfo"), "HugePages_Free:"));
-    facts.ptrace_scope = static_cast<int>(number_in(text_of(root + "/proc/sys/kernel/yama/ptrace_scope")));
+    facts.free_huge_pages = number_in(value_of(file_text(root + "/proc/meminfo"), "HugePages_Free:"));
+    facts.ptrace_scope = static_cast<int>(number_in(file_text(root + "/proc/sys/kernel/yama/ptrace_scope")));
 }
 
 /// rdma-core names its library libibverbs.so.1.ABI.VERSION.MINOR.
