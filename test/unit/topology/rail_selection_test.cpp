@@ -1,62 +1,17 @@
-// Machines that no instance type is: holes, oddities, and properties that hold for any of them.
+// Machines that no instance type is: holes and oddities.
 #include "topology/rail_selection.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <random>
-#include <set>
 
 #include "common/status.h"
-#include "topology/distance.h"
+#include "unit/topology/machine_builder.h"
 #include "unit/topology/topologies.h"
 
 namespace railyard::topology {
 namespace {
-
-/// Puts machines together: `bridge` opens a host bridge on a node, `port` a switch below the last host
-/// bridge.
-class Builder {
-  public:
-    explicit Builder(int nodes) {
-        machine.tree.push_back({});
-        for (int node = 0; node < nodes; ++node) {
-            machine.numa.push_back({node, 1 << 30, {}});
-            machine.tree.push_back({NodeKind::package, 0, node, node, {}});
-        }
-    }
-    std::size_t bridge(int node, std::uint8_t bus, std::uint32_t domain = 0) {
-        const std::size_t parent = node < 0 ? 0 : static_cast<std::size_t>(node) + 1;
-        return put({NodeKind::host_bridge, parent, 0, node, {domain, bus, 0, 0}});
-    }
-    std::size_t port(std::size_t parent, std::uint8_t bus) {
-        const TreeNode& above = machine.tree[parent];
-        return put({NodeKind::pci_bridge, parent, 0, above.numa, {above.pci.domain, bus, 0, 0}});
-    }
-    void nic(std::size_t parent, std::uint8_t bus, double gbps = 100) {
-        const PciAddress pci{machine.tree[parent].pci.domain, bus, 0, 0};
-        machine.nics.push_back(
-            {"nic" + std::to_string(bus), pci, gbps, machine.tree[parent].numa, true, parent});
-        rails.push_back({machine.nics.back().name, pci, 0});
-    }
-    void gpu(std::size_t parent, std::uint8_t bus) {
-        const PciAddress pci{machine.tree[parent].pci.domain, bus, 0, 0};
-        machine.gpus.push_back(
-            {static_cast<int>(machine.gpus.size()), pci, machine.tree[parent].numa, 0, parent});
-    }
-    [[nodiscard]] RailMap select() const { return select_rails(machine, rails); }
-    [[nodiscard]] std::string table() const { return gpu_table(machine, rails, select()); }
-
-    Machine machine;
-    std::vector<RailDesc> rails;
-
-  private:
-    std::size_t put(const TreeNode& node) {
-        machine.tree.push_back(node);
-        return machine.tree.size() - 1;
-    }
-};
 
 /// Of nodes each of whose ranges all have the same rails.
 std::vector<RailWindows> the_same(const std::vector<std::vector<std::size_t>>& of_each) {
@@ -74,7 +29,7 @@ std::vector<std::size_t> first(std::size_t count) {
 }
 
 TEST(RailSelection, TheNearestSwitchWinsOverTheHostBridge) {
-    Builder b(1);
+    MachineBuilder b(1);
     const std::size_t host = b.bridge(0, 0x10);
     const std::size_t left = b.port(host, 0x11);
     const std::size_t right = b.port(host, 0x20);
@@ -86,7 +41,7 @@ TEST(RailSelection, TheNearestSwitchWinsOverTheHostBridge) {
 }
 
 TEST(RailSelection, GpuWithoutNicOnItsSwitchSharesThoseOfTheHostBridge) {
-    Builder b(1);
+    MachineBuilder b(1);
     const std::size_t host = b.bridge(0, 0x10);
     const std::size_t left = b.port(host, 0x11);
     const std::size_t right = b.port(host, 0x20);
@@ -98,7 +53,7 @@ TEST(RailSelection, GpuWithoutNicOnItsSwitchSharesThoseOfTheHostBridge) {
 }
 
 TEST(RailSelection, OddNumbersAreSharedOutWithinOne) {
-    Builder b(1);
+    MachineBuilder b(1);
     const std::size_t host = b.bridge(0, 0x10);
     for (std::uint8_t bus = 0x11; bus < 0x16; ++bus)
         b.nic(host, bus);
@@ -122,7 +77,7 @@ TEST(RailSelection, MissingNic) {
 }
 
 TEST(RailSelection, NicWithoutNumaServesEveryNode) {
-    Builder b(2);
+    MachineBuilder b(2);
     b.nic(b.bridge(-1, 0x00), 0x00);
     b.gpu(b.bridge(1, 0x20), 0x20);
     b.gpu(b.bridge(-1, 0x30), 0x30);
@@ -134,7 +89,7 @@ TEST(RailSelection, NicWithoutNumaServesEveryNode) {
 }
 
 TEST(RailSelection, NicWithoutNumaComesAfterTheNodesOwn) {
-    Builder b(2);
+    MachineBuilder b(2);
     b.nic(b.bridge(-1, 0x00), 0x00);
     b.nic(b.bridge(0, 0x10), 0x10);
     b.nic(b.bridge(1, 0x20), 0x20);
@@ -144,7 +99,7 @@ TEST(RailSelection, NicWithoutNumaComesAfterTheNodesOwn) {
 }
 
 TEST(RailSelection, DomainsAreDifferentMachinesOfBuses) {
-    Builder b(2);
+    MachineBuilder b(2);
     for (std::uint32_t domain : {0u, 1u}) {
         const std::size_t host = b.bridge(static_cast<int>(domain), 0x40, domain);
         b.nic(host, 0x4f);
@@ -155,7 +110,7 @@ TEST(RailSelection, DomainsAreDifferentMachinesOfBuses) {
 }
 
 TEST(RailSelection, FirmwareDistancesDecideWhichNodeIsNear) {
-    Builder b(3);
+    MachineBuilder b(3);
     b.nic(b.bridge(0, 0x10), 0x10);
     b.nic(b.bridge(1, 0x20), 0x20);
     b.gpu(b.bridge(2, 0x30), 0x30);
@@ -168,7 +123,7 @@ TEST(RailSelection, FirmwareDistancesDecideWhichNodeIsNear) {
 }
 
 TEST(RailSelection, HostMemoryGetsWhatItsBestHostBridgeFeeds) {
-    Builder b(2);
+    MachineBuilder b(2);
     const std::size_t wide = b.bridge(0, 0x10);
     for (std::uint8_t bus = 0x11; bus < 0x14; ++bus)
         b.nic(wide, bus);
@@ -182,7 +137,7 @@ TEST(RailSelection, HostMemoryGetsWhatItsBestHostBridgeFeeds) {
 
 /// Four NICs at a time of six: the second four begin behind the first ones, and go on with these.
 TEST(RailSelection, TheLastNicsAreJoinedByTheFirst) {
-    Builder b(2);
+    MachineBuilder b(2);
     const std::size_t host = b.bridge(0, 0x10);
     for (std::uint8_t bus = 0x11; bus < 0x17; ++bus)
         b.nic(host, bus);
@@ -196,7 +151,7 @@ TEST(RailSelection, TheLastNicsAreJoinedByTheFirst) {
 
 /// A machine of four host bridges a node, each with a GPU and a NIC that is as fast.
 TEST(RailSelection, OneNicAtATimeIsEachInTurn) {
-    Builder b(1);
+    MachineBuilder b(1);
     for (std::uint8_t bus = 0x10; bus < 0x50; bus += 0x10) {
         const std::size_t host = b.bridge(0, bus);
         b.nic(host, bus, 400);
@@ -208,7 +163,7 @@ TEST(RailSelection, OneNicAtATimeIsEachInTurn) {
 /// GB200, and machines whose NICs are cards in slots of their own. A node without NICs takes what one with
 /// NICs would.
 TEST(RailSelection, HostMemoryGetsAllNicsThatHaveHostBridgesOfTheirOwn) {
-    Builder b(3);
+    MachineBuilder b(3);
     b.nic(b.bridge(0, 0x10), 0x10, 400);
     b.nic(b.bridge(0, 0x20), 0x20, 200);
     b.gpu(b.bridge(0, 0x30), 0x30);
@@ -219,7 +174,7 @@ TEST(RailSelection, HostMemoryGetsAllNicsThatHaveHostBridgesOfTheirOwn) {
 }
 
 TEST(RailSelection, AReasonHasTheLimitWhateverItIs) {
-    Builder b(1);
+    MachineBuilder b(1);
     b.nic(b.bridge(0, 0x10), 0x10);
     for (const auto& [limit, text] : {std::pair{99.6, "limit of 100 Gbit/s"},
                                       {1e6, "limit of 1000000 Gbit/s"},
@@ -250,7 +205,7 @@ TEST(RailSelection, StrangersServeEverythingBesideTheOthers) {
 }
 
 TEST(RailSelection, NoIoInTheTopology) {
-    Builder b(2);
+    MachineBuilder b(2);
     const std::vector<RailDesc> rails = {{"a", PciAddress{0, 1, 0, 0}, 100},
                                          {"b", PciAddress{0, 2, 0, 0}, 100}};
     const RailMap map = select_rails(b.machine, rails);
@@ -298,117 +253,6 @@ TEST(VisibleGpus, RefusesWhatIsNoAddress) {
         EXPECT_EQ(error.status(), Status::invalid_param);
         EXPECT_NE(std::string(error.what()).find("GPU-1a2b"), std::string::npos);
     }
-}
-
-/// A tree of switches with devices strewn over it; every bus once.
-Builder random_machine(std::mt19937& random) {
-    auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
-    Builder b(static_cast<int>(1 + below(3)));
-    std::vector<std::size_t> places;
-    std::uint8_t bus = 1;
-    for (unsigned i = 0, count = 1 + below(5); i < count; ++i)
-        places.push_back(b.bridge(static_cast<int>(below(4)) < 1
-                                      ? -1
-                                      : static_cast<int>(below(static_cast<unsigned>(b.machine.numa.size()))),
-                                  bus++));
-    for (unsigned i = 0, count = below(8); i < count; ++i)
-        places.push_back(b.port(places[below(static_cast<unsigned>(places.size()))], bus++));
-    for (unsigned i = 0, count = below(24); i < count; ++i) {
-        const std::size_t place = places[below(static_cast<unsigned>(places.size()))];
-        below(2) ? b.nic(place, bus++, below(4) * 100.0) : b.gpu(place, bus++);
-    }
-    return b;
-}
-
-void expect_no_list_empty(const Builder& b, const RailMap& map) {
-    ASSERT_EQ(map.by_gpu.size(), b.machine.gpus.size());
-    ASSERT_EQ(map.by_numa.size(), b.machine.numa.size());
-    std::vector<const std::vector<std::vector<std::size_t>>*> several{&map.by_gpu};
-    for (const RailWindows& windows : map.by_numa)
-        several.push_back(&windows);
-    for (const auto* lists : several) {
-        for (const std::vector<std::size_t>& list : *lists) {
-            EXPECT_EQ(list.empty(), b.rails.empty());
-            EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
-            EXPECT_EQ(std::set<std::size_t>(list.begin(), list.end()).size(), list.size());
-            if (!list.empty()) {
-                EXPECT_LT(list.back(), b.rails.size());
-            }
-        }
-    }
-}
-
-/// GPUs whose nearest NICs are at one bridge, and no others under it: each NIC has as many GPUs as any other,
-/// give or take one, and each GPU as many NICs.
-void expect_even_shares(const Builder& b, const RailMap& map) {
-    for (std::size_t node = 0; node < b.machine.tree.size(); ++node) {
-        const NodeKind kind = b.machine.tree[node].kind;
-        if (kind != NodeKind::host_bridge && kind != NodeKind::pci_bridge) continue;
-        std::vector<std::size_t> gpus_of_nic(b.rails.size(), 0);
-        std::vector<std::size_t> counts;
-        bool own = true;
-        for (const GpuDesc& gpu : b.machine.gpus) {
-            if (!is_above(b.machine, node, gpu.parent)) continue;
-            for (std::size_t p = gpu.parent; p != node; p = b.machine.tree[p].parent) {
-                for (const NicDesc& nic : b.machine.nics)
-                    own = own && !is_above(b.machine, p, nic.parent);
-            }
-            const std::vector<std::size_t>& list = map.by_gpu[static_cast<std::size_t>(gpu.ordinal)];
-            counts.push_back(list.size());
-            for (const std::size_t rail : list)
-                ++gpus_of_nic[rail];
-        }
-        std::vector<std::size_t> served;
-        for (std::size_t i = 0; i < b.machine.nics.size(); ++i) {
-            if (is_above(b.machine, node, b.machine.nics[i].parent)) served.push_back(gpus_of_nic[i]);
-        }
-        if (!own || counts.empty() || served.empty()) continue;
-        const auto [low, high] = std::minmax_element(counts.begin(), counts.end());
-        EXPECT_LE(*high - *low, 1u);
-        const auto [few, many] = std::minmax_element(served.begin(), served.end());
-        EXPECT_LE(*many - *few, 1u);
-        EXPECT_GE(*few, 1u) << "a NIC that nobody uses";
-    }
-}
-
-/// Each NIC of a node has its turn, whatever its rate; foreign ones help out only where the node's own are
-/// not enough for one range.
-void expect_all_of_a_node_in_turn(const Builder& b, const RailMap& map) {
-    for (const NumaNode& node : b.machine.numa) {
-        const RailWindows& windows = map.by_numa.at(static_cast<std::size_t>(node.node));
-        std::vector<std::size_t> own;
-        for (std::size_t i = 0; i < b.machine.nics.size(); ++i) {
-            if (b.machine.nics[i].numa == node.node) own.push_back(i);
-        }
-        ASSERT_FALSE(windows.empty());
-        const std::vector<std::size_t> used = rails_in(windows);
-        EXPECT_TRUE(std::includes(used.begin(), used.end(), own.begin(), own.end()));
-        if (windows.size() > 1 && !own.empty()) {
-            EXPECT_EQ(used, own);
-        }
-        EXPECT_LE(windows.size(), std::max<std::size_t>(b.rails.size(), 1));
-    }
-}
-
-TEST(RailSelectionProperties, HoldForAnyMachine) {
-    std::mt19937 random(20251121);
-    for (int round = 0; round < 2000; ++round) {
-        SCOPED_TRACE(round);
-        const Builder b = random_machine(random);
-        const RailMap map = b.select();
-        expect_no_list_empty(b, map);
-        expect_even_shares(b, map);
-        expect_all_of_a_node_in_turn(b, map);
-        if (testing::Test::HasFailure()) return;
-    }
-}
-
-TEST(RailSelectionProperties, OrderOfTheRailsChangesNamesOnly) {
-    const Machine machine = read_machine(topology_file("p6-b200.48xl"));
-    std::vector<RailDesc> rails = efa_rails(machine);
-    const std::string table = gpu_table(machine, rails, select_rails(machine, rails));
-    std::reverse(rails.begin(), rails.end());
-    EXPECT_EQ(gpu_table(machine, rails, select_rails(machine, rails)), table);
 }
 
 }  // namespace
