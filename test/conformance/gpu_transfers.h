@@ -1,6 +1,8 @@
 // Where GPU memory may lie on the two sides of a transfer, and what must come of it and be left behind.
 #pragma once
 
+#include <rdma/fi_domain.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -16,6 +18,15 @@ struct Pairing {
     int remote = host;
 };
 inline constexpr Pairing pairings[] = {{host, 0}, {0, host}, {0, 1}, {1, 1}};
+
+/// Rails may be given a dmabuf of GPU memory: the library and its headers know them.
+inline bool with_dmabuf() {
+#ifdef FI_MR_DMABUF
+    return fi_version() >= FI_VERSION(1, 20);
+#else
+    return false;
+#endif
+}
 
 class GpuMemory : public testing::TestWithParam<GpuFabric> {
   protected:

@@ -18,14 +18,6 @@ constexpr const char* far_nic = "rdmap54s0";
 /// Below the switch of the second GPU.
 constexpr const char* other_near_nic = "rdmap61s0";
 
-bool with_dmabuf() {
-#ifdef FI_MR_DMABUF
-    return fi_version() >= FI_VERSION(1, 20);
-#else
-    return false;
-#endif
-}
-
 class GpuWindows : public testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {

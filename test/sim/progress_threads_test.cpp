@@ -1,11 +1,10 @@
 // Several progress threads on a p5.48xlarge: who gets which rails, and that callers may rest.
 #include <time.h>
 
-#include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "log_lines.h"
+#include "own_threads.h"
 #include "simulated_machine.h"
 #include "stranger.h"
 
@@ -14,11 +13,8 @@ namespace {
 
 std::set<std::string> progress_threads() {
     std::set<std::string> names;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-        std::string name;
-        std::getline(std::ifstream(task.path() / "comm"), name);
-        if (name.starts_with("railyard-prog")) names.insert(name);
-    }
+    for (const OwnThread& thread : own_threads("railyard-prog"))
+        names.insert(thread.name);
     return names;
 }
 

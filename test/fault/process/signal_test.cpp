@@ -7,10 +7,11 @@
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "own_threads.h"
 #include "traffic.h"
 
 /// For ThreadSanitizer, which does not look into libfabric and so does not see that it closed the descriptor
@@ -128,23 +129,14 @@ TEST_P(SignalledThreadTest, LeavesSignalsToTheProgram) {
     EXPECT_EQ(handled.load(), 0u) << "another thread had it";
     sigaction(SIGUSR2, &usual, nullptr);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    int threads = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-        std::string word;
-        std::ifstream(task.path() / "comm") >> word;
-        if (!word.starts_with("railyard-")) continue;
-        const std::string name = word;
-        std::ifstream status(task.path() / "status");
-        while (status >> word && word != "SigBlk:") {
-        }
-        status >> word;
-        ++threads;
-        const std::uint64_t blocked = std::stoull(word, nullptr, 16);
+    const std::vector<OwnThread> threads = own_threads("railyard-");
+    EXPECT_GE(threads.size(), 2u) << "one of each side, at least";
+    for (const OwnThread& thread : threads) {
+        const std::uint64_t blocked = std::stoull(thread.status("SigBlk:"), nullptr, 16);
         const auto blocks = [&](int signal) { return (blocked >> (signal - 1) & 1) != 0; };
-        EXPECT_TRUE(blocks(SIGTERM) && blocks(SIGCHLD) && blocks(SIGUSR1)) << name;
-        EXPECT_FALSE(blocks(SIGSEGV) || blocks(SIGBUS) || blocks(SIGPROF)) << name;
+        EXPECT_TRUE(blocks(SIGTERM) && blocks(SIGCHLD) && blocks(SIGUSR1)) << thread.name;
+        EXPECT_FALSE(blocks(SIGSEGV) || blocks(SIGBUS) || blocks(SIGPROF)) << thread.name;
     }
-    EXPECT_GE(threads, 2) << "one of each side, at least";
 }
 
 /// The threads of both sides are asleep, and are woken by signals all the time, when the work comes; nobody

@@ -8,12 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <string>
 
 #include "../stub_rail.h"
+#include "own_threads.h"
 
 namespace railyard {
 namespace {
@@ -158,15 +157,8 @@ TEST(ProgressThread, StaysAwayWhileACallerIsLongAtIt) {
 
 /// How often the one progress thread of this process has slept.
 long sleeps() {
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-        std::string word;
-        std::ifstream(task.path() / "comm") >> word;
-        if (word != "railyard-prog") continue;
-        std::ifstream status(task.path() / "status");
-        while (status >> word && word != "voluntary_ctxt_switches:") {
-        }
-        status >> word;
-        return std::stol(word);
+    for (const test::OwnThread& thread : test::own_threads("railyard-prog")) {
+        if (thread.name == "railyard-prog") return std::stol(thread.status("voluntary_ctxt_switches:"));
     }
     ADD_FAILURE() << "no progress thread";
     return 0;

@@ -1,23 +1,15 @@
 // Who asks the driver about streams, and what becomes of the engine while the driver does not answer.
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 
 #include "first_launch.h"
+#include "own_threads.h"
 #include "stream_pair.h"
 
 namespace railyard::test {
 namespace {
 
-unsigned watching_threads() {
-    unsigned count = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-        std::ifstream file(task.path() / "comm");
-        std::string name;
-        std::getline(file, name);
-        count += name == "railyard-stream" ? 1 : 0;
-    }
-    return count;
+std::size_t watching_threads() {
+    return own_threads("railyard-stream").size();
 }
 
 class StreamWatching : public OnStreams {};
