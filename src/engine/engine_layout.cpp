@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/engine_impl.h"
+#include "rail/fabric_rail.h"
 
 namespace railyard {
 namespace {
@@ -23,6 +24,7 @@ std::uint32_t append_chunks(Transfer& transfer, const Stripes& stripes) {
     lane.striped = stripes.striped;
     lane.run_length = stripes.run_length;
     lane.share = stripes.share;
+    lane.few = FabricRail::few_chunks_of(stripes.total_bytes / stripes.chunks.size());
     return static_cast<std::uint32_t>(transfer.routes.size());
 }
 

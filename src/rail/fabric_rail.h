@@ -1,6 +1,7 @@
 // A rail over one libfabric endpoint.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,6 +50,12 @@ class FabricRail final : public Rail {
     /// Beyond most_bytes, so that a transfer of some long blocks has several peers at work at once (over shm
     /// they do the copying).
     static constexpr std::uint32_t least_operations = 4;
+    /// Of chunks of so many bytes, with fewer than that none of these limits is reached.
+    [[nodiscard]] static constexpr std::uint32_t few_chunks_of(std::uint64_t length) noexcept {
+        static_assert(least_bytes <= striped_bytes);
+        const std::uint64_t few = least_bytes / std::max<std::uint64_t>(length, 1);
+        return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(few, 1, striped_operations));
+    }
     /// Bytes that each of several transfers may post before it is the next one's turn.
     static constexpr std::int64_t turn_bytes = std::int64_t{256} << 10;
     static constexpr std::size_t completions_per_round = 64;
@@ -185,6 +192,11 @@ class FabricRail final : public Rail {
     }
     /// It has few enough bytes under way for more of that lane.
     [[nodiscard]] bool may_take(const Lane& lane, const Path* path) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        const std::uint32_t chunks = path ? path->outstanding() : outstanding();
+        return chunks < lane.few || may_take_more(lane, chunks);
+    }
+    [[nodiscard]] bool may_take_more(const Lane& lane, std::uint32_t chunks) const noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::noinline]] bool read_events() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

@@ -152,9 +152,7 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
     return Served::rotate;
 }
 
-bool FabricRail::may_take(const Lane& lane, const Path* path) const noexcept {
-    const std::uint32_t chunks = path ? path->outstanding() : outstanding();
-    if (chunks == 0) return true;
+bool FabricRail::may_take_more(const Lane& lane, std::uint32_t chunks) const noexcept {
     const std::uint64_t all = outstanding_bytes();
     // As if all of its chunks were as long as the next one. Bytes are not counted by path, which would cost
     // as much again in each completion.
