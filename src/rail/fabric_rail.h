@@ -122,10 +122,11 @@ class FabricRail final : public Rail {
     struct Returned {
         Submission* submission = nullptr;
         std::uint32_t chunk = 0;
-        bool permitted = false;   ///< to be posted again (Work::may_repeat)
-        std::uint64_t since = 0;  ///< ns
+        bool permitted = false;  ///< to be posted again (Work::may_repeat)
         bool key_refused = false;
-        std::uint64_t key = 0;  ///< that one
+        std::uint64_t since = 0;       ///< ns
+        std::uint64_t waits_from = 0;  ///< ns; or later, by times in which nobody looked
+        std::uint64_t key = 0;         ///< that one
         /// Aside::number of the sender that has to be closed before anything is done about it, or
         /// present_sender; 0: none has.
         std::uint32_t behind = 0;
@@ -287,6 +288,9 @@ class FabricRail final : public Rail {
     bool go_elsewhere(const Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] Work::Verdict verdict_on(const Returned& returned) const noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool waits_too_long(const Returned& returned) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void excuse_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
@@ -365,6 +369,7 @@ class FabricRail final : public Rail {
     BlockedSet blocked_ ABSL_GUARDED_BY(role_);              ///< take nothing in this pass
     PeerSet given_up_ ABSL_GUARDED_BY(role_);                ///< what waits behind a transfer ends with it
     std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all chunks
+    std::uint64_t looked_at_returned_ ABSL_GUARDED_BY(role_) = 0;  ///< ns; at any of them
     bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
     bool unnamed_ ABSL_GUARDED_BY(role_) = false;    ///< there was no memory for the sender's address

@@ -347,7 +347,7 @@ void FabricRail::release_returned(std::uint32_t number, bool closed) noexcept {
                 continue;
             }
             returned.behind = 0;
-            returned.since = now_ns();
+            returned.since = returned.waits_from = now_ns();
         }
         returned_[kept++] = returned;
     }

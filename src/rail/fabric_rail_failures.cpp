@@ -75,8 +75,13 @@ void FabricRail::chunks_failed(Submission& submission, Run chunks, Status status
 void FabricRail::give_back(Submission& submission, Run chunks) noexcept {
     for (; !chunks.empty(); ++chunks.begin) {
         try {
-            returned_.push_back({&submission, chunks.begin, false, now_ns()});
-            returned_.back().behind = behind_;
+            const std::uint64_t now = now_ns();
+            if (returned_.empty()) looked_at_returned_ = now;
+            returned_.push_back({.submission = &submission,
+                                 .chunk = chunks.begin,
+                                 .since = now,
+                                 .waits_from = now,
+                                 .behind = behind_});
         } catch (const std::bad_alloc&) {
             return submission.lane->work->part_done(Status::backend, chunks.size());
         }
@@ -287,12 +292,25 @@ bool FabricRail::go_elsewhere(const Submission& submission, Run chunks) noexcept
     return true;
 }
 
+bool FabricRail::waits_too_long(const Returned& returned) const noexcept {
+    return looked_at_returned_ >= returned.waits_from + config_.give_up_after_ns;
+}
+
+/// Of a time in which nobody looked (as StallClock) a quarter of what they have counts at most.
+void FabricRail::excuse_returned() noexcept {
+    const std::uint64_t now = now_ns(), last = std::exchange(looked_at_returned_, now);
+    const std::uint64_t counted = last + config_.give_up_after_ns / 4;
+    if (now <= counted) return;
+    for (Returned& returned : returned_)
+        returned.waits_from += now - counted;
+}
+
 /// Of a work that is to be asked.
 Work::Verdict FabricRail::verdict_on(const Returned& returned) const noexcept {
     const Submission& submission = *returned.submission;
     if (submission.route->path->failed() && !way_on(submission, nullptr)) return Work::Verdict::lost;
     const Work::Verdict verdict = submission.lane->work->may_repeat(returned.chunk);
-    const bool late = now_ns() - returned.since >= config_.give_up_after_ns;
+    const bool late = waits_too_long(returned);
     return verdict == Work::Verdict::unknown && late ? Work::Verdict::lost : verdict;
 }
 
@@ -300,6 +318,7 @@ Work::Verdict FabricRail::verdict_on(const Returned& returned) const noexcept {
 bool FabricRail::place_returned() noexcept {
     bool worked = false;
     std::size_t kept = 0;
+    excuse_returned();
     for (std::size_t i = 0; i < returned_.size(); ++i) {
         Returned returned = returned_[i];
         Work& work = *returned.submission->lane->work;
@@ -351,7 +370,7 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
     Submission& submission = *returned.submission;
     Work& work = *submission.lane->work;
     const Route& route = *submission.route;
-    if (now_ns() - returned.since >= config_.give_up_after_ns) {
+    if (waits_too_long(returned)) {
         work.part_done(Status::remote_disconnect);
         return true;
     }

@@ -34,8 +34,7 @@ bool FabricRail::awaits_key(Returned& returned) noexcept {
     const Chunk& chunk = work.chunks[returned.chunk];
     const std::uint64_t key_before = route.keys[chunk.remote_region].key;
     Work::Verdict verdict = work.renew_key({route, chunk, returned.key, returned.since});
-    if (verdict == Work::Verdict::unknown && now_ns() - returned.since >= config_.give_up_after_ns)
-        verdict = Work::Verdict::lost;
+    if (verdict == Work::Verdict::unknown && waits_too_long(returned)) verdict = Work::Verdict::lost;
     if (verdict == Work::Verdict::lost) work.stop(Status::backend);
     if (verdict != Work::Verdict::repeat) return true;
     if (route.keys[chunk.remote_region].key != key_before) {
@@ -45,7 +44,7 @@ bool FabricRail::awaits_key(Returned& returned) noexcept {
         }
     }
     returned.key_refused = false;
-    returned.since = now_ns();
+    returned.since = returned.waits_from = now_ns();
     return false;
 }
 
