@@ -9,8 +9,8 @@ namespace railyard {
 
 using BootId = std::array<std::uint8_t, 16>;
 
-/// Of the running kernel; all zero where it does not tell.
-[[nodiscard]] inline BootId boot_id() noexcept {
+/// As its file says it now; all zero where it does not tell.
+[[nodiscard]] inline BootId read_boot_id() noexcept {
     BootId id{};
     std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file == nullptr) return id;
@@ -23,6 +23,12 @@ using BootId = std::array<std::uint8_t, 16>;
     }
     std::fclose(file);
     return digits == 2 * id.size() ? id : BootId{};
+}
+
+/// Of the running kernel; all zero where it did not tell. Read once: later there may be no descriptor for it.
+[[nodiscard]] inline const BootId& boot_id() noexcept {
+    static const BootId id = read_boot_id();
+    return id;
 }
 
 /// True when both ids are of one kernel that has run through since.

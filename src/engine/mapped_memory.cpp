@@ -38,8 +38,8 @@ void MappedMemory::look_at(Peer& peer, const RailManager& rails, std::uint64_t n
     PeerEndpoint* const there = peer.on_this_host();
     if (!there) return;
     const HostProcess& process = HostPeerRail::process_at(there->address);
-    if (!there->rail->has_ended(there->address)) {
-        const bool reached = !peer.gone() && !there->path.failed() && process.look() == 0;
+    if (const int error = process.look(); error != ESRCH) {
+        const bool reached = !peer.gone() && !there->path.failed() && error == 0;
         return shares_->let_go(
             peer.nonce(), [&](std::uint64_t word) { return reached && process.vouches_for(word); }, dropped_);
     }

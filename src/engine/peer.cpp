@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/spoken.h"
 #include "rail/deferred_close.h"
@@ -14,6 +15,8 @@ namespace {
 /// A path that has failed is tried again so much later, and then in steps that double up to the second.
 constexpr std::uint16_t first_probe_ms = 50, longest_probe_ms = 1000;
 constexpr std::uint64_t ns_a_ms = 1'000'000;
+/// Between tries to reach a peer on this host while we are short of descriptors or memory.
+constexpr std::uint64_t host_look_pause_ns = 100 * ns_a_ms;
 
 }  // namespace
 
@@ -50,18 +53,24 @@ Peer::~Peer() {
 
 PeerEndpoint* Peer::on_this_host() {
     const MutexLock lock(mutex_);
-    if (std::exchange(looked_for_on_host_, true)) return on_host_.get();
+    if (looked_for_on_host_) return on_host_.get();
     const std::shared_ptr<RailManager> rails = rails_.lock();
-    if (!rails || !rails->host() || host_address_.empty()) return nullptr;
+    looked_for_on_host_ = !rails || !rails->host() || host_address_.empty();
+    const std::uint64_t now = now_ns();
+    if (looked_for_on_host_ || now < look_on_host_at_) return nullptr;
+    look_on_host_at_ = now + host_look_pause_ns;
     auto endpoint = std::make_unique<PeerEndpoint>();
     endpoint->rail = rails->host();
     try {
         endpoint->address = endpoint->rail->insert_peer(host_address_);
     } catch (const Error& error) {
+        looked_for_on_host_ = error.status() != Status::backend;
+        if (!looked_for_on_host_ && std::exchange(told_of_shortage_, true)) return nullptr;
         RAILYARD_LOG(info, agent().c_str(), "over the fabric, not within the host: %s", error.what());
         return nullptr;
     }
     on_host_ = std::move(endpoint);
+    looked_for_on_host_ = true;
     if (HostPeerRail::process_at(on_host_->address).may_copy()) {
         RAILYARD_LOG(info, agent().c_str(), "on this host: its memory is written and read by the kernel");
     } else {

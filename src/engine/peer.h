@@ -112,8 +112,8 @@ class Peer {
     /// peer's life. Throws Error.
     PeerEndpoint& resolve(RailPair pair);
 
-    /// Its process as our host rail reaches it, found out at the first call; nullptr: it does not. Stays
-    /// where it is for the peer's life.
+    /// Its process as our host rail reaches it, found out at the first call, or where we were short of
+    /// something at a later one; nullptr: it does not. Stays where it is for the peer's life.
     PeerEndpoint* on_this_host();
 
     /// Over the control pair, or another one that has been resolved where that has failed. Only after
@@ -292,7 +292,9 @@ class Peer {
     const fabric::LockRescue lock_rescue_;
     const std::string host_address_;  ///< of its host rail; empty: it has none
     mutable Mutex mutex_;
-    bool looked_for_on_host_ ABSL_GUARDED_BY(mutex_) = false;
+    bool looked_for_on_host_ ABSL_GUARDED_BY(mutex_) = false;  ///< for good
+    bool told_of_shortage_ ABSL_GUARDED_BY(mutex_) = false;
+    std::uint64_t look_on_host_at_ ABSL_GUARDED_BY(mutex_) = 0;      ///< ns; not before, after a shortage
     std::unique_ptr<PeerEndpoint> on_host_ ABSL_GUARDED_BY(mutex_);  ///< none until then, nor where it is not
     Endpoints resolved_ ABSL_GUARDED_BY(mutex_);                     // by pair
     std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;         // ns

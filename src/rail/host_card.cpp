@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "common/shortage.h"
 #include "common/status.h"
 #include "common/wire.h"
 
@@ -182,6 +183,7 @@ HostProcess::HostProcess(std::string_view card_address) {
             throw Error(Status::not_supported, process + " could not be read: " + std::strerror(error));
     }
     handle_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+    if (handle_ < 0) refuse_for_want(errno);
     try {
         map();
         if (look_by_card() != 0) throw Error(Status::not_supported, other);
@@ -191,6 +193,13 @@ HostProcess::HostProcess(std::string_view card_address) {
     }
 }
 
+/// Throws Error{backend} where the error says that we are short of something, which passes.
+void HostProcess::refuse_for_want(int error) const {
+    if (error != EMFILE && error != ENFILE && error != ENOMEM) return;
+    throw Error(Status::backend, "process " + std::to_string(pid_) +
+                                     " cannot be watched now: " + std::strerror(error) + shortage());
+}
+
 void HostProcess::map() {
     const int fd = open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const int error = fd < 0 ? errno : 0;
@@ -198,7 +207,9 @@ void HostProcess::map() {
     const bool ours = fd >= 0 && (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) && fstat(fd, &status) == 0 &&
                       status.st_size >= static_cast<off_t>(card_size);
     void* const memory = ours ? mmap(nullptr, card_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    const int unmapped = ours && memory == MAP_FAILED ? errno : error;
     if (fd >= 0) close(fd);
+    refuse_for_want(unmapped);
     if (memory == MAP_FAILED && !may_copy_ && error != ENOENT)
         throw Error(Status::not_supported,
                     "process " + std::to_string(pid_) +
@@ -227,7 +238,10 @@ bool HostProcess::vouches_for(std::uint64_t word) const noexcept {
 }
 
 int HostProcess::look() const noexcept {
-    return may_copy_ ? look_by_memory() : look_by_card();
+    if (!may_copy_) return look_by_card();
+    const int error = look_by_memory();
+    // Its number may have been given to another one by now; its handle knows it.
+    return error != 0 && handle_ >= 0 && has_ended() ? ESRCH : error;
 }
 
 int HostProcess::look_by_memory() const noexcept {

@@ -86,7 +86,8 @@ class HostCard {
 class HostProcess {
   public:
     /// Throws Error{mismatch} for what is no address, Error{not_supported} saying why where the process is
-    /// of another host, is another one, or another user's.
+    /// of another host, is another one, or another user's, Error{backend} for want of descriptors or memory,
+    /// which may pass.
     explicit HostProcess(std::string_view card_address);
     ~HostProcess();
     HostProcess(const HostProcess&) = delete;
@@ -108,7 +109,8 @@ class HostProcess {
     [[nodiscard]] int look_now_and_then() noexcept;
 
   private:
-    /// Throws Error{not_supported}.
+    void refuse_for_want(int error) const;
+    /// Throws Error{not_supported}, Error{backend}.
     void map();
     void give_back() noexcept;
     [[nodiscard]] int look_by_memory() const noexcept;

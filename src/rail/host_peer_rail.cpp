@@ -26,6 +26,10 @@ void HostPeerRail::fail_path(const Route& route, int error) noexcept {
 void HostPeerRail::lose(Submission& submission, int error) noexcept {
     fail_path(*submission.route, error);
     if (error != ESRCH) return leave(submission);
+    disconnect(submission);
+}
+
+void HostPeerRail::disconnect(Submission& submission) noexcept {
     counters_.count_error(Status::remote_disconnect);
     fail_rest(submission, Status::remote_disconnect);
 }
@@ -38,8 +42,7 @@ void HostPeerRail::leave(Submission& submission) noexcept {
         ++counters_.failovers;
         submission.route->path->count_failover();
     } else {
-        counters_.count_error(Status::remote_disconnect);
-        fail_rest(submission, Status::remote_disconnect);
+        disconnect(submission);
     }
 }
 

@@ -29,6 +29,8 @@ class HostPeerRail : public Rail {
     /// The process is not reached any more, for `error` of HostProcess::look(). Where it has ended, so does
     /// what is left of the submission; else that leaves.
     void lose(Submission& submission, int error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    /// What is left of it ends.
+    void disconnect(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     /// Over another rail: what was taken, whole chunks of it, and what is left of the lane.
     void leave(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     /// Says once that the path has failed.

@@ -136,7 +136,12 @@ bool HostRail::reaches(PeerAddress peer) const noexcept {
 }
 
 bool HostRail::has_ended(PeerAddress peer) const noexcept {
-    return process_at(peer).look() == ESRCH;
+    const int error = process_at(peer).look();
+    return error == ESRCH || may_not_be_copied_to(error);
+}
+
+bool HostRail::may_not_be_copied_to(int error) const noexcept {
+    return fabric_copies_alike_ && (error == ESTALE || error == EFAULT);
 }
 
 bool HostRail::serve(bool) noexcept {
@@ -212,7 +217,11 @@ bool HostRail::fail(Submission& submission, int error) noexcept {
     // Each may also be for want of the process: by now its number may be another one's, or nobody's.
     if (error == ESTALE || error == EFAULT || error == ESRCH) {
         if (const int gone = process_of(*submission.route).look()) {
-            lose(submission, gone);
+            if (may_not_be_copied_to(gone)) {
+                disconnect(submission);
+            } else {
+                lose(submission, gone);
+            }
             return false;
         }
     }

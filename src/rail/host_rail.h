@@ -41,6 +41,7 @@ class HostRail final : public HostPeerRail {
     /// Of our card.
     [[nodiscard]] std::string address() const override { return card_->address(); }
     [[nodiscard]] std::uint64_t max_chunk() const noexcept override { return UINT32_MAX; }
+    /// Or its engine has, where the fabric would not notice (shm).
     [[nodiscard]] bool has_ended(PeerAddress peer) const noexcept override;
     [[nodiscard]] bool reaches(PeerAddress peer) const noexcept override;
     /// Nothing comes but what is submitted.
@@ -58,6 +59,10 @@ class HostRail final : public HostPeerRail {
     void count_moved(Submission& submission, std::uint64_t bytes) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool fail(Submission& submission, int error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+
+    /// The engine that was met is not there any more, and the fabric would copy all the same, by the number
+    /// of the process alone.
+    [[nodiscard]] bool may_not_be_copied_to(int error) const noexcept;
 
     /// The next chunk's memory is there on both sides, and yet the kernel did not get at it.
     [[nodiscard]] bool is_kept_from_us(const Submission& submission) const noexcept

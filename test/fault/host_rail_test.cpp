@@ -1,6 +1,7 @@
 // Peers on this host, past the fabric: which transfers go that way, that they are right, and how they end
 // when it is gone. Each peer is a process of its own.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 
@@ -143,6 +144,40 @@ TEST_P(HostPeers, AKilledPeerEndsItsTransfersAndNobodyElses) {
     EXPECT_LT(Clock::now() - killed, milliseconds(4000)) << "0.25 s is promised, on a free machine";
     EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(4000)));
     EXPECT_TRUE(healthy->same_bytes() || length < size);
+}
+
+/// Its memory may be anything by now. Over shm the fabric would write there by the number of the process
+/// alone.
+TEST_P(HostPeers, APeerThatHasEndedItsEngineIsNotWrittenTo) {
+    cluster().set("timeout_ms=200");
+    start(GetParam());
+    const auto peer = target(GetParam());
+    Transfer* write = peer->prepare(Operation::write, 100'000);
+    engine_->send_notification("beta", "so that the fabric knows the way");
+    ASSERT_TRUE(until([&] { return !peer->process->notifications().empty(); }));
+    const std::uint32_t before = peer->process->checksum(0);
+    peer->process->end_engine();
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(run(*write), Status::remote_disconnect);
+        drive(milliseconds(50));
+    }
+    EXPECT_EQ(peer->process->checksum(0), before);
+}
+
+/// What was short is there again, and the way within the host is still the better one.
+TEST_P(HostPeers, AShortageOfDescriptorsPasses) {
+    if (GetParam().provider != "tcp") return;  // others cannot prepare anything without one
+    start(GetParam());
+    const auto peer = target(GetParam());
+    rlimit limit{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlimit none{0, limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    Transfer* const short_of_them = peer->prepare(Operation::write, 1000);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_FALSE(goes_past_the_fabric(*short_of_them));
+    drive(milliseconds(150));
+    EXPECT_TRUE(goes_past_the_fabric(*peer->prepare(Operation::write, 1000)));
 }
 
 TEST_P(HostPeers, DeregisteredMemoryIsRefusedAndUntouched) {

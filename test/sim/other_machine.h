@@ -51,6 +51,8 @@ class OtherMachine {
     [[nodiscard]] std::uint32_t checksum(std::size_t buffer) {
         return static_cast<std::uint32_t>(std::stoul(ask({"checksum", std::to_string(buffer)}).at(0)));
     }
+    /// The process lives on, and its buffers stay.
+    void end_engine() { ask({"end-engine"}); }
     void load(const std::string& agent, const std::string& info) { ask({"load", agent, info}); }
     /// Starts a WRITE of a whole buffer of its own to `target` of `agent`, with a notification; ask whether
     /// it is over with `written`.

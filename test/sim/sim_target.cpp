@@ -31,6 +31,8 @@ class Target {
         if (what == "checksum") return {std::to_string(checksum(std::stoul(request.at(1))))};
         if (what == "load") {
             engine_->load_connection_info(request.at(1), request.at(2));
+        } else if (what == "end-engine") {
+            end_engine();
         } else if (what == "forget-gpu-buffer") {
             engine_->deregister_memory(gpu_region_);
         } else if (what == "notify") {
@@ -51,16 +53,22 @@ class Target {
     /// Takes and gives back each rail's role: what this thread has touched is before what the progress thread
     /// does from now on, and after what it did. ThreadSanitizer knows of no other order.
     void meet_progress_thread() {
-        for (int i = 0; i < 8; ++i)
+        for (int i = 0; i < 8 && engine_; ++i)
             engine_->progress();
     }
 
     void progress() {
+        if (!engine_) return;
         engine_->progress();
         if (transfer_) engine_->poll(*transfer_);
     }
 
   private:
+    void end_engine() {
+        for (const auto& buffer : buffers_)
+            buffer->region.reset();
+        engine_.reset();
+    }
     Words make_buffer(std::size_t size, const std::string& seed) {
         buffers_.push_back(std::make_unique<Buffer>(*engine_, size));
         Buffer& buffer = *buffers_.back();

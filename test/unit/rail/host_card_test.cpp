@@ -2,6 +2,7 @@
 #include "rail/host_card.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -116,6 +117,25 @@ TEST_F(HostCardTest, WithoutRightsToCopyNobodyElseIsTakenForThePeer) {
                   }),
                   0);
     }
+}
+
+/// Which passes: unlike what else keeps a process from us.
+TEST_F(HostCardTest, AShortageOfDescriptorsIsToldFromWhatLasts) {
+    EXPECT_EQ(in_child([&] {
+                  const rlimit none{0, 0};
+                  if (setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
+                  try {
+                      HostProcess process(other_.card);
+                  } catch (const Error& error) {
+                      const std::string text = error.what();
+                      return error.status() == Status::backend &&
+                                     text.find("Too many open files") < text.size()
+                                 ? 0
+                                 : 2;
+                  }
+                  return 3;
+              }),
+              0);
 }
 
 /// Ubuntu's default: a process may reach its descendants, and whoever has said that it lets others.

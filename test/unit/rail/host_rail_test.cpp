@@ -2,6 +2,7 @@
 #include "rail/host_rail.h"
 
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 
 #include <cstring>
 #include <numeric>
@@ -323,6 +324,49 @@ TEST_F(HostRailTest, ARailThatWasClosedIsNotWrittenTo) {
     EXPECT_EQ(write.fabric.taken.size(), 1u);
     EXPECT_TRUE(write.paths[0].failed());
     EXPECT_TRUE(other_.memory() == before);
+}
+
+/// Shm would write to whatever has that number now.
+TEST_F(HostRailTest, WhereTheFabricCopiesAlikeARailThatWasClosedEndsIt) {
+    HostRail beside_shm(true);
+    const PeerAddress peer = beside_shm.insert_peer(other_.card);
+    HostTransfer write(beside_shm, other_, peer, ours_);
+    write.prepare(Work::Kind::write, {{0, 0, 1000}});
+    EXPECT_EQ(write.run(), Status::ok);
+    other_.change(OtherProcess::close_rail);
+    for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(write.run(), Status::remote_disconnect);
+    EXPECT_TRUE(write.fabric.taken.empty());
+    EXPECT_FALSE(write.paths[0].failed()) << "later ones would take the other rail";
+    EXPECT_TRUE(beside_shm.has_ended(peer));
+    beside_shm.remove_peer(peer);
+}
+
+/// A process of that number, made now; -1: the kernel does not let us.
+pid_t start_with_number(pid_t number) {
+    clone_args arguments{};
+    arguments.exit_signal = SIGCHLD;
+    arguments.set_tid = reinterpret_cast<std::uint64_t>(&number);
+    arguments.set_tid_size = 1;
+    const auto child = static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof(arguments)));
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    return child;
+}
+
+TEST_F(HostRailTest, AProcessWhoseNumberIsAnothersHasEnded) {
+    const pid_t number = other_.pid();
+    other_.end(SIGKILL);
+    const pid_t heir = start_with_number(number);
+    if (heir < 0) GTEST_SKIP() << "no process can be given a number: " << std::strerror(errno);
+    HostTransfer write = transfer();
+    write.prepare(Work::Kind::write, {{0, 0, 1000}});
+    EXPECT_EQ(write.run(), Status::remote_disconnect);
+    EXPECT_TRUE(rail_.has_ended(peer_));
+    kill(heir, SIGKILL);
+    waitpid(heir, nullptr, 0);
 }
 
 TEST_F(HostRailTest, NobodyElseIsTakenForThePeer) {
