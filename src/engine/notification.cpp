@@ -188,7 +188,7 @@ void NotificationInbox::complain(Refusal refusal, std::size_t bytes) noexcept {
     Complaint& complaint = complaints_[static_cast<std::size_t>(refusal)];
     const std::uint64_t now = now_ns();
     std::uint64_t before = complaint.said_at.load(std::memory_order_relaxed);
-    if ((before != 0 && now - before < complaint_pause_ns) ||
+    if ((before != 0 && now < before + complaint_pause_ns) ||
         !complaint.said_at.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
         complaint.unsaid.fetch_add(1, std::memory_order_relaxed);
         return;

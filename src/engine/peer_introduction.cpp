@@ -36,7 +36,8 @@ std::vector<IntroducedPair> Peer::take_unannounced(std::uint64_t now_ns) {
     if (!rails) return pairs;
     const MutexLock lock(mutex_);
     const bool all = doubted_.exchange(false, std::memory_order_relaxed);
-    const bool again = all || now_ns - announced_at_ >= announce_again_ns;
+    // Another thread may have announced some after this one had read the clock.
+    const bool again = all || now_ns >= announced_at_ + announce_again_ns;
     for (const auto& endpoint : resolved_) {
         const Rail& rail = *endpoint->rail;
         const std::uint32_t current = rail.sender_generation();

@@ -45,7 +45,8 @@ void WaitingLetters::drop_first() noexcept {
 }
 
 void WaitingLetters::drop_late(std::uint64_t now_ns) noexcept {
-    while (!letters_.empty() && now_ns - letters_.front().kept_since > patience_ns_)
+    // Another thread may have kept the first one after this one had read the clock.
+    while (!letters_.empty() && now_ns > letters_.front().kept_since + patience_ns_)
         drop_first();
 }
 

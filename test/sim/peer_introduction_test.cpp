@@ -34,6 +34,7 @@ TEST_F(PeerTest, PairsAreAnnouncedOnceAndAgainAfterASecond) {
     peer_.resolve({1, 1});
     const std::vector<RailPair> both{{0, 0}, {1, 1}};
     EXPECT_EQ(unannounced(start), both);
+    EXPECT_TRUE(unannounced(start - 1).empty()) << "another thread has read the clock before";
     EXPECT_TRUE(unannounced(start + 1).empty());
     EXPECT_TRUE(unannounced(start + second - 1).empty());
     EXPECT_EQ(unannounced(start + second), both);

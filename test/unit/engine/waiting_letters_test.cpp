@@ -42,6 +42,14 @@ TEST(WaitingLetters, TheLateOnesAreRefused) {
     EXPECT_EQ(waiting.count(), 1u);
 }
 
+/// By a thread that has read the clock before, and got the lock later.
+TEST(WaitingLetters, OneThatHasJustComeIsNotLate) {
+    WaitingLetters waiting(patience);
+    waiting.keep(letter(1, "x"), 11);
+    waiting.keep(letter(1, "y"), 10);
+    EXPECT_EQ(texts(waiting.take(1, 9)), (Texts{"x", "y"}));
+}
+
 TEST(WaitingLetters, TheOldestMakeRoom) {
     WaitingLetters waiting(patience);
     for (std::size_t i = 0; i <= WaitingLetters::most; ++i)
