@@ -99,11 +99,10 @@ void Engine::Impl::watch_soon() noexcept {
 }
 
 void Engine::Impl::watch() noexcept {
-    const std::uint64_t now = now_ns();
-    const bool due = now >= next_watch_.load(std::memory_order_relaxed);
-    if (!due && now < next_weighing_.load(std::memory_order_relaxed)) return;
     if (watching_.exchange(true, std::memory_order_acquire)) return;
-    weigh_rails(now);
+    const std::uint64_t now = now_ns();  // not before another thread's that has looked meanwhile
+    const bool due = now >= next_watch_.load(std::memory_order_relaxed);
+    if (due || now >= next_weighing_.load(std::memory_order_relaxed)) weigh_rails(now);
     if (due) look_after_all(now);
     watching_.store(false, std::memory_order_release);
     if (due) run_chore_now();
