@@ -62,11 +62,11 @@ void ForwardRail::expect_no_more(const Name& request) noexcept {
     std::erase(expected_, request);
 }
 
-bool ForwardRail::serve(bool) noexcept {
+bool ForwardRail::serve(bool drain_first) noexcept {
     waiting_ += take_submissions(pending_);
     bool worked = take_answers();
     worked = end_stopped() || worked;
-    worked = give_up_late_ones() || worked;
+    worked = give_up_late_ones(drain_first) || worked;
     worked = ask_pending() || worked;
     load_.store(waiting_ + static_cast<std::uint32_t>(outstanding_.size()), std::memory_order_relaxed);
     return worked;
@@ -95,7 +95,9 @@ void ForwardRail::end(std::uint64_t nonce, const Answer& answer) noexcept {
         if (request.nonce != nonce) continue;
         const bool in_turn = answer.id < request.id ||
                              (found != outstanding_.end() && found->sent_at - request.sent_at < patience_ns_);
-        if (in_turn) request.heard_at = now;  // it lives, and gets to this one, too
+        if (!in_turn) continue;
+        request.heard_at = now;  // it lives, and gets to this one, too
+        request.excused = false;
     }
     if (found == outstanding_.end()) return hear_late(nonce, answer.id);
     const Outstanding request = *found;
@@ -110,12 +112,22 @@ void ForwardRail::doubt(Outstanding& request, std::uint64_t waited_ns) noexcept 
     introducer_.introduce_soon();
 }
 
-bool ForwardRail::give_up_late_ones() noexcept {
+/// Nobody has looked for long: the answer may be here, unread. As Peer::watched has it, once until something
+/// is heard it is as if that had been three quarters of the time ago.
+bool ForwardRail::excuse(Outstanding& request, std::uint64_t now) noexcept {
+    if (request.excused || now - looked_at_ <= patience_ns_ / 4) return false;
+    request.heard_at = now - patience_ns_ / 4 * 3;
+    return request.excused = true;
+}
+
+/// `looks`: that who calls in reads what has come, too.
+bool ForwardRail::give_up_late_ones(bool looks) noexcept {
+    if (outstanding_.empty()) return false;
     bool any = false;
-    const std::uint64_t now = outstanding_.empty() ? 0 : now_ns();
+    const std::uint64_t now = now_ns();
     for (auto entry = outstanding_.begin(); entry != outstanding_.end();) {
         const std::uint64_t waited_ns = now - std::max(entry->sent_at, entry->heard_at);
-        if (waited_ns < patience_ns_) {
+        if (waited_ns < patience_ns_ || excuse(*entry, now)) {
             doubt(*entry, waited_ns);
             ++entry;
             continue;
@@ -129,6 +141,7 @@ bool ForwardRail::give_up_late_ones() noexcept {
         give_up(request, Status::remote_disconnect);
         any = true;
     }
+    if (looks) looked_at_ = now;
     return any;
 }
 

@@ -42,7 +42,8 @@ class RequestSender {
 /// told who asks once more, in growing pauses: it may have forgotten us, and keeps requests until it knows. A
 /// request is given up, with remote_disconnect, when the peer has answered for `patience_ns` nothing that was
 /// asked before it, or less than `patience_ns` after it: peers move what they are asked for in turns, so that
-/// an answer that comes so much before its turn says nothing of what is lost. The requests of a work that was
+/// an answer that comes so much before its turn says nothing of what is lost. Where nobody has looked for a
+/// quarter of that it waits for another quarter: the answer may lie unread. The requests of a work that was
 /// stopped are withdrawn: they end when the peer has said so, and without its word after `word_limit_ns`, or
 /// at once where nobody is there to say anything. What a peer does with a request that has ended without its
 /// word cannot be taken back: its answer ends nothing, and is looked for by Submission::late only. Allocates
@@ -80,6 +81,7 @@ class ForwardRail final : public Rail {
         std::uint64_t withdrawn_at = 0;  ///< ns; 0: it was not
         std::uint64_t doubted_after = first_doubt_ns;
         std::uint64_t heard_at = 0;  ///< ns; of the last answer that says that the peer gets to it; 0: none
+        bool excused = false;        ///< since then: nobody had looked for long
     };
     using Name = std::pair<std::uint64_t, std::uint64_t>;  // instance, id
     /// A request that has ended without its answer, and whose memory somebody keeps.
@@ -98,7 +100,8 @@ class ForwardRail final : public Rail {
     void end(std::uint64_t nonce, const Answer& answer) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void hear_late(std::uint64_t nonce, std::uint64_t id) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void doubt(Outstanding& request, std::uint64_t waited_ns) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool give_up_late_ones() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool excuse(Outstanding& request, std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool give_up_late_ones(bool looks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool end_stopped() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void withdraw(std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_up(const Outstanding& request, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -120,6 +123,7 @@ class ForwardRail final : public Rail {
     std::uint32_t waiting_ ABSL_GUARDED_BY(role_) = 0;
     std::uint64_t next_id_ ABSL_GUARDED_BY(role_) = 1;
     std::deque<Outstanding> outstanding_ ABSL_GUARDED_BY(role_);  ///< oldest first
+    std::uint64_t looked_at_ ABSL_GUARDED_BY(role_) = 0;          ///< ns; last, with some outstanding
     std::vector<Unheard> unheard_ ABSL_GUARDED_BY(role_);
     Mutex answers_mutex_;
     std::vector<Name> expected_ ABSL_GUARDED_BY(answers_mutex_);  ///< outstanding and unheard ones

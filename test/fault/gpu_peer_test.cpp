@@ -2,6 +2,8 @@
 // or take too long over it: each is a process of its own.
 #include <signal.h>
 
+#include <thread>
+
 #include "peers.h"
 #include "simulated_machine.h"
 
@@ -18,7 +20,7 @@ class GpuPeers : public testing::TestWithParam<Fabric>, protected Initiator {
 
     void start(ParamMap params = {}) {
         cluster().set("timeout_ms=200");
-        params["connect_timeout_ms"] = "30000";
+        params.try_emplace("connect_timeout_ms", "30000");
         params["vram_staging"] = "always";
         has_thread_ = GetParam().progress_thread;
         engine_ = make_engine("alpha", GetParam(), params);
@@ -96,6 +98,19 @@ TEST_P(GpuPeers, ReleasedItEndsAndItsMemoryGoes) {
     engine_->deregister_memory(peer->near->region);  // throws while it is in flight
     peer->near->region.reset();
     peer->process->send_signal(SIGCONT);
+}
+
+/// It has answered long since, and nobody has called in to read that.
+TEST_P(GpuPeers, OneThatHasAnsweredIsNotGivenUpWhenSomebodyLooksAtLast) {
+    start({{"connect_timeout_ms", "500"}});
+    const auto peer = target();
+    for (const Operation operation : {Operation::read, Operation::write}) {
+        Transfer* transfer = peer->prepare(operation, size);
+        EXPECT_EQ(run(*transfer), Status::ok);
+        EXPECT_EQ(engine_->post(*transfer), Status::in_progress);
+        std::this_thread::sleep_for(milliseconds(800));
+        EXPECT_EQ(wait(*transfer), Status::ok);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuPeers,

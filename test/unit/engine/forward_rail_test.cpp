@@ -100,6 +100,39 @@ TEST_F(ForwardRailTest, OneWhoseAnswerIsLostEnds) {
     EXPECT_EQ(lines.count("a transfer was given up"), 1);
 }
 
+/// Whoever calls in after long has not read it yet.
+TEST_F(ForwardRailTest, AnAnswerThatLiesUnreadIsTaken) {
+    const Asked& asked = ask();
+    pause(patience + patience / 10);
+    ASSERT_FALSE(asked.done());
+    answer(asked);
+    EXPECT_EQ(asked.status(), Status::ok);
+}
+
+/// Also by somebody who asks for more meanwhile, which reads nothing.
+TEST_F(ForwardRailTest, AskingForMoreIsNotLooking) {
+    const Asked& asked = ask();
+    std::this_thread::sleep_for(patience * 9 / 10);
+    Asked& more = all_.emplace_back(rail_, peer_);
+    rail_.submit(more.submission);
+    more.id = last_id_;
+    pause(patience / 5);
+    ASSERT_FALSE(asked.done());
+    answer(asked);
+    EXPECT_EQ(asked.status(), Status::ok);
+    answer(more);
+}
+
+/// Nobody is waited for without an end by who looks now and then only.
+TEST_F(ForwardRailTest, OneWhoseAnswerIsLostEndsHoweverSeldomSomebodyLooks) {
+    const test::LogLines lines;
+    const Asked& lost = ask();
+    for (int i = 0; i < 4; ++i)
+        pause(patience / 2);
+    EXPECT_TRUE(lost.done());
+    EXPECT_EQ(lost.status(), Status::remote_disconnect);
+}
+
 /// It takes its time for each, and for all of them more than one is waited for.
 TEST_F(ForwardRailTest, APeerWithMuchToDoIsWaitedFor) {
     std::vector<Asked*> queue;
