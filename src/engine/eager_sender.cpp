@@ -236,7 +236,11 @@ void EagerSender::on_data(std::uint64_t nonce, std::uint64_t id, std::uint32_t t
     {
         const MutexLock lock(mutex_);
         round = find(nonce, id);
-        if (!round || !take_in(*round, total, offset, data) || !answered(*round, Status::ok)) return;
+        if (!round) return;
+        const std::uint32_t before = round->received;
+        const bool whole = take_in(*round, total, offset, data);
+        if (!whole && round->received != before) round->again_at = now_ns() + round->pause;
+        if (!whole || !answered(*round, Status::ok)) return;
     }
     end(*round, Status::ok);
 }

@@ -52,10 +52,10 @@ struct EagerRound {
 
 /// A round is over when the kernel has the message, which is its transfer's, and the peer has answered: a
 /// WRITE when data and notification are in their places there, a READ with the data, which goes to its places
-/// as it comes. Both may get lost, so the peer is asked again, in growing pauses, until it answers; it takes
-/// each id once. A WRITE that is stopped waits for the answer, too, until the one connection that the message
-/// has left by is gone, or for `word_limit_ns`: what the peer has by then it may still put in its place. Any
-/// thread; allocates nothing.
+/// as it comes. Both may get lost, so the peer is asked again, in growing pauses, until it answers, and while
+/// nothing of the data comes; it takes each id once. A WRITE that is stopped waits for the answer, too, until
+/// the one connection that the message has left by is gone, or for `word_limit_ns`: what the peer has by then
+/// it may still put in its place. Any thread; allocates nothing.
 class EagerSender final : public AnswerSink {
   public:
     /// Under way at once; more have other ways, and must not wait for one peer.

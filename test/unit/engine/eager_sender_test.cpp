@@ -1,11 +1,12 @@
 // When a small WRITE that was stopped is over: not before nothing of it can come any more, whichever rails
-// its message has left by.
+// its message has left by. When a small READ is asked for again.
 #include "engine/eager_sender.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -44,12 +45,13 @@ struct KeepingRail final : StubRail {
     }
 };
 
-/// A WRITE of 8 bytes to a peer with two rails.
+/// A WRITE, or READ, of 8 bytes of a peer with two rails.
 class EagerSenderTest : public testing::Test, protected Introducer, protected MessageRetry {
   protected:
     static constexpr std::uint64_t nonce = 99;
 
-    EagerSenderTest() {
+    explicit EagerSenderTest(Work::Kind kind = Work::Kind::write) {
+        write_.kind = kind;
         for (const RailPair pair : {control_pair, RailPair{1, 1}})
             peer_->resolve(pair).rail = pair == control_pair ? &first_ : &second_;
         write_.aim_at(peer_, false);
@@ -176,6 +178,30 @@ TEST_F(EagerSenderTest, ARoundThatWentOneWayIsOverWithThatAgain) {
     second_.replace_sender();
     sender_.look();
     EXPECT_TRUE(write_.done());
+}
+
+struct EagerReadTest : EagerSenderTest {
+    EagerReadTest() : EagerSenderTest(Work::Kind::read) {}
+    void look_after_the_pause() {
+        std::this_thread::sleep_for(std::chrono::nanoseconds(EagerSender::first_pause_ns));
+        sender_.look();
+    }
+};
+
+/// The answer would be on its way twice, on a link that is slow already.
+TEST_F(EagerReadTest, IsNotAskedForAgainWhileItsDataComes) {
+    first_.end(Status::ok);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(EagerSender::first_pause_ns));
+    sender_.on_data(nonce, write_.eager->id, 8, 0, "half");
+    sender_.look();
+    EXPECT_EQ(first_.kept, nullptr) << "it gets on";
+    look_after_the_pause();
+    first_.end(Status::ok);
+    sender_.on_data(nonce, write_.eager->id, 8, 0, "half");
+    EXPECT_FALSE(write_.done()) << "the half that was there already";
+    sender_.on_data(nonce, write_.eager->id, 8, 4, "more");
+    EXPECT_EQ(write_.status(), Status::ok);
+    EXPECT_EQ(std::string(bytes_, bytes_ + sizeof(bytes_)), "halfmore");
 }
 
 }  // namespace eager_sender_test
