@@ -78,14 +78,15 @@ Answer EagerTarget::take(const std::string& agent, std::uint64_t nonce, std::str
     });
 }
 
-Answer EagerTarget::give(const std::string& agent, std::uint64_t nonce, std::string_view bytes,
-                         std::string& data) {
+EagerTarget::Given EagerTarget::give(const std::string& agent, std::uint64_t nonce, std::string_view bytes,
+                                     std::string& data) {
     const EagerRead message = decode_eager_read(bytes);
     const Key key{nonce, message.id};
     const MutexLock lock(mutex_);
     kept_.remove_between({nonce, 0}, {nonce, message.done_below});
-    return answer("READ", agent, key,
-                  [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { read(agent, key, message, data); });
+    const Answer answered =
+        answer("READ", agent, key, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { read(agent, key, message, data); });
+    return {answered, answered.status != Status::ok && taken_.contains(key.first, key.second)};
 }
 
 /// Not where that is not known any more: its sender has left so many gaps that some were closed.

@@ -43,9 +43,13 @@ class EagerTarget {
     /// instance; and says what the answer is. Nothing is touched unless all of it may be. Throws
     /// Error{mismatch} for what is no such message.
     Answer take(const std::string& agent, std::uint64_t nonce, std::string_view bytes);
+    struct Given {
+        Answer answer;
+        bool served_before = false;  ///< and refused now: the data of then may still be on its way
+    };
     /// Of a READ: puts what it asks for in place of what was in `data`, then the notification, if any, into
     /// the inbox. `data` is the answer if the status says ok. Throws Error{mismatch} as well.
-    Answer give(const std::string& agent, std::uint64_t nonce, std::string_view bytes, std::string& data);
+    Given give(const std::string& agent, std::uint64_t nonce, std::string_view bytes, std::string& data);
 
     /// Of what is kept, as most_kept counts it.
     [[nodiscard]] std::size_t kept_bytes() const;

@@ -72,8 +72,9 @@ void Engine::Impl::on_eager(const Letter& letter) {
     message->retry = this;
     message->is_answered = true;  // by what comes next, or the same again
     const bool read = letter.kind == MessageKind::eager_read;
-    const Answer answer = read ? eager_target_.give(letter.agent, letter.nonce, letter.text, message->message)
-                               : eager_target_.take(letter.agent, letter.nonce, letter.text);
+    const auto [answer, served_before] =
+        read ? eager_target_.give(letter.agent, letter.nonce, letter.text, message->message)
+             : EagerTarget::Given{eager_target_.take(letter.agent, letter.nonce, letter.text)};
     const bool brings_data = read && answer.status == Status::ok;
     if (brings_data) {
         message->kind = MessageKind::eager_data;
@@ -83,7 +84,9 @@ void Engine::Impl::on_eager(const Letter& letter) {
     if (!peer->has_control_route()) peer->resolve(control_pair);
     const ControlRoute route = peer->control_route();
     const Peer::Asker asker = peer->asks_from();
-    if (message->message.size() <= AnswerChannel::longest_text && asker.rail == route.rail) {
+    // What was served before may wait here for its turn yet: its refusal comes behind it.
+    if (!served_before && message->message.size() <= AnswerChannel::longest_text &&
+        asker.rail == route.rail) {
         message->asker = asker.address;
         message->removals = asker.removals;
     }

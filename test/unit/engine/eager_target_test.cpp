@@ -37,18 +37,20 @@ class EagerTargetTest : public testing::Test {
     struct Read {
         Status status;
         std::string data;
+        bool served_before = false;
     };
     /// Of 4 bytes from the start, and with "mine" for a notification, unless told otherwise.
     Read give(std::uint64_t id, bool notifies = true, std::uint64_t done_below = 0,
               std::vector<EagerPiece> pieces = {}, std::uint64_t names = token, std::uint64_t from = sender) {
         if (pieces.empty()) pieces = {{address(0), 4, 0}};
         Read read{Status::ok, "what was there before"};
-        const Answer answer = target_.give(
+        const auto [answer, served_before] = target_.give(
             "alpha", from,
             encode(EagerRead{id, done_below, {{names}, std::move(pieces)}, notifies, notifies ? "mine" : ""}),
             read.data);
         EXPECT_EQ(answer.id, id);
         read.status = answer.status;
+        read.served_before = served_before;
         return read;
     }
     void put(std::size_t offset, std::string_view text) {
@@ -111,7 +113,7 @@ TEST_F(EagerTargetTest, WhatThereIsNoMemoryForIsTakenOnceAfterAll) {
                      : encode(EagerMessage{1, {{token}, {{address(0), 4, 0}}}, "data", true, "told"});
             std::string data;
             const auto once = [&] {
-                return read ? target_.give("alpha", from, message, data)
+                return read ? target_.give("alpha", from, message, data).answer
                             : target_.take("alpha", from, message);
             };
             failed = false;
@@ -289,7 +291,15 @@ TEST_F(EagerTargetTest, WhatIsKeptIsBounded) {
     }
     EXPECT_GT(target_.kept_bytes(), EagerTarget::most_kept / 2);
     EXPECT_EQ(give(7, true, 0, all, token, rounds).status, Status::ok);
-    EXPECT_EQ(give(7, true, 0, all, token, 1).status, Status::backend) << "the oldest went";
+    for (int asked = 0; asked < 2; ++asked) {
+        const Read refused = give(7, true, 0, all, token, 1);
+        EXPECT_EQ(refused.status, Status::backend) << "the oldest went";
+        EXPECT_TRUE(refused.served_before) << "what it was given may still be on its way";
+    }
+    const Read never = give(8, true, 0, all, token + 1, 1);
+    EXPECT_EQ(never.status, Status::invalid_param);
+    EXPECT_FALSE(never.served_before);
+    EXPECT_FALSE(give(7, true, 0, all, token, rounds).served_before) << "it is given again";
 }
 
 TEST_F(EagerTargetTest, AReadWhoseNotificationFindsNoRoomIsAnError) {
