@@ -19,6 +19,11 @@ static_assert(EarlyMark::most_operations <= 64);
 /// Room is made for so many at once.
 constexpr std::size_t writers_a_step = 16;
 
+/// Of a quarter of a second, so that a small number has room for them.
+constexpr std::uint32_t ticks(std::uint64_t ns) noexcept {
+    return static_cast<std::uint32_t>(ns >> 28);
+}
+
 }  // namespace
 
 EarlyNotices::Number EarlyNotices::number(std::uint64_t instance) {
@@ -66,17 +71,19 @@ std::vector<EarlyNotices::Notice> EarlyNotices::retire(std::span<const std::uint
     });
 }
 
-void EarlyNotices::close(std::uint64_t instance, std::uint32_t number) {
+void EarlyNotices::close(std::uint64_t instance, std::uint32_t number, std::uint64_t now_ns) {
     if (instance == 0 || instance_of(EarlyMark::of(number, 0)) != instance) return;
     Writer& writer = writers_[number - 1];
-    if (!writer.closed && writer.window != 0) writer.closed = ++closed_;
+    if (!writer.closed && writer.window != 0) writer.closed = ticks(now_ns) + 1;
 }
 
-std::vector<EarlyNotices::Notice> EarlyNotices::free_closed() {
+std::vector<EarlyNotices::Notice> EarlyNotices::free_closed(std::uint64_t now_ns) {
     std::uint32_t first = 0;
     for (std::uint32_t number = 1; number <= writers_.size(); ++number) {
-        const std::uint32_t closed = writers_[number - 1].closed;
-        if (closed && (first == 0 || closed < writers_[first - 1].closed)) first = number;
+        const Writer& writer = writers_[number - 1];
+        const std::uint64_t rest = writer.notices ? longest_rest_ns : rest_ns;
+        if (!writer.closed || ticks(now_ns) <= writer.closed + ticks(rest)) continue;
+        if (first == 0 || writer.closed < writers_[first - 1].closed) first = number;
     }
     return forget([&](std::uint32_t number) { return number == first; });
 }

@@ -46,11 +46,15 @@ class EarlyNotices {
     };
     /// That of the instance, which it keeps until it is closed; none for one that has been cut off.
     Number number(std::uint64_t instance);
+    /// Closed numbers are nobody else's for so long: a mark and its notice may both lie unread. Where a
+    /// notice is kept for its mark, until that has come; one whose operation has failed waits in vain.
+    static constexpr std::uint64_t rest_ns = 10'000'000'000, longest_rest_ns = 360 * rest_ns;
     /// The instance sends nothing more with that number, if it is its own, and what has been sent may still
     /// be on its way: notices and marks of it find each other as before.
-    void close(std::uint64_t instance, std::uint32_t number);
-    /// Frees the number that was closed first, if any was; returns what has waited in vain.
-    std::vector<Notice> free_closed();
+    void close(std::uint64_t instance, std::uint32_t number, std::uint64_t now_ns);
+    /// Frees the number that was closed first of those that have rested, if any has; returns what has waited
+    /// in vain.
+    std::vector<Notice> free_closed(std::uint64_t now_ns);
     /// By number, less one; 0: retired.
     [[nodiscard]] std::vector<std::uint64_t> instances() const;
     /// Frees their numbers; returns what has waited in vain.
@@ -96,7 +100,7 @@ class EarlyNotices {
     struct Writer {
         std::uint64_t instance = 0;
         std::uint32_t matched = 0;             ///< marks, since it was told last
-        std::uint32_t closed = 0;              ///< the how many'th of those that were
+        std::uint32_t closed = 0;              ///< when, in ticks; 0: it is not
         std::uint16_t marks = 0, notices = 0;  ///< that are alone
         std::uint16_t replaced = 0;            ///< marks
         std::uint8_t window = 0;               ///< 0, of an instance: it has been cut off
@@ -135,7 +139,6 @@ class EarlyNotices {
     std::unordered_set<std::uint32_t> marks_;
     WaitingNotices notices_;
     MarkPairs replaced_, replaces_;  ///< by what; what by that
-    std::uint32_t closed_ = 0;       ///< numbers that were
     Credits owed_;                   ///< who is to be told; counted when they are taken
 };
 

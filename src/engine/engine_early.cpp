@@ -82,7 +82,7 @@ void Engine::Impl::on_number_wanted(const Letter& letter) {
     send_own(peer, MessageKind::number, std::move(text));
 }
 
-/// Of those that have gone, where all are given out.
+/// Of those that have gone, where all are given out, and then of those that were closed.
 EarlyNotices::Number Engine::Impl::number_for(const Letter& letter, std::uint32_t old) {
     if (const EarlyNotices::Number given = inbox_.number(letter.nonce, old); given.number) return given;
     std::vector<std::uint64_t> gone = inbox_.numbered();
@@ -90,7 +90,8 @@ EarlyNotices::Number Engine::Impl::number_for(const Letter& letter, std::uint32_
         if (!peer->gone()) std::erase(gone, peer->nonce());
     }
     inbox_.retire(gone);
-    return inbox_.number(letter.nonce);
+    if (const EarlyNotices::Number given = inbox_.number(letter.nonce); given.number) return given;
+    return inbox_.rested_number(letter.nonce, now_ns());
 }
 
 void Engine::Impl::on_number(const Letter& letter) {

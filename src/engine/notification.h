@@ -173,6 +173,8 @@ class NotificationInbox final : public ControlSink {
     /// For the marks of an instance's early notifications, instead of its old one (0: it has none); none:
     /// there is none left, or others hear of immediate data.
     EarlyNotices::Number number(std::uint64_t instance, std::uint32_t old = 0);
+    /// The same where there is none left but those that were closed: one of them, if it has rested.
+    EarlyNotices::Number rested_number(std::uint64_t instance, std::uint64_t now_ns);
     /// Instances that have one, or had one and have been retired: 0.
     [[nodiscard]] std::vector<std::uint64_t> numbered() const;
     /// Gives the numbers of those to others. Nothing comes of their early notifications any more.

@@ -2,6 +2,7 @@
 #include <new>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "engine/notification.h"
 
@@ -110,10 +111,14 @@ void NotificationInbox::place_those_late() noexcept {
 EarlyNotices::Number NotificationInbox::number(std::uint64_t instance, std::uint32_t old) {
     if (immediates_.load(std::memory_order_acquire)) return {};
     const MutexLock lock(mutex_);
-    early_.close(instance, old);
-    const EarlyNotices::Number given = early_.number(instance);
-    if (given.number) return given;
-    no_more_of(early_.free_closed());
+    early_.close(instance, old, now_ns());
+    return early_.number(instance);
+}
+
+EarlyNotices::Number NotificationInbox::rested_number(std::uint64_t instance, std::uint64_t now_ns) {
+    if (immediates_.load(std::memory_order_acquire)) return {};
+    const MutexLock lock(mutex_);
+    no_more_of(early_.free_closed(now_ns));
     return early_.number(instance);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "engine/early_window.h"
 #include "engine/notification.h"

@@ -210,6 +210,22 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     EXPECT_EQ(taken(), Texts{"the next one's"}) << "its mark is not the one that was replaced";
 }
 
+/// Its marks may lie unread by then, and its writer has been told that all is well.
+TEST_F(EarlyNotificationTest, WhatWasSentBeforeANumberIsClosedIsDeliveredHoweverMuchNumbersAreWanted) {
+    for (std::uint32_t i = 2; i <= EarlyMark::most_writers; ++i)
+        ASSERT_EQ(inbox_.number(1000 + i).number, i);
+    bring(cut("the message has come", mark(1), 1));
+    EXPECT_EQ(inbox_.number(nonce, number_).number, 0u);
+    EXPECT_EQ(inbox_.rested_number(nonce, now_ns()).number, 0u);
+    EXPECT_EQ(inbox_.rested_number(nonce, now_ns() + 2 * EarlyNotices::rest_ns).number, 0u);
+    inbox_.on_immediate(mark(1));
+    inbox_.on_immediate(mark(2));
+    EXPECT_EQ(inbox_.rested_number(nonce, now_ns()).number, 0u);
+    bring(cut("the word has come", mark(2), 2));
+    EXPECT_EQ(taken(), (Texts{"the message has come", "the word has come"}));
+    EXPECT_EQ(inbox_.rested_number(11, now_ns() + 2 * EarlyNotices::rest_ns).number, number_);
+}
+
 TEST_F(EarlyNotificationTest, WhereOthersHearOfImmediateDataThereIsNoNumber) {
     struct Sink final : fabric::ImmediateSink {
         void on_immediate(std::uint32_t data) noexcept override { heard.push_back(data); }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/early_window.h"
@@ -55,31 +56,36 @@ TEST(EarlyNotices, TheFirstWritersHaveWiderWindows) {
 }
 
 TEST(EarlyNotices, AClosedNumberIsTheLastToBeGivenOutAgain) {
+    constexpr std::uint64_t second = 1'000'000'000, start = 1000 * second;
     EarlyNotices notices;
     ASSERT_EQ(notices.number(7).number, 1u);
     ASSERT_EQ(notices.number(8).number, 2u);
     EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 0), {"seven", "waits"}));
-    notices.close(8, 1);  // another's
+    notices.close(8, 1, start);  // another's
     EXPECT_EQ(notices.number(7).number, 1u);
-    notices.close(7, 1);
+    notices.close(7, 1, start + second);
     EXPECT_EQ(notices.number(7).number, 3u);
-    notices.close(7, 1);  // said twice
+    notices.close(7, 1, start + 5 * second);  // said twice
     EXPECT_EQ(notices.number(7).number, 3u);
-    notices.close(8, 2);
+    notices.close(8, 2, start);
     EXPECT_TRUE(notices.placed(EarlyMark::of(1, 0))) << "sent before it was closed";
     EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 1), {"seven", "is left"}));
     for (std::uint32_t i = 4; i <= EarlyMark::most_writers; ++i)
         ASSERT_EQ(notices.number(100 + i).number, i);
     EXPECT_EQ(notices.number(8).number, 0u);
-    const std::vector<EarlyNotices::Notice> left = notices.free_closed();
+    const auto after = [&](std::uint64_t time, std::uint64_t instance) {
+        std::vector<EarlyNotices::Notice> left = notices.free_closed(start + time);
+        return std::pair(notices.number(instance).number, std::move(left));
+    };
+    EXPECT_EQ(after(EarlyNotices::rest_ns - second, 8).first, 0u) << "more of it may lie unread";
+    EXPECT_EQ(after(EarlyNotices::rest_ns + second, 8).first, 2u) << "the one that was closed first";
+    EXPECT_EQ(after(EarlyNotices::rest_ns + 9 * second, 9).first, 0u) << "a notice waits for its mark";
+    const auto [number, left] = after(EarlyNotices::longest_rest_ns + 2 * second, 9);
+    EXPECT_EQ(number, 1u);
     ASSERT_EQ(left.size(), 1u);
     EXPECT_EQ(left[0].message, "is left");
-    EXPECT_EQ(notices.number(8).number, 1u);
-    EXPECT_EQ(notices.instance_of(EarlyMark::of(1, 1)), 8u);
-    notices.free_closed();
-    EXPECT_EQ(notices.number(9).number, 2u);
-    EXPECT_TRUE(notices.free_closed().empty()) << "none is closed";
-    EXPECT_EQ(notices.number(10).number, 0u);
+    EXPECT_EQ(notices.instance_of(EarlyMark::of(1, 1)), 9u);
+    EXPECT_EQ(after(2 * EarlyNotices::longest_rest_ns, 10).first, 0u) << "none is closed";
 }
 
 TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
