@@ -248,10 +248,12 @@ void Engine::Impl::renew_stranger(const Peer& old) {
     if (known && known->get() == &old) known->swap(renewed);
 }
 
+/// Who is loaded stops being a stranger under the lock, and is in the table by then; who is disconnected is
+/// made one under it, and stays in the table until then. So both lists together miss nobody.
 std::vector<std::shared_ptr<Peer>> Engine::Impl::all_peers() {
     std::vector<std::shared_ptr<Peer>> peers;
-    peers_.list(peers);
     const MutexLock lock(strangers_mutex_);
+    peers_.list(peers);
     for (const auto& stranger : strangers_)
         peers.push_back(stranger.value);
     return peers;
