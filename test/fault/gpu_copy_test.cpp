@@ -213,6 +213,7 @@ TEST_P(GpuCopies, OneThatDiesWhileItIsCopiedIsNoSuccess) {
     kill_peer();
     siginfo_t ended{};
     ASSERT_EQ(waitid(P_PID, static_cast<id_t>(peer_->process->pid()), &ended, WEXITED | WNOWAIT), 0);
+    drive(milliseconds(15));  // a look holds for a tick of the coarse clock
     fake().hold(false);
     EXPECT_EQ(wait(*write), Status::remote_disconnect);
 }
