@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -224,7 +225,8 @@ bool DeviceCopyRail::is_there(Submission& submission) noexcept {
     return !error;
 }
 
-/// Chunks whose bytes adjoin on both sides are one copy.
+/// Chunks whose bytes adjoin on both sides are one copy, unless they are of different registrations: what the
+/// driver has allocated, pinned or mapped in several pieces may adjoin, and it refuses copies that leave one.
 void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcept {
     Work& work = *submission.lane->work;
     const Route& route = *submission.route;
@@ -235,6 +237,7 @@ void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcep
                                   route.threads_reach ? cuda::Reach::gpus : cuda::Reach::unknown);
     cuda::Copy copy;
     Run& run = submission.run;
+    const Chunk* before = nullptr;
     std::uint64_t bytes = 0;
     for (; !run.empty() && bytes < bytes_per_group; ++run.begin) {
         const Chunk& chunk = work.chunks[run.begin];
@@ -245,7 +248,9 @@ void DeviceCopyRail::start_group(Stream& stream, Submission& submission) noexcep
         const cuda::Copy next = read ? cuda::Copy{chunk.local, there, chunk.length}
                                      : cuda::Copy{there, chunk.local, chunk.length};
         bytes += next.length;
-        if (copy.to + copy.length == next.to && copy.from + copy.length == next.from) {
+        const Chunk* const last = std::exchange(before, &chunk);
+        if (last && last->local_region == chunk.local_region && last->remote_region == chunk.remote_region &&
+            copy.to + copy.length == next.to && copy.from + copy.length == next.from) {
             copy.length += next.length;
             continue;
         }

@@ -234,8 +234,9 @@ bool StagingRail::may_take_slot(const Opened& opened, const Submission& submissi
 }
 
 /// Takes as many of the chunks as fit, and of a long transfer's no more than leaves others to be under way;
-/// false when none are left. What adjoins in GPU memory is one piece, what adjoins in the slot and at the
-/// peer one operation.
+/// false when none are left. What adjoins in one registration's GPU memory is one piece (allocations of the
+/// driver may adjoin, and it refuses copies that leave one), what adjoins in the slot and at the peer one
+/// operation.
 bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexcept {
     const std::uint64_t room = opened.ring.slot_bytes(), longest = longest_operation(*submission.route);
     std::uint64_t enough = 0;
@@ -248,6 +249,7 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
     slot.covered = 0;
     slot.pieces.clear();
     chunks.clear();
+    std::uint32_t region = 0;  // of the last piece
     while (std::max(chunks.size(), slot.pieces.size()) < pieces_per_slot) {
         if (submission.run.empty()) submission.run = lane.take_run(lane.run_length);
         if (submission.run.empty()) break;
@@ -258,7 +260,9 @@ bool StagingRail::fill(Opened& opened, Slot& slot, Submission& submission) noexc
             continue;
         }
         const cuda::StagedPiece* last = slot.pieces.empty() ? nullptr : &slot.pieces.back();
-        const bool adjoins = last && last->device_address + last->length == chunk.local;
+        const bool adjoins =
+            last && region == chunk.local_region && last->device_address + last->length == chunk.local;
+        region = chunk.local_region;
         const std::uint64_t offset =
             adjoins ? slot.used : (slot.used + piece_alignment - 1) / piece_alignment * piece_alignment;
         if (offset + chunk.length > room || (enough != 0 && offset + chunk.length > enough)) break;

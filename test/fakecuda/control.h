@@ -54,6 +54,10 @@ void fakecuda_hold(bool held);
 /// From now on device memory has two windows (1), or one (0): FAKECUDA_C2C.
 void fakecuda_set_c2c(int on);
 
+/// From now on cuMemAlloc places each allocation right behind the one before, as the driver often does (1),
+/// or anywhere (0). Their lengths count as rounded up to 256 bytes. Without effect without FAKECUDA_GUARD.
+void fakecuda_set_adjoining(int on);
+
 /// What a program's first launch of a kernel does where modules are loaded lazily: takes the lock of the
 /// calling thread's current context, waits until all of its streams have drained, and gives the lock back.
 /// Meanwhile calls of other threads that have this context current wait. 0, or CUDA_ERROR_NOT_READY: the
@@ -98,6 +102,7 @@ struct Control {
     decltype(&fakecuda_set_delay_us) set_delay_us = nullptr;
     decltype(&fakecuda_hold) hold = nullptr;
     decltype(&fakecuda_set_c2c) set_c2c = nullptr;
+    decltype(&fakecuda_set_adjoining) set_adjoining = nullptr;
     decltype(&fakecuda_load_lazily) load_lazily = nullptr;
     decltype(&fakecuda_get_statistics) get_statistics = nullptr;
     explicit operator bool() const { return alias != nullptr; }
@@ -129,6 +134,7 @@ inline Control load_control() {
     find(control.set_delay_us, "fakecuda_set_delay_us");
     find(control.hold, "fakecuda_hold");
     find(control.set_c2c, "fakecuda_set_c2c");
+    find(control.set_adjoining, "fakecuda_set_adjoining");
     find(control.load_lazily, "fakecuda_load_lazily");
     find(control.get_statistics, "fakecuda_get_statistics");
     return control;

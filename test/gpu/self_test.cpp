@@ -70,6 +70,34 @@ TEST_P(ToOneself, ManyDescriptors) {
     move(ranges);
 }
 
+using DeviceAllocations = OnGpu;
+
+/// Allocations of the driver may adjoin, and it refuses a copy that goes from one into the next.
+TEST_F(DeviceAllocations, ThatAdjoinAreCopiedEachByItself) {
+    constexpr std::size_t length = 32 << 20, part = 1 << 20;
+    const auto place = more_driver().set_adjoining;
+    if (place != nullptr) place(1);
+    Buffer lower(true, length), upper(true, length), other(true, length);
+    if (place != nullptr) place(0);
+    if (upper.range().address + length == lower.range().address) std::swap(lower, upper);
+    if (lower.range().address + length != upper.range().address) GTEST_SKIP() << "they do not adjoin";
+    host::Agent agent(agent_config("alone"));
+    for (const Buffer* buffer : {&lower, &upper, &other})
+        agent.register_memory(buffer->range());
+    const std::vector<std::byte> sent = contents(1, length);
+    other.put(sent);
+    for (const Op op : {Op::read, Op::write}) {
+        const std::vector<host::Range> here{lower.range(length - part, part), upper.range(0, part)};
+        const std::vector<host::Range> there{other.range(0, part), other.range(part, part)};
+        host::Request request = agent.prepare(op, here, there, "alone");
+        ASSERT_EQ(request.run(patience), Status::ok);
+    }
+    const std::vector<std::byte> low = lower.bytes(), high = upper.bytes();
+    EXPECT_TRUE(std::equal(low.end() - part, low.end(), sent.begin()));
+    EXPECT_TRUE(std::equal(high.begin(), high.begin() + part, sent.begin() + part));
+    EXPECT_TRUE(other.bytes() == sent);
+}
+
 std::string memories_of(const testing::TestParamInfo<std::tuple<bool, bool, Op>>& info) {
     const auto& [mine, theirs, op] = info.param;
     return std::string(op == Op::write ? "write" : "read") + (mine ? "_vram" : "_dram") +

@@ -33,6 +33,7 @@ MoreDriver look() {
     find(found.graph_destroy, "cuGraphDestroy");
     find(found.mem_host_register, "cuMemHostRegister_v2");
     find(found.mem_host_unregister, "cuMemHostUnregister");
+    find(found.set_adjoining, "fakecuda_set_adjoining");
     found.fake = dlsym(library, "fakecuda_alias") != nullptr;
     return found;
 }

@@ -29,7 +29,8 @@ struct MoreDriver {
     CUresult (*graph_destroy)(CUgraph) = nullptr;
     CUresult (*mem_host_register)(void*, std::size_t, unsigned) = nullptr;
     CUresult (*mem_host_unregister)(void*) = nullptr;
-    bool fake = false;  ///< the driver is test/fakecuda
+    void (*set_adjoining)(int) = nullptr;  ///< of test/fakecuda alone (control.h there)
+    bool fake = false;                     ///< the driver is test/fakecuda
 };
 [[nodiscard]] const MoreDriver& more_driver();
 

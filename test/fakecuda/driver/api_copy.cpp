@@ -32,6 +32,14 @@ bool unmapped(CUdeviceptr address, std::size_t bytes) {
     return !known(address, bytes);
 }
 
+/// It begins in memory that the driver knows, and goes on beyond: a driver refuses that, also where the next
+/// allocation adjoins.
+bool leaves_allocation(CUdeviceptr address, std::size_t bytes) {
+    Range range;
+    if (!state().memory.find(address, range)) return false;
+    return range.on_device() ? !known(address, bytes) : range.start + range.length - address < bytes;
+}
+
 CUresult enqueue_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream, Known must) {
     std::shared_ptr<Stream> found;
     FAKECUDA_TRY(find_stream(stream, found));
@@ -40,6 +48,7 @@ CUresult enqueue_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstr
     if ((must == Known::source || must == Known::both) && !known(from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (unmapped(to, bytes) || unmapped(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (leaves_allocation(to, bytes) || leaves_allocation(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
     found->enqueue([to, from, bytes] { return state().memory.copy(to, from, bytes); });
     return CUDA_SUCCESS;
 }

@@ -1,7 +1,9 @@
 // Allocations: of devices, managed, pinned on the host.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <mutex>
 
 #include "api.h"
 #include "state.h"
@@ -13,6 +15,23 @@ namespace {
 /// Allocations of this size and more start on a boundary of it, as the driver's do; smaller ones somewhere in
 /// a page, so that nobody takes an allocation's start for a page's.
 constexpr std::size_t large_allocation = std::size_t{2} << 20;
+
+/// Where an allocation lies that adjoins the last one; 0: it lies anywhere. Addresses are not used twice.
+CUdeviceptr behind_the_last(std::size_t bytes) {
+    constexpr std::size_t unit = 256, room = std::size_t{1} << 30;
+    State& all = state();
+    if (!all.adjoining || !all.settings.guard) return 0;
+    const std::lock_guard lock(all.mutex);
+    const std::size_t length = round_up(bytes, unit);
+    if (all.adjoining_end - all.adjoining_next < length) {
+        const std::size_t reserved = std::max(room, length);
+        all.adjoining_next = reserve_addresses(reserved);
+        if (all.adjoining_next == 0) return all.adjoining_end = 0;
+        all.adjoining_end = all.adjoining_next + reserved;
+    }
+    all.adjoining_next += length;
+    return all.adjoining_next - length;
+}
 
 CUresult allocate(CUdeviceptr* address, std::size_t bytes, Kind kind) {
     Context context;
@@ -30,9 +49,13 @@ CUresult allocate(CUdeviceptr* address, std::size_t bytes, Kind kind) {
     range.gpu_direct = all.settings.gpu_direct && !shared;
     // 256 to 3840 bytes into the first page.
     range.backing_offset = bytes < large_allocation && !shared ? 256 * (1 + range.buffer_id % 15) : 0;
+    range.start = kind == Kind::device ? behind_the_last(bytes) : 0;
+    if (range.start != 0) range.backing_offset = range.start % page;
     range.backing = Backing::make(bytes + range.backing_offset, all.settings.late && !shared);
     if (!range.backing) return CUDA_ERROR_OUT_OF_MEMORY;
-    FAKECUDA_TRY(place(range));
+    if (range.start == 0) {
+        FAKECUDA_TRY(place(range));
+    }
     all.memory.add(range);
     *address = range.start;
     return CUDA_SUCCESS;

@@ -87,6 +87,10 @@ void fakecuda_set_c2c(int on) {
     state().c2c = on != 0;
 }
 
+void fakecuda_set_adjoining(int on) {
+    state().adjoining = on != 0;
+}
+
 unsigned fakecuda_load_lazily(unsigned limit_ms) {
     Context context;
     if (!current_context(context)) return CUDA_ERROR_INVALID_CONTEXT;

@@ -60,6 +60,7 @@ struct State {
     std::atomic<unsigned> delay_us{0};
     std::atomic<bool> held{false};
     std::atomic<bool> c2c{false};
+    std::atomic<bool> adjoining{false};
     std::atomic<std::size_t> flushes{0}, launches{0}, calls{0};
     std::atomic<std::uint64_t> next_handle{1}, next_buffer{1};
 
@@ -75,6 +76,7 @@ struct State {
     std::map<CUmemGenericAllocationHandle, Handle> handles;
     std::map<CUdeviceptr, std::size_t> reservations;
     std::map<std::pair<CUcontext, std::string>, Import> imports;  ///< by handle
+    CUdeviceptr adjoining_next = 0, adjoining_end = 0;            ///< addresses for allocations that adjoin
 
     [[nodiscard]] int device_count() const { return static_cast<int>(settings.devices.size()); }
     [[nodiscard]] bool is_device(int device) const { return device >= 0 && device < device_count(); }

@@ -265,6 +265,23 @@ TEST_F(Memory, WhatIsReservedAndNotMappedIsNotCopied) {
     memory.map(0, true);
 }
 
+TEST_F(Memory, ACopyStaysInsideOfItsAllocation) {
+    control().set_adjoining(1);
+    const DeviceMemory first(1024), second(2000), third(10);
+    control().set_adjoining(0);
+    EXPECT_EQ(first.address + 1024, second.address);
+    EXPECT_EQ(second.address + 2048, third.address);
+    char bytes[1025] = {};
+    const CUdeviceptr host = reinterpret_cast<CUdeviceptr>(bytes);
+    EXPECT_EQ(CU(cuMemcpy)(first.address, host, 1024), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemcpy)(first.address, host, 1025), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(CU(cuMemcpy)(host, second.address + 1999, 2), CUDA_ERROR_INVALID_VALUE);
+    const HostMemory pinned(4096);
+    EXPECT_EQ(CU(cuMemcpy)(second.address, pinned.address + 4000, 96), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemcpy)(second.address, pinned.address + 4000, 97), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(CU(cuMemsetD8)(third.address, 1, 10), CUDA_SUCCESS);
+}
+
 TEST_F(Memory, WithoutRoomOrContext) {
     CUdeviceptr address = 0;
     EXPECT_EQ(CU(cuMemAlloc)(&address, std::size_t{1} << 50), CUDA_ERROR_OUT_OF_MEMORY);

@@ -125,6 +125,44 @@ TEST_F(DeviceCopies, AnyNumberOfChunksAndStreams) {
     }
 }
 
+/// The driver refuses a copy that goes from one allocation into the next: whichever side has two.
+TEST_F(DeviceCopies, RegionsThatAdjoinAreCopiedEachByItself) {
+    constexpr std::uint32_t half = 4096;
+    rail->open(first, 1);
+    const AdjoiningBuffers two(first, half);
+    const DeviceBuffer one(first, 2 * half);
+    const auto put = [&](std::uint64_t address, const std::byte* bytes, std::size_t length) {
+        EXPECT_EQ(fake().gpu_write(address, bytes, length), 0U);
+    };
+    for (const Work::Kind kind : kinds) {
+        for (const bool two_are_local : {true, false}) {
+            const std::uint64_t apart[] = {two.first->address(), two.second->address()};
+            const std::uint64_t whole[] = {one.address(), one.address() + half};
+            Work work;
+            work.kind = kind;
+            for (const std::uint32_t i : {0U, 1U}) {
+                work.chunks.push_back(two_are_local ? Chunk{apart[i], whole[i], half, i, 0}
+                                                    : Chunk{whole[i], apart[i], half, 0, i});
+            }
+            work.lanes.emplace_back(work, 0, 2);
+            const bool from_two = two_are_local == (kind == Work::Kind::write);
+            const std::vector<std::byte> sent = pattern(2 * half, from_two ? 1 : 2);
+            for (const std::uint32_t i : {0U, 1U})
+                put(from_two ? apart[i] : whole[i], sent.data() + i * half, half);
+            const Route route;
+            Submission submission;
+            start_round(*rail, work, submission, route);
+            ASSERT_TRUE(drive([&] { return work.done(); }, [&] { rail->progress(); }));
+            ASSERT_EQ(work.status(), Status::ok) << two_are_local;
+            for (const std::uint32_t i : {0U, 1U}) {
+                EXPECT_EQ(std::memcmp(content(from_two ? whole[i] : apart[i], half).data(),
+                                      sent.data() + i * half, half),
+                          0);
+            }
+        }
+    }
+}
+
 /// A long one does not keep a short one, which came later, waiting for all of it.
 TEST_F(DeviceCopies, SubmissionsTakeTurnsByGroup) {
     rail->open(first, 2);

@@ -51,6 +51,18 @@ template <class Done, class Progress>
     return true;
 }
 
+/// Two allocations, of which one lies right behind the other.
+struct AdjoiningBuffers {
+    AdjoiningBuffers(const ContextPtr& context, std::size_t bytes_each) {
+        fake().set_adjoining(1);
+        first = std::make_unique<DeviceBuffer>(context, bytes_each);
+        second = std::make_unique<DeviceBuffer>(context, bytes_each);
+        fake().set_adjoining(0);
+        EXPECT_EQ(first->address() + bytes_each, second->address());
+    }
+    std::unique_ptr<DeviceBuffer> first, second;
+};
+
 /// Descriptors of the given lengths, `gap` bytes apart in GPU memory and adjoining in the host's, cut into
 /// chunks of at most `longest` bytes. Every other descriptor is of the second remote region.
 class StagedTransfer {

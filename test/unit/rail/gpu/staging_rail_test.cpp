@@ -229,6 +229,36 @@ TEST_F(StagingRailData, ManySlotsLeaveOneToOthers) {
     EXPECT_EQ(end(*late), Status::ok);
 }
 
+/// The driver refuses a copy that goes from one allocation into the next.
+TEST_F(StagingRailData, RegionsThatAdjoinAreCopiedEachByItself) {
+    constexpr std::uint32_t half = 4096;
+    open(2, 4 * half);
+    const AdjoiningBuffers there(held(), half);
+    for (const Work::Kind kind : both_kinds) {
+        const auto moved = transfer(kind, {{half, half}});
+        moved->work.chunks[0].local = there.first->address();
+        moved->work.chunks[1].local = there.second->address();
+        moved->work.chunks[1].local_region = 1;
+        const bool read = kind == Work::Kind::read;
+        const std::vector<std::byte> sent = pattern(2 * half, read ? 7 : 8);
+        if (read) {
+            std::memcpy(moved->peer(), sent.data(), sent.size());
+        } else {
+            EXPECT_EQ(fake().gpu_write(there.first->address(), sent.data(), half), 0U);
+            EXPECT_EQ(fake().gpu_write(there.second->address(), sent.data() + half, half), 0U);
+        }
+        moved->post(*staging);
+        ASSERT_EQ(end(*moved), Status::ok);
+        std::vector<std::byte> arrived(moved->peer(), moved->peer() + sent.size());
+        if (read) {
+            arrived = content(there.first->address(), half);
+            const std::vector<std::byte> rest = content(there.second->address(), half);
+            arrived.insert(arrived.end(), rest.begin(), rest.end());
+        }
+        EXPECT_EQ(arrived, sent);
+    }
+}
+
 TEST_F(StagingRailData, TheLeastLoadedCarrierThatMayPostGetsTheSlot) {
     open(8, 4096, 3);
     Path closed;
