@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -110,6 +111,7 @@ class FabricRail final : public Rail {
         std::uint32_t chunks = 1;  ///< it and those behind it
         /// Since it was posted its route has had another key. May be set of one that was posted later.
         bool has_old_key = false;
+        std::atomic<std::uint32_t>* late = nullptr;  ///< of one that was given up: its Submission::late
 
         [[nodiscard]] std::uint64_t bytes() const noexcept {
             std::uint64_t sum = 0;
@@ -131,6 +133,8 @@ class FabricRail final : public Rail {
         /// present_sender; 0: none has.
         std::uint32_t behind = 0;
     };
+    /// Until what Returned::behind says: a Submission::late that counts one.
+    using Late = std::pair<std::uint32_t, std::atomic<std::uint32_t>*>;
 
     bool post_at_once(Submission& submission) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -253,20 +257,25 @@ class FabricRail final : public Rail {
     void set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void hand_over_operations(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void settle_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void take_back(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool waits_for_nothing(Aside& aside) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void close_aside(std::size_t place) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void hand_over_returned(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool may_set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool no_sender_to_come() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static void on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+    // fabric_rail_given_up.cpp
     void keep_sender() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_up_stopped() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_up(Operation& operation, fabric::OpContext::Handler handler) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool disown(Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void give_up_aside(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void take_back(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[nodiscard]] bool waits_for_nothing(Aside& aside) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void close_aside(std::size_t place) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void release_returned(std::uint32_t number, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void hand_over_returned(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[nodiscard]] bool may_set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[nodiscard]] bool no_sender_to_come() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    static void on_aside_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
+    void keep_late(Late late) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static void end_late(Operation& operation) noexcept;
+    static void end_late(Operations& operations) noexcept;
+    void end_late_behind(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_stopped_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void on_given_up_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void ignore_completion(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
@@ -370,6 +379,7 @@ class FabricRail final : public Rail {
     PeerSet given_up_ ABSL_GUARDED_BY(role_);                ///< what waits behind a transfer ends with it
     std::vector<Returned> returned_ ABSL_GUARDED_BY(role_);  ///< room for all chunks
     std::uint64_t looked_at_returned_ ABSL_GUARDED_BY(role_) = 0;  ///< ns; at any of them
+    std::vector<Late> late_ ABSL_GUARDED_BY(role_);
     bool indirect_ ABSL_GUARDED_BY(role_) = false;  ///< some peer's memory is not for the kernel to write to
     bool renewal_needed_ ABSL_GUARDED_BY(role_) = false;
     bool unnamed_ ABSL_GUARDED_BY(role_) = false;    ///< there was no memory for the sender's address

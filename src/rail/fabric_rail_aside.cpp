@@ -3,7 +3,6 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "common/clock.h"
@@ -185,67 +184,6 @@ bool FabricRail::no_sender_to_come() const noexcept {
     return !sending_ && reopen_without_device_ && reopen_pause_ns_ >= without_sender_ns;
 }
 
-/// As many are set aside as may be, and perhaps none of them can ever be closed. What has been posted from
-/// the present one cannot be interrupted then, nor may anything be carried out elsewhere that it has.
-void FabricRail::keep_sender() noexcept {
-    renewal_requested_.store(false, std::memory_order_relaxed);
-    renewal_needed_ = false;
-    release_returned(present_sender, false);
-    if (stopped_until_ == 0) give_up_stopped();
-}
-
-/// What was found stopped the last time, and has not ended; what is so now is given up the next time.
-void FabricRail::give_up_stopped() noexcept {
-    stopped_until_ = 0;
-    for (Operation& operation : *fabric_->operations.back()) {
-        if (!operation.posted || operation.handler == on_given_up_complete) continue;
-        if (operation.handler == on_stopped_complete) {
-            take_from_posted(operation);
-            posted_ += operation.chunks;  // it has its place until it ends
-            give_up(operation, on_given_up_complete);
-        } else if (operation.submission->lane->work->status() != Status::ok) {
-            operation.handler = on_stopped_complete;
-            stopped_until_ = now_ns() + longest_aside_ns;
-        }
-    }
-}
-
-void FabricRail::on_stopped_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
-    op.handler = static_cast<Operation&>(op).rail->ordinary_handler();
-    op.handler(op, completion);
-}
-
-/// Its transfer is told, and hears no more of it.
-void FabricRail::give_up(Operation& operation, fabric::OpContext::Handler handler) noexcept {
-    Submission& submission = *operation.submission;
-    operation.handler = handler;
-    submission.outstanding -= operation.chunks;
-    counters_.count_error(Status::remote_disconnect);
-    if (submission.route->path) note_failure(*submission.route->path);
-    submission.lane->work->part_done(Status::remote_disconnect, operation.chunks);
-}
-
-/// It was given up on the present sender, and took its place there until now.
-void FabricRail::on_given_up_complete(fabric::OpContext& op, const fabric::Completion&) noexcept {
-    Operation& operation = static_cast<Operation&>(op);
-    FabricRail& rail = *operation.rail;
-    rail.role_.assert_held();
-    rail.posted_ -= operation.chunks;
-    operation.handler = rail.ordinary_handler();
-    operation.next = rail.free_operations_;
-    rail.free_operations_ = &operation;
-}
-
-/// The same for one whose sender is the present one no more. False for one that has not been given up.
-bool FabricRail::disown(Operation& operation) noexcept {
-    if (operation.handler != on_given_up_complete) return false;
-    posted_ -= operation.chunks;
-    operation.handler = ignore_completion;
-    return true;
-}
-
-void FabricRail::ignore_completion(fabric::OpContext&, const fabric::Completion&) noexcept {}
-
 /// All has ended; or the device is through with everybody whom there is something for, and has been for a
 /// while where that is only known from failures: what is missing is an answer of theirs, and libfabric does
 /// not wait for those when it closes.
@@ -295,6 +233,7 @@ void FabricRail::close_aside(std::size_t place) noexcept {
 /// waited for that.
 void FabricRail::take_back(Aside& aside) noexcept {
     control_->take_back(*aside.messages);
+    end_late(*aside.operations);
     if (aside.unended != 0) {
         RAILYARD_LOG(warn, name().c_str(),
                      "a sender is closed with %u operations that have not been answered: carried out again "
@@ -311,54 +250,15 @@ void FabricRail::take_back(Aside& aside) noexcept {
     release_returned(aside.number, true);
 }
 
-/// Neither its operations nor what has waited for it to be closed are waited for any more.
-void FabricRail::give_up_aside(Aside& aside) noexcept {
-    std::string peer;
-    for (std::size_t i = 0; i < aside.operations->size(); ++i) {
-        Operation& operation = (*aside.operations)[i];
-        if (!operation.posted || operation.handler == ignore_completion) continue;
-        try {
-            if (peer.empty()) peer = fabric_->addresses.text_of(aside.destinations[i]);
-        } catch (const std::bad_alloc&) {
-            peer.clear();  // it is left out
-        }
-        give_up(operation, ignore_completion);
-    }
-    RAILYARD_LOG(
-        warn, name().c_str(),
-        "%u operations and %zu messages are given up, to %s among others: the provider has not ended "
-        "them in %llu s, and waits for them before it closes their endpoint, which stays open",
-        aside.unended, aside.messages->unended(), peer.empty() ? "a peer" : peer.c_str(),
-        static_cast<unsigned long long>(longest_aside_ns / 1'000'000'000));
-    waiting_ -= std::exchange(aside.unended, 0);
-    aside.given_up = true;
-    control_->give_up(*aside.messages, Status::remote_disconnect);
-    release_returned(aside.number, false);
-}
-
-/// What waited for that sender. Not closed: it ends.
-void FabricRail::release_returned(std::uint32_t number, bool closed) noexcept {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < returned_.size(); ++i) {
-        Returned returned = returned_[i];
-        if (returned.behind == number) {
-            if (!closed) {
-                returned.submission->lane->work->part_done(Status::remote_disconnect);
-                continue;
-            }
-            returned.behind = 0;
-            returned.since = returned.waits_from = now_ns();
-        }
-        returned_[kept++] = returned;
-    }
-    returned_.resize(kept);
-}
-
-/// What has waited for the sender that there was.
+/// What has waited for the sender that there was. 0: it is closed.
 void FabricRail::hand_over_returned(std::uint32_t number) noexcept {
     for (Returned& returned : returned_) {
         if (returned.behind == present_sender) returned.behind = number;
     }
+    for (auto& [behind, count] : late_) {
+        if (behind == present_sender) behind = number;
+    }
+    end_late_behind(0);  // there is none that it waits for any more
 }
 
 }  // namespace railyard

@@ -10,6 +10,7 @@ Rerun::Rerun(const Submission& failed, Run chunks, const Route& instead) {
     submission.route = &instead;
     submission.alternatives = failed.alternatives;
     submission.attempts = failed.attempts + 1;
+    submission.late = failed.late;
     submission.lane = failed.lane;
     if (chunks.empty()) return;
     lane.emplace(*failed.lane->work, chunks.begin, chunks.end);

@@ -252,8 +252,8 @@ struct Submission {
     /// the chunks that have not ended, in parts of `whole`; 0: it takes what there is.
     std::uint32_t part_of_rest = 0;
     static constexpr std::uint32_t whole = 1 << 16;
-    /// Its owner's, nullptr where nobody asks: what a peer may still carry out on the local memory after the
-    /// round. Read after the round; falls when the peer says that it is over. Outlives the rails.
+    /// Its owner's, nullptr where nobody asks: how much may still be carried out on the local memory after
+    /// the round. Read after the round; falls when that is over. Outlives the rails.
     std::atomic<std::uint32_t>* late = nullptr;
 
     /// Before each hand-over.

@@ -2,65 +2,13 @@
 #include <chrono>
 #include <thread>
 
-#include "scripted_control.h"
-#include "scripted_rail.h"
 #include "taking_rail.h"
+#include "waits_to_close.h"
 
 namespace railyard {
 namespace {
 
 using scripted_control::Message;
-
-class WaitsToClose : public FabricRailTest {
-  protected:
-    WaitsToClose() : FabricRailTest(waiting()) { scripted_control::script = {}; }
-    static std::shared_ptr<const fabric::Device> waiting() {
-        auto devices = fabric::discover("tcp", fabric::parse_device_filter("lo"));
-        fabric::ProviderCaps& caps = devices.front().caps;
-        caps.rma_pieces = 1;
-        caps.waits_to_close = caps.late_after_error = caps.reads_before_close = true;
-        caps.answers_at_sender = false;
-        return std::make_shared<const fabric::Device>(std::move(devices.front()));
-    }
-    /// Another sender takes over, and what there is stays open.
-    void replace() {
-        const std::uint32_t before = rail_.sender_generation();
-        ASSERT_TRUE(rail_.request_renewal());
-        rail_.progress();
-        ASSERT_NE(rail_.sender_generation(), before);
-        ASSERT_EQ(FabricRailProbe::set_aside(rail_), 1u);
-        script_sender();
-    }
-    void script_messages() {
-        fid_ep* const endpoint = FabricRailProbe::endpoint(rail_);
-        messages_ = *endpoint->msg;
-        messages_.sendmsg = scripted_control::scripted_sendmsg;
-        endpoint->msg = &messages_;
-    }
-    void complete(const std::vector<void*>& contexts, int error = 0) {
-        for (void* context : contexts)
-            script.completed.emplace_back(context, error);
-        rail_.progress();
-        rail_.progress();
-    }
-    void send(PeerAddress to, int error) {
-        Message message("message", to);
-        rail_.send(message);
-        complete({scripted_control::script.sent.back().context}, error);
-        ASSERT_EQ(message.ends, 1);
-    }
-    void expect_again(const Detour& stuck, const TakingRail& other) {
-        EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
-        EXPECT_TRUE(other.taken.empty());
-        ASSERT_EQ(script.posted.size(), 4u);
-        EXPECT_FALSE(stuck.work.done());
-        complete(std::exchange(script.posted, {}));
-        EXPECT_TRUE(stuck.work.done());
-        EXPECT_EQ(stuck.work.status(), Status::ok);
-        EXPECT_EQ(rail_.load(), 0u);
-    }
-    fi_ops_msg messages_{};
-};
 
 TEST_F(WaitsToClose, ASenderIsClosedAtOnceWhereNothingIsUnderWay) {
     const std::uint32_t before = rail_.sender_generation();
@@ -114,29 +62,6 @@ TEST_F(WaitsToClose, WhatHasFailedGoesAnotherWayWhenItsSenderIsClosed) {
     EXPECT_EQ(other.taken.size(), 2u);
     EXPECT_TRUE(detour.work.done());
     EXPECT_EQ(detour.work.status(), Status::ok);
-}
-
-TEST_F(WaitsToClose, WhatNeverEndsIsGivenUp) {
-    Offer stuck(rail_, 4, 1, nullptr);
-    const std::vector<void*> old = std::exchange(script.posted, {});
-    complete({old[0]}, FI_EIO);
-    ASSERT_EQ(FabricRailProbe::set_aside(rail_), 1u);
-    script_sender();
-    EXPECT_FALSE(stuck.work.done());
-    FabricRailProbe::end_patience(rail_);
-    rail_.progress();
-    EXPECT_TRUE(stuck.work.done());
-    EXPECT_NE(stuck.work.status(), Status::ok);
-    EXPECT_EQ(rail_.load(), 0u);
-    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u) << "it is not closed";
-    Offer next(rail_, 3, 2);
-    EXPECT_TRUE(ends(next));
-    EXPECT_EQ(next.work.status(), Status::ok);
-    complete({old[1], old[2], old[3]});
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // it is looked at less often
-    rail_.progress();
-    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u) << "closed after all";
-    EXPECT_EQ(rail_.load(), 0u);
 }
 
 /// An answer was lost that libfabric does not wait for.
@@ -291,81 +216,6 @@ TEST_F(WaitsToClose, HowManyOthersAreHeardOfDoesNotMatter) {
     EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u);
     send(1, 0);
     expect_again(stuck, other);
-}
-
-TEST_F(WaitsToClose, WhatWasGivenUpIsClosedWhenItsPeerIsHeardOf) {
-    Offer stuck(rail_, 4, 1, nullptr);
-    ASSERT_EQ(std::exchange(script.posted, {}).size(), 4u);
-    replace();
-    FabricRailProbe::end_patience(rail_);
-    rail_.progress();
-    EXPECT_EQ(stuck.work.status(), Status::remote_disconnect);
-    script_messages();
-    send(2, 0);
-    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u) << "that is somebody else";
-    send(1, 0);
-    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
-    EXPECT_EQ(rail_.load(), 0u);
-}
-
-/// Senders that can never be closed, as many as may be: what is under way on the next one stays there.
-class NoneMayBeSetAside : public WaitsToClose {
-  protected:
-    NoneMayBeSetAside() {
-        for (std::size_t i = 0; i < FabricRail::most_given_up; ++i) {
-            Offer stuck(rail_, 2, 1);
-            script.posted.clear();
-            replace_beside(i);
-            FabricRailProbe::end_patience(rail_);
-            rail_.progress();
-            EXPECT_TRUE(stuck.work.done());
-        }
-    }
-    void replace_beside(std::size_t others) {
-        EXPECT_TRUE(rail_.request_renewal());
-        rail_.progress();
-        EXPECT_EQ(FabricRailProbe::set_aside(rail_), others + 1);
-        script_sender();
-    }
-};
-
-TEST_F(NoneMayBeSetAside, WhatIsStoppedThereEnds) {
-    Offer stuck(rail_, 3, 1), well(rail_, 2, 2);
-    const std::vector<void*> posted = std::exchange(script.posted, {});
-    ASSERT_EQ(posted.size(), 5u);
-    stuck.work.stop(Status::canceled);
-    rail_.request_renewal();
-    rail_.progress();
-    EXPECT_EQ(FabricRailProbe::set_aside(rail_), FabricRail::most_given_up);
-    EXPECT_FALSE(stuck.work.done()) << "it may still land";
-    FabricRailProbe::end_patience(rail_);
-    rail_.progress();
-    EXPECT_TRUE(stuck.work.done());
-    EXPECT_EQ(stuck.work.status(), Status::canceled);
-    EXPECT_FALSE(well.work.done());
-    complete(posted);
-    EXPECT_EQ(well.work.status(), Status::ok);
-    EXPECT_EQ(rail_.load(), 0u);
-    const std::size_t depth = FabricRailProbe::depth(rail_);
-    Offer all(rail_, depth, 1);
-    EXPECT_EQ(script.posted.size(), depth) << "its place is free again";
-    complete(std::exchange(script.posted, {}));
-    for (std::size_t read = 0; read < depth; read += FabricRail::completions_per_round)
-        rail_.progress();
-    EXPECT_TRUE(all.work.done());
-}
-
-TEST_F(NoneMayBeSetAside, WhatFailsThereIsNotCarriedOutElsewhere) {
-    TakingRail other;
-    Detour detour(rail_, other, 1, 2);
-    detour.post();
-    const std::vector<void*> posted = std::exchange(script.posted, {});
-    ASSERT_EQ(posted.size(), 2u);
-    complete({posted[0]}, FI_ECONNABORTED);
-    EXPECT_TRUE(other.taken.empty()) << "its sender is open";
-    complete({posted[1]});
-    EXPECT_TRUE(detour.work.done());
-    EXPECT_EQ(detour.work.status(), Status::remote_disconnect);
 }
 
 /// The one who is called as a former peer was says nothing of it.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 
 #include "taking_rail.h"
 
@@ -47,6 +48,14 @@ TEST_F(HandOn, ChunksAndThenTheRestGoToTheLeastLoadedHealthyRail) {
     EXPECT_EQ(work_.status(), Status::ok);
     work_.arm(1, nullptr);  // a later round has nothing to do with it
     EXPECT_EQ(work_.parts_left(), 21u);
+    work_.abandon(Status::canceled);
+}
+
+TEST_F(HandOn, WhatMayLandLaterIsCountedForWhoHandedItOver) {
+    std::atomic<std::uint32_t> late{0};
+    submission_.late = &late;
+    EXPECT_TRUE(TakingRail::hand_on(submission_, submission_.run));
+    EXPECT_EQ(rails_[2]->late, &late);
     work_.abandon(Status::canceled);
 }
 

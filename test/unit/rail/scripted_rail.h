@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -158,12 +159,13 @@ class FabricRailTest : public testing::Test {
     /// `count` chunks of 64 bytes towards `destination`, offered to the rail.
     struct Offer {
         Offer(FabricRail& rail, std::size_t count, PeerAddress destination, Path* gate = nullptr,
-              std::uint32_t length = 64)
+              std::uint32_t length = 64, std::atomic<std::uint32_t>* late = nullptr)
             : route{&rail, destination, gate, gate != nullptr, {nullptr}, {{}}} {
             work.chunks.assign(count, Chunk{0, 0, length, 0, 0});
             work.lanes.emplace_back(work, 0, static_cast<std::uint32_t>(count));
             submission.lane = &work.lanes.front();
             submission.route = &route;
+            submission.late = late;
             work.arm(1, nullptr);
             rail.submit(submission);
         }

@@ -1,6 +1,7 @@
 // A rail that carries out whatever it is given.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -16,6 +17,7 @@ class TakingRail : public StubRail {
 
     std::vector<std::uint32_t> taken;
     std::uint32_t attempts = 0;
+    std::atomic<std::uint32_t>* late = nullptr;  ///< of the last submission
 
   private:
     bool serve(bool) noexcept override {
@@ -24,6 +26,7 @@ class TakingRail : public StubRail {
             Submission& submission = *pending_.pop_front();
             Work& work = *submission.lane->work;
             attempts = submission.attempts;
+            late = submission.late;
             for (Run run = submission.lane->take_run(8); !run.empty(); run = submission.lane->take_run(8)) {
                 for (; !run.empty(); ++run.begin) {
                     taken.push_back(run.begin);

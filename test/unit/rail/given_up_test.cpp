@@ -1,0 +1,127 @@
+// What has not ended after a long time, on a sender that cannot be closed before.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "taking_rail.h"
+#include "waits_to_close.h"
+
+namespace railyard {
+namespace {
+
+TEST_F(WaitsToClose, WhatNeverEndsIsGivenUp) {
+    std::atomic<std::uint32_t> late{0};
+    Offer stuck(rail_, 4, 1, nullptr, 64, &late);
+    const std::vector<void*> old = std::exchange(script.posted, {});
+    complete({old[0]}, FI_EIO);
+    ASSERT_EQ(FabricRailProbe::set_aside(rail_), 1u);
+    script_sender();
+    EXPECT_FALSE(stuck.work.done());
+    EXPECT_EQ(late, 0u);
+    FabricRailProbe::end_patience(rail_);
+    rail_.progress();
+    EXPECT_TRUE(stuck.work.done());
+    EXPECT_EQ(late, 4u) << "and what has failed may land, too";
+    EXPECT_NE(stuck.work.status(), Status::ok);
+    EXPECT_EQ(rail_.load(), 0u);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u) << "it is not closed";
+    Offer next(rail_, 3, 2);
+    EXPECT_TRUE(ends(next));
+    EXPECT_EQ(next.work.status(), Status::ok);
+    complete({old[1], old[2]});
+    EXPECT_EQ(late, 2u);
+    complete({old[3]}, FI_EIO);
+    EXPECT_EQ(late, 2u) << "as long as its endpoint is open";
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // it is looked at less often
+    rail_.progress();
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u) << "closed after all";
+    EXPECT_EQ(late, 0u);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+TEST_F(WaitsToClose, WhatWasGivenUpIsClosedWhenItsPeerIsHeardOf) {
+    std::atomic<std::uint32_t> late{0};
+    Offer stuck(rail_, 4, 1, nullptr, 64, &late);
+    ASSERT_EQ(std::exchange(script.posted, {}).size(), 4u);
+    replace();
+    FabricRailProbe::end_patience(rail_);
+    rail_.progress();
+    EXPECT_EQ(stuck.work.status(), Status::remote_disconnect);
+    script_messages();
+    send(2, 0);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 1u) << "that is somebody else";
+    EXPECT_EQ(late, 4u);
+    send(1, 0);
+    EXPECT_EQ(late, 0u) << "its endpoint is closed";
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(rail_.load(), 0u);
+}
+
+/// Senders that can never be closed, as many as may be: what is under way on the next one stays there.
+class NoneMayBeSetAside : public WaitsToClose {
+  protected:
+    NoneMayBeSetAside() {
+        for (std::size_t i = 0; i < FabricRail::most_given_up; ++i) {
+            Offer stuck(rail_, 2, 1);
+            script.posted.clear();
+            replace_beside(i);
+            FabricRailProbe::end_patience(rail_);
+            rail_.progress();
+            EXPECT_TRUE(stuck.work.done());
+        }
+    }
+    void replace_beside(std::size_t others) {
+        EXPECT_TRUE(rail_.request_renewal());
+        rail_.progress();
+        EXPECT_EQ(FabricRailProbe::set_aside(rail_), others + 1);
+        script_sender();
+    }
+};
+
+TEST_F(NoneMayBeSetAside, WhatIsStoppedThereEnds) {
+    std::atomic<std::uint32_t> late{0};
+    Offer stuck(rail_, 3, 1, nullptr, 64, &late), well(rail_, 2, 2);
+    const std::vector<void*> posted = std::exchange(script.posted, {});
+    ASSERT_EQ(posted.size(), 5u);
+    stuck.work.stop(Status::canceled);
+    rail_.request_renewal();
+    rail_.progress();
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), FabricRail::most_given_up);
+    EXPECT_FALSE(stuck.work.done()) << "it may still land";
+    FabricRailProbe::end_patience(rail_);
+    rail_.progress();
+    EXPECT_TRUE(stuck.work.done());
+    EXPECT_EQ(stuck.work.status(), Status::canceled);
+    EXPECT_EQ(late, 3u);
+    EXPECT_FALSE(well.work.done());
+    complete(posted);
+    EXPECT_EQ(late, 0u);
+    EXPECT_EQ(well.work.status(), Status::ok);
+    EXPECT_EQ(rail_.load(), 0u);
+    const std::size_t depth = FabricRailProbe::depth(rail_);
+    Offer all(rail_, depth, 1);
+    EXPECT_EQ(script.posted.size(), depth) << "its place is free again";
+    complete(std::exchange(script.posted, {}));
+    for (std::size_t read = 0; read < depth; read += FabricRail::completions_per_round)
+        rail_.progress();
+    EXPECT_TRUE(all.work.done());
+}
+
+TEST_F(NoneMayBeSetAside, WhatFailsThereIsNotCarriedOutElsewhere) {
+    TakingRail other;
+    Detour detour(rail_, other, 1, 2);
+    std::atomic<std::uint32_t> late{0};
+    detour.submission.late = &late;
+    detour.post();
+    const std::vector<void*> posted = std::exchange(script.posted, {});
+    ASSERT_EQ(posted.size(), 2u);
+    complete({posted[0]}, FI_ECONNABORTED);
+    EXPECT_TRUE(other.taken.empty()) << "its sender is open";
+    EXPECT_EQ(late, 1u);
+    complete({posted[1]});
+    EXPECT_TRUE(detour.work.done());
+    EXPECT_EQ(detour.work.status(), Status::remote_disconnect);
+}
+
+}  // namespace
+}  // namespace railyard
