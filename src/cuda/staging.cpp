@@ -5,7 +5,7 @@ namespace railyard::cuda {
 StagingRing::StagingRing(ContextPtr context, unsigned slots, std::size_t slot_bytes,
                          std::shared_ptr<const CopyKernel> kernel)
     : slot_bytes_(slot_bytes),
-      memory_(context, slots * slot_bytes),
+      memory_(std::make_shared<const PinnedMemory>(context, slots * slot_bytes)),
       from_device_(context, slots, kernel),
       to_device_(context, slots, std::move(kernel)),
       slots_(slots, Direction::from_device),
@@ -38,7 +38,7 @@ Status StagingRing::copy(unsigned slot, Direction direction, const StagedPiece* 
     }
     slots_[slot] = direction;
     const bool out = direction == Direction::from_device;
-    const std::uint64_t base = memory_.device_address() + slot * slot_bytes_;
+    const std::uint64_t base = memory_->device_address() + slot * slot_bytes_;
     CopyStream::Group group(out ? from_device_ : to_device_, slot, reach);
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint64_t here = base + pieces[i].offset, there = pieces[i].device_address;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,10 @@ class StagingRing {
                 std::shared_ptr<const CopyKernel> kernel = nullptr);
 
     /// What rails register.
-    [[nodiscard]] const PinnedMemory& memory() const noexcept { return memory_; }
+    [[nodiscard]] const PinnedMemory& memory() const noexcept { return *memory_; }
+    [[nodiscard]] const std::shared_ptr<const PinnedMemory>& shared_memory() const noexcept {
+        return memory_;
+    }
     [[nodiscard]] unsigned slots() const noexcept { return static_cast<unsigned>(slots_.size()); }
     [[nodiscard]] std::size_t slot_bytes() const noexcept { return slot_bytes_; }
 
@@ -42,7 +46,7 @@ class StagingRing {
     /// After poll() ended, or where nothing was started.
     void give_back(unsigned slot) noexcept;
     [[nodiscard]] std::byte* data(unsigned slot) const noexcept {
-        return memory_.data() + slot * slot_bytes_;
+        return memory_->data() + slot * slot_bytes_;
     }
 
     /// Starts the copies of the pieces from the GPU into the slot, or out of it. The pieces lie inside the
@@ -64,7 +68,7 @@ class StagingRing {
                 Reach reach) noexcept;
 
     std::size_t slot_bytes_;
-    PinnedMemory memory_;  // freed after the streams have ended
+    std::shared_ptr<const PinnedMemory> memory_;  // freed after the streams have ended
     CopyStream from_device_, to_device_;
     std::vector<Direction> slots_;  ///< the direction of a slot's last copies
     Mutex mutex_;

@@ -9,7 +9,10 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "common/mutex.h"
 #include "fabric/fid.h"
 #include "fabric/info.h"
 
@@ -44,6 +47,12 @@ class Domain {
     [[nodiscard]] const ProviderCaps& caps() const noexcept { return device_->caps; }
     [[nodiscard]] const std::string& rail() const noexcept { return rail_; }
 
+    /// Stays until the domain is closed, and what was opened in it. Any thread. Throws std::bad_alloc.
+    void keep(std::shared_ptr<const void> memory) const {
+        const MutexLock lock(kept_mutex_);
+        kept_.push_back(std::move(memory));
+    }
+
     /// From now on, `sink` hears of what happens to `connection`; until unwatch. Role holder only. Throws
     /// std::bad_alloc.
     void watch(fid* connection, ConnectionSink& sink) { sinks_.insert_or_assign(connection, &sink); }
@@ -65,6 +74,8 @@ class Domain {
     [[nodiscard]] ConnectionSink* sink_of(fid* connection) const noexcept;
     void note_event(std::uint32_t event) noexcept;
 
+    mutable Mutex kept_mutex_;
+    mutable std::vector<std::shared_ptr<const void>> kept_ ABSL_GUARDED_BY(kept_mutex_);
     std::atomic<std::uint64_t> event_errors_{0};  // written by the role holder
     std::uint64_t events_ = 0;                    // without errors; role holder only
     std::uint64_t unreadable_events_ = 0;

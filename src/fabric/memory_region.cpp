@@ -192,6 +192,8 @@ MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, const
                         gpu_remedy(range.gpu) + "; FI_HMEM_DISABLE_P2P must not be set");
     }
     address_base_ = domain.caps().virtual_addresses ? 0 : range.address;
+    // A thread may close it long after the rail has gone, and libfabric go on until then.
+    if (range.owner && domain.caps().waits_to_close) domain.keep(range.owner);
 }
 
 }  // namespace railyard::fabric

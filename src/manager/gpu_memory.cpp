@@ -192,7 +192,9 @@ void RailManager::open_staging(StagingPath& path, GpuPath& of) {
     memory->address = reinterpret_cast<std::uint64_t>(pinned.data());
     memory->length = pinned.size();
     memory->rails = of.rails();
-    memory->memory = register_on_rails(rails_of(memory->rails), {memory->address, memory->length});
+    MemoryRange range{memory->address, memory->length};
+    range.owner = path.rail().ring().shared_memory();
+    memory->memory = register_on_rails(rails_of(memory->rails), range);
     path.memory_ = std::move(memory);
     publish(path.rail());
 }

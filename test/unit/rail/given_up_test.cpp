@@ -1,4 +1,5 @@
 // What has not ended after a long time, on a sender that cannot be closed before.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -121,6 +122,20 @@ TEST_F(NoneMayBeSetAside, WhatFailsThereIsNotCarriedOutElsewhere) {
     complete({posted[1]});
     EXPECT_TRUE(detour.work.done());
     EXPECT_EQ(detour.work.status(), Status::remote_disconnect);
+}
+
+/// A thread may close the endpoints, and libfabric copy until then.
+TEST_F(WaitsToClose, MemoryOfOursStaysUntilTheEndpointsAreClosed) {
+    auto rail = std::make_unique<FabricRail>("other", waiting(), sink_, FabricRailConfig{});
+    auto memory = std::make_shared<const std::array<std::byte, 4096>>();
+    const std::weak_ptr<const void> seen = memory;
+    MemoryRange range{reinterpret_cast<std::uint64_t>(memory->data()), memory->size()};
+    range.owner = std::move(memory);
+    RegisteredMemory registered = rail->register_memory(std::exchange(range, {}));
+    rail->deregister_memory(registered);
+    EXPECT_FALSE(seen.expired());
+    rail.reset();
+    EXPECT_TRUE(seen.expired());
 }
 
 }  // namespace
