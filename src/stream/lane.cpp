@@ -1,5 +1,8 @@
 #include "stream/lane.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <climits>
 
 #include "common/log.h"
@@ -12,6 +15,10 @@ namespace {
 
 /// Above every number, and by less than half of the range: streams compare cyclically.
 constexpr std::uint64_t all_done = INT64_MAX;
+
+pid_t this_thread_id() noexcept {
+    return static_cast<pid_t>(syscall(SYS_gettid));
+}
 
 }  // namespace
 
@@ -71,6 +78,32 @@ Status StreamLane::refuse_capture() const noexcept {
     return Status::not_supported;
 }
 
+/// The handle is of another stream in each thread. What has been put on one writes its number when it is come
+/// to, over a later one if that came first; and one event stands behind what is on one stream.
+Status StreamLane::take_over() noexcept {
+    const pid_t me = this_thread_id();
+    if (poster_ != 0 && poster_ != me) {
+        std::uint64_t issued = 0;
+        {
+            const MutexLock lock(queue_mutex_);
+            issued = issued_;
+        }
+        if (!event_behind_ || cell_.words->trigger.load(std::memory_order_acquire) < issued) {
+            RAILYARD_LOG(error, "stream",
+                         "post on the per-thread default stream of GPU %d refused: that of thread %d has not "
+                         "come to what the request put on it before; post from that thread, or prepare "
+                         "another request",
+                         place_.gpu->ordinal(), static_cast<int>(poster_));
+            return Status::not_allowed;
+        }
+        // It is past all but waits that have been answered.
+        const CUresult result = driver_.stream_wait_event(place_.handle, event_, 0);
+        if (result != CUDA_SUCCESS) return refuse("cuStreamWaitEvent", result);
+    }
+    poster_ = me;
+    return Status::ok;
+}
+
 Status StreamLane::post(HeldTransfer& held) noexcept {
     const MutexLock posting(post_mutex_);
     if (closed_) return Status::not_allowed;
@@ -81,6 +114,9 @@ Status StreamLane::post(HeldTransfer& held) noexcept {
     if (asked == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || capture != CU_STREAM_CAPTURE_STATUS_NONE)
         return refuse_capture();
     if (asked != CUDA_SUCCESS) return refuse("cuStreamIsCapturing", asked);
+    if (place_.per_thread()) {
+        if (const Status taken = take_over(); taken != Status::ok) return taken;
+    }
     std::uint64_t number = 0;
     {
         const MutexLock lock(queue_mutex_);
@@ -222,7 +258,10 @@ bool StreamLane::finished() noexcept {
     const MutexLock posting(post_mutex_);
     const cuda::ContextGuard guard(driver_, place_.context);
     if (!guard.pushed()) return true;  // the context is gone, and its streams with it
-    if (!event_behind_ && record_event() != CUDA_SUCCESS) return false;
+    if (!event_behind_) {
+        if (place_.per_thread() && poster_ != this_thread_id()) return false;  // that would be another stream
+        if (record_event() != CUDA_SUCCESS) return false;
+    }
     return driver_.event_query(event_) != CUDA_ERROR_NOT_READY;
 }
 

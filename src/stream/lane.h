@@ -1,6 +1,8 @@
 // A lane: the transfers posted on one CUDA stream, numbered in the stream's order.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -77,8 +79,8 @@ class StreamLane {
     std::atomic<std::uint32_t> users{0};
 
     /// Puts the transfer behind what is on the stream. in_progress; not_supported while the stream is being
-    /// captured; backend when the driver refuses, with a log line. May block where the stream's queue is
-    /// full.
+    /// captured; not_allowed while another thread's default stream has not come to what was posted there;
+    /// backend when the driver refuses; with a log line each. May block where the stream's queue is full.
     Status post(HeldTransfer& held) noexcept;
     void ended(HeldTransfer& held) noexcept;
     /// A transfer's round has been stopped: collect() is to look for it.
@@ -103,6 +105,7 @@ class StreamLane {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(post_mutex_);
     Status refuse(const char* call, unsigned result) const noexcept;
     Status refuse_capture() const noexcept;
+    Status take_over() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(post_mutex_);
     unsigned record_event() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(post_mutex_);
     void enqueue(HeldTransfer& held, std::uint64_t number) noexcept;
     void skip(std::uint64_t number) noexcept;
@@ -119,6 +122,9 @@ class StreamLane {
     CUevent_st* event_ ABSL_GUARDED_BY(post_mutex_) = nullptr;  ///< behind the last post
     bool event_behind_ ABSL_GUARDED_BY(post_mutex_) = true;     ///< false: its recording failed
     bool closed_ ABSL_GUARDED_BY(post_mutex_) = false;
+    /// Of StreamPlace::per_thread: whose stream the last post went to. Not a ThreadTag, which comes again
+    /// with the next thread.
+    pid_t poster_ ABSL_GUARDED_BY(post_mutex_) = 0;
 
     Mutex queue_mutex_;
     HeldTransfer *first_ ABSL_GUARDED_BY(queue_mutex_) = nullptr,

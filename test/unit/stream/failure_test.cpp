@@ -188,6 +188,35 @@ TEST_P(StreamFailure, ReleaseInFlightHoldsNoStreamUp) {
     }
 }
 
+/// The number of what has failed would come after that of a later post, and stand for it.
+TEST_P(StreamFailure, ARequestStaysWithTheThreadWhoseDefaultStreamHasNotComeToIt) {
+    StreamPair side(thread(), "both");
+    const ContextPtr held = context();
+    const ContextGuard guard(*held);
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    Transfer* transfer = side.prepare_per_thread(source, target);
+    const auto post_elsewhere = [&] {
+        Status status = Status::ok;
+        std::thread([&] { status = side.pair.a->post(*transfer); }).join();
+        return status;
+    };
+    StreamGate gate(*held, reinterpret_cast<CUstream>(std::uintptr_t{2}));
+    fake().fail("cuEventRecord", 1, CUDA_ERROR_INVALID_HANDLE);
+    ASSERT_EQ(side.pair.a->post(*transfer), Status::backend);
+    {
+        LogLines log;
+        EXPECT_EQ(post_elsewhere(), Status::not_allowed);
+        EXPECT_TRUE(log.contain("post from that thread"));
+    }
+    ASSERT_EQ(side.pair.a->post(*transfer), Status::in_progress);
+    gate.open();
+    EXPECT_EQ(side.pair.wait(*transfer), Status::ok);
+    EXPECT_TRUE(target.bytes == source.bytes);
+    ASSERT_EQ(post_elsewhere(), Status::in_progress);
+    EXPECT_EQ(side.pair.wait(*transfer), Status::ok);
+    side.pair.a->release(transfer);
+}
+
 /// In the mode in which CUDA's captures are by default, other threads' calls count.
 TEST_P(StreamFailure, ACaptureOnAnotherStreamIsNotDisturbed) {
     StreamPair side(thread());

@@ -67,6 +67,34 @@ TEST_P(StreamLifetime, TransfersOfPerThreadDefaultStreamsShareNoLane) {
         side.pair.a->release(transfer);
 }
 
+/// An event that another thread records stands behind another stream.
+TEST_P(StreamLifetime, OnlyItsThreadLooksBehindWhatAPerThreadStreamHas) {
+    StreamPair side(thread());
+    const ContextPtr held = context();
+    const ContextGuard guard(*held);
+    const ProgramStream stream(held);
+    Buffer source(*side.pair.a, 64, 7), target(*side.pair.b, 64);
+    Transfer* transfer = side.prepare_per_thread(source, target);
+    fake().fail("cuEventRecord", 1, CUDA_ERROR_INVALID_HANDLE);
+    ASSERT_EQ(side.pair.a->post(*transfer), Status::backend);
+    const fakecuda_statistics before = fake().statistics();
+    side.pair.a->release(transfer);
+    std::vector<Transfer*> next;
+    std::thread([&] {
+        for (int i = 0; i < 3; ++i) {
+            next.push_back(side.prepare(Operation::write, source, target, stream));
+            side.pair.until([] { return false; }, std::chrono::milliseconds(20));
+        }
+    }).join();
+    EXPECT_EQ(fake().statistics().events, before.events + 1) << "its lane stays";
+    EXPECT_TRUE(side.pair.until([&] {
+        next.push_back(side.prepare(Operation::write, source, target, stream));
+        return fake().statistics().events == before.events;
+    }));
+    for (Transfer* each : next)
+        side.pair.a->release(each);
+}
+
 /// More lanes at a time than one allocation has cells for.
 TEST_P(StreamLifetime, SixHundredStreamsAtOnce) {
     StreamPair side(thread());

@@ -19,6 +19,17 @@ namespace railyard::test {
 using cuda::ContextGuard;
 using cuda::ContextPtr;
 
+/// Stands for a kernel that works on host memory.
+inline void launch_on(const cuda::PrimaryContext& context, CUstream stream, std::function<void()> work) {
+    const ContextGuard guard(context);
+    const auto call = [](void* user) {
+        const std::unique_ptr<std::function<void()>> mine(static_cast<std::function<void()>*>(user));
+        (*mine)();
+    };
+    EXPECT_EQ(context.driver().launch_host_func(stream, call, new std::function(std::move(work))),
+              CUDA_SUCCESS);
+}
+
 /// A stream of the program's own.
 class ProgramStream {
   public:
@@ -37,15 +48,7 @@ class ProgramStream {
         }
         handle_ = nullptr;
     }
-    /// Stands for a kernel that works on host memory.
-    void launch(std::function<void()> work) const {
-        const ContextGuard guard(*context_);
-        const auto call = [](void* user) {
-            const std::unique_ptr<std::function<void()>> mine(static_cast<std::function<void()>*>(user));
-            (*mine)();
-        };
-        EXPECT_EQ(driver().launch_host_func(handle_, call, new std::function(std::move(work))), CUDA_SUCCESS);
-    }
+    void launch(std::function<void()> work) const { launch_on(*context_, handle_, std::move(work)); }
     [[nodiscard]] bool idle() const {
         const ContextGuard guard(*context_);
         return driver().stream_query(handle_) != CUDA_ERROR_NOT_READY;
@@ -66,8 +69,9 @@ class ProgramStream {
 /// Holds a stream up until it is opened.
 class StreamGate {
   public:
-    explicit StreamGate(const ProgramStream& stream) {
-        stream.launch([open = open_, reached = reached_] {
+    explicit StreamGate(const ProgramStream& stream) : StreamGate(*stream.context(), stream.handle()) {}
+    StreamGate(const cuda::PrimaryContext& context, CUstream stream) {
+        launch_on(context, stream, [open = open_, reached = reached_] {
             *reached = true;
             while (!*open)
                 std::this_thread::sleep_for(std::chrono::microseconds(50));

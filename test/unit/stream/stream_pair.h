@@ -41,6 +41,16 @@ struct StreamPair {
         streams->attach(*transfer, stream.param());
         return transfer;
     }
+    /// Whichever thread's default stream (cudaStreamPerThread).
+    Transfer* prepare_per_thread(const Buffer& source, const Buffer& target) {
+        const auto region = pair.publish(target);
+        const LocalDescriptor from = source.local(0, source.bytes.size());
+        const RemoteDescriptor to{target.address(), target.bytes.size(), &region};
+        Transfer* transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+        constexpr std::uint64_t handle = 2;
+        streams->attach(*transfer, {reinterpret_cast<const char*>(&handle), sizeof(handle)});
+        return transfer;
+    }
     bool until_idle(const ProgramStream& stream) {
         return pair.until([&] { return stream.idle(); });
     }
