@@ -43,5 +43,5 @@ def figures(quick):
                 beside(f"flow, {provider}, 4 KiB there and back: p50, {of_raw}", ["--provider", provider, *echo, *raw], to_raw, 1.15, False),
             ]
         rows.append(beside(f"flow, {provider}, 8 MiB to 4 targets: of 4 times one, or of raw where that is less", four, fan_out, 0.95, True))
-    return rows, [("flow, simulated p5, 4 rails, 8 MiB: bandwidth, of the rails' sum",
+    return rows, [("flow, simulated p5, 4 rails, 8 MiB: bandwidth, of the sum of the rails",
                    lambda: simulated_rails("2" if quick else "9"), 0.97, True, "")]

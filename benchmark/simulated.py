@@ -158,10 +158,10 @@ def figures(quick):
     rails32 = lambda: all_rails(seconds)  # noqa: E731
     rows = [
         ("simulated p5, 32 rails of one rate: bandwidth, of their sum", part(rails32, 0), 0.97, True, ""),
-        ("simulated p5, 32 rails of one rate: a rail's bytes, off the mean", part(rails32, 1), 2, False, " %"),
+        ("simulated p5, 32 rails of one rate: bytes of a rail, off the mean", part(rails32, 1), 2, False, " %"),
         ("simulated p5, 4 rails, one at a quarter of the rate: bandwidth, of the ideal",
          lambda: slow_rail(seconds, "--sizes", "16M", "--window", "8"), 0.95, True, ""),
-        ("simulated p5, 4 rails, one at a quarter of the rate: small batches (4 KiB x 64), of the ideal",
+        ("simulated p5, 4 rails, one at a quarter of the rate: small batches of 4 KiB x 64, of the ideal",
          lambda: slow_rail(seconds, "--sizes", "4K", "--batch", "64", "--window", "1"), 0.8, True, ""),
         ("simulated p5, 4 rails, one at a quarter of the rate: one block of 4 MiB, of the ideal",
          lambda: slow_rail(seconds, "--sizes", "4M", "--window", "1"), 0.8, True, ""),

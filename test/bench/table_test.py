@@ -2,8 +2,11 @@
 """benchmark/table.py: what becomes of a page's table."""
 import argparse
 import contextlib
+import importlib.util
 import io
 import pathlib
+import re
+import shlex
 import sys
 import tempfile
 
@@ -39,7 +42,22 @@ def run(page, **options):
     return status, said.getvalue(), complained.getvalue()
 
 
+def case_names():
+    """Each figure's command, as the page has it, is one that a shell takes, and measures that figure alone."""
+    spec = importlib.util.spec_from_file_location("benchmark_numbers", ROOT / "benchmark/numbers.py")  # Python has a module numbers
+    numbers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(numbers)
+    for quick in (False, True):
+        figures = numbers.figures(quick)
+        for figure in figures:
+            words = shlex.split(figure.command())
+            if words[0] == "numbers.py":
+                matched = [other.name for other in figures if re.search(words[words.index("--only") + 1], other.name)]
+                assert matched == [figure.name], (figure.command(), matched)
+
+
 def main():
+    case_names()
     with tempfile.TemporaryDirectory() as folder:
         page = pathlib.Path(folder) / "page.md"
         before = "a\n<!-- numbers: begin -->\nstale\n<!-- numbers: end -->\nb\n"
