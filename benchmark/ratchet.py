@@ -157,9 +157,12 @@ class Record:
         self.path.write_text(json.dumps(self.all, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def judge(record, measured, accept, reason):
-    """Prints what became of each recorded figure; the number of those that fail."""
+def judge(record, measured, accept, reason, gone=()):
+    """Prints what became of each recorded figure, `gone` being names of those that nobody measures any more; the number of those that fail."""
     failed, changed = 0, []
+    for name in gone:
+        print(f"{'gone':6} {name}: recorded for {record.environment}, and not measured", flush=True)
+        failed += not accept
     for figure, value in measured:
         state, line = record.compare(figure, value)
         print(f"{state:6} {figure.name}: {line}", flush=True)
@@ -167,24 +170,34 @@ def judge(record, measured, accept, reason):
             changed.append((figure, value, reason if state == "worse" else None))
         failed += state == "worse" and not (accept and reason) or state == "new" and not accept
     if failed:
-        print(f"{failed} figures are worse or new. Mend the code, or record them: benchmark/ratchet.py --accept, "
+        print(f"{failed} figures are worse, new or gone. Mend the code, or record them: benchmark/ratchet.py --accept, "
               "with --reason \"why it is worth it\" where one is worse")
-    elif accept and changed:
+    elif accept and (changed or gone):
         for figure, value, why in changed:
             record.accept(figure, value, why)
+        for name in gone:
+            del record.figures[name]
         record.write()
-        print(f"recorded {len(changed)} in {record.path.name}")
+        print(f"recorded {len(changed)} in {record.path.name}" + (f", {len(gone)} taken out" if gone else ""))
     return failed
 
 
-def judge_flatness(rows, only):
+def judge_flatness(rows):
     failed = 0
     for bound, measure in rows:
-        if re.search(only, bound.name):
-            value = measure()
-            failed += not bound.holds(value)
-            print(f"{'flat' if bound.holds(value) else 'NOT FLAT':6} {bound.name}: {bound.shown(value)}, bound {bound.bound_text()}", flush=True)
+        value = measure()
+        failed += not bound.holds(value)
+        print(f"{'flat' if bound.holds(value) else 'NOT FLAT':6} {bound.name}: {bound.shown(value)}, bound {bound.bound_text()}", flush=True)
     return failed
+
+
+def chosen(counter, only):
+    """Figures, and rows of flatness, whose name matches. Where there are none, nothing is right or wrong: that fails."""
+    figures = [figure for figure in recorded_figures(counter) if re.search(only, figure.name)]
+    rows = [(bound, measure) for bound, measure in ratios(counter) if re.search(only, bound.name)]
+    if not figures and not rows:
+        raise SystemExit(f"ratchet.py: --only {only!r} matches no figure's name")
+    return figures, rows
 
 
 def main():
@@ -193,10 +206,11 @@ def main():
     parser.add_argument("--reason", default="", help="why what is worse is accepted")
     parser.add_argument("--only", default="", help="figures whose name matches this regular expression")
     options = parser.parse_args()
+    counter = Counter()
+    figures, rows = chosen(counter, options.only)
     if not shutil.which("valgrind"):
         raise SystemExit("ratchet.py: valgrind is not installed: apt-get install valgrind")
     table.build()
-    counter = Counter()
     if not options.only:
         # The longest ones first; of those that `least` looks at, two each.
         few = dict.fromkeys([("--rails", 1), ("--rails", 32), *(row[1] for row in flatness_rows())])
@@ -204,9 +218,10 @@ def main():
     seen = counter.count("--rails", 1).seen
     record = Record(RECORD, f"g++ {seen['compiler']}, libfabric {seen['libfabric']}")
     print(record.environment)
-    measured = ((figure, figure.measure()) for figure in recorded_figures(counter) if re.search(options.only, figure.name))
-    failed = judge(record, measured, options.accept, options.reason)
-    return 1 if failed + judge_flatness(ratios(counter), options.only) else 0
+    measured = ((figure, figure.measure()) for figure in figures)
+    gone = [] if options.only else sorted(record.figures.keys() - {figure.name for figure in figures})
+    failed = judge(record, measured, options.accept, options.reason, gone)
+    return 1 if failed + judge_flatness(rows) else 0
 
 
 if __name__ == "__main__":

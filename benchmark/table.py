@@ -37,6 +37,7 @@ class ProgramFigure(Bound):
     """A figure of one run of a program that prints a JSON document: its arguments, and how to read the value."""
 
     prefix = []  # of the command
+    limit_s = 600
 
     def __init__(self, program, name, arguments, read, bound, at_least, unit="", unseen=()):
         super().__init__(name, bound, at_least, unit)
@@ -47,10 +48,13 @@ class ProgramFigure(Bound):
 
     def measure(self):
         command = [*self.prefix, str(self.program), *self.arguments, *self.unseen]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=600, check=False)
         try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=self.limit_s, check=False)
             document = json.loads(done.stdout)
             return document, self.read(document) if done.returncode == 0 else None
+        except subprocess.SubprocessError as error:  # it hangs: the others are measured nevertheless
+            print(f"{self.name}: {error}", file=sys.stderr)
+            return {}, None
         except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
             return {}, None
 

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -18,12 +19,12 @@ def figure(name, tolerance):
     return ratchet.Figure(name, None, tolerance, "things")
 
 
-def judge(path, values, accept=False, reason=""):
+def judge(path, values, accept=False, reason="", gone=()):
     """Failures and what was printed of figures that were recorded as 100."""
     record = ratchet.Record(path, ENVIRONMENT)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        failed = ratchet.judge(record, [(figure(name, tolerance), value) for name, tolerance, value in values], accept, reason)
+        failed = ratchet.judge(record, [(figure(name, tolerance), value) for name, tolerance, value in values], accept, reason, gone)
     return failed, printed.getvalue()
 
 
@@ -66,11 +67,30 @@ def case_accept():
         assert failed == 0 and entry == {"value": 101, "tolerance": 0, "reason": "a cache"}, (entry, printed)
 
 
+def case_gone():
+    """What is recorded and not measured any more would hold for ever."""
+    with recorded(allocations=0, instructions=0.02) as path:
+        failed, printed = judge(path, [("instructions", 0.02, 100)], gone=["allocations"])
+        assert failed == 1 and f"gone   allocations: recorded for {ENVIRONMENT}, and not measured" in printed and "--accept" in printed, printed
+        assert values_in(path) == {"allocations": 100, "instructions": 100}, "written without --accept"
+        failed, printed = judge(path, [("instructions", 0.02, 100)], accept=True, gone=["allocations"])
+        assert failed == 0 and values_in(path) == {"instructions": 100}, printed
+
+
+def case_chosen():
+    """A pattern that matches nothing has found nothing right."""
+    figures, rows = ratchet.chosen(None, "^post, 1")
+    assert figures and rows and all(one.name.startswith("post, 1") for one in figures + [bound for bound, _ in rows]), (figures, rows)
+    done = subprocess.run([sys.executable, "-B", ratchet.__file__, "--only", "no such figure"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 1 and "--only 'no such figure' matches no figure's name" in done.stderr, done
+
+
 def case_flatness():
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         failed = ratchet.judge_flatness([(table.Bound("prepare", 1.1, False, ""), lambda: 1.05),
-                                         (table.Bound("post", 1.1, False, ""), lambda: 1.2)], "")
+                                         (table.Bound("post", 1.1, False, ""), lambda: 1.2)])
     assert failed == 1 and "NOT FLAT post: 1.2, bound <= 1.1" in printed.getvalue(), printed.getvalue()
 
 

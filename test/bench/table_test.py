@@ -56,8 +56,18 @@ def case_names():
                 assert matched == [figure.name], (figure.command(), matched)
 
 
+def case_hangs():
+    """What does not end fails, and is told; whoever asked goes on."""
+    figure = table.ProgramFigure(pathlib.Path("/bin/sleep"), "sleep", ["60"], None, 1, True)
+    figure.limit_s = 0.1
+    with contextlib.redirect_stderr(io.StringIO()) as complained:
+        assert figure.measure() == ({}, None)
+    assert "sleep: " in complained.getvalue() and "timed out" in complained.getvalue(), complained.getvalue()
+
+
 def main():
     case_names()
+    case_hangs()
     with tempfile.TemporaryDirectory() as folder:
         page = pathlib.Path(folder) / "page.md"
         before = "a\n<!-- numbers: begin -->\nstale\n<!-- numbers: end -->\nb\n"
