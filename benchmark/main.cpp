@@ -75,6 +75,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
     using namespace railyard::bench;
+    railyard::guard_standard_files();
     ParsedOptions parsed = parse_options(argc, argv);
     if (!parsed.options) {
         std::fputs(parsed.text.c_str(), parsed.exit_status == 0 ? stdout : stderr);

@@ -339,6 +339,7 @@ int run(const FlowBenchOptions& options) {
 }  // namespace railyard::bench
 
 int main(int argc, char** argv) {
+    railyard::guard_standard_files();
     CLI::App app("Grains over the flow API against a plain libfabric loop, in turns.");
     try {
         return railyard::with_output_written("flow-bench",

@@ -235,6 +235,7 @@ int parse_and_run(CLI::App& app, Command& command, int argc, char** argv) {
 
 int main(int argc, char** argv) {
     using namespace railyard;
+    guard_standard_files();
     tools::Command command;
     CLI::App app(
         "What Railyard finds on a machine: rails, GPUs, NUMA nodes, and who serves whom. Exit status: 0 "

@@ -41,6 +41,9 @@ def expect_lost_output(*arguments):
         done = subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True,
                               timeout=LIMIT, check=False)
     expect(done.returncode == 1 and "railyard-bench: cannot write" in done.stderr, "does not tell of lost output", done)
+    done = subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=LIMIT,
+                          check=False, preexec_fn=lambda: os.close(1))
+    expect(done.returncode == 1 and "railyard-bench: cannot write" in done.stderr, "does not tell that there is no output", done)
 
 
 def expect(condition, message, done=None):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """railyard-bench as a user runs it.  program_test.py PROGRAM CASE [PLUGIN_DIR]"""
 import contextlib
+import glob
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-from program import CASE, FAST, MATRIX, PLUGIN, PROGRAM, RAW, expect, expect_lost_output, results, run, simulated
+from program import CASE, FAST, LIMIT, MATRIX, PLUGIN, PROGRAM, RAW, expect, expect_lost_output, results, run, simulated
 
 
 def usage():
@@ -148,6 +149,27 @@ def raw_strangers():
         expect("says nothing: dropped" in said and "within 3 s, only 1 connection of others" in said, f"does not say who has come: {said}")
 
 
+def no_reader(*side):
+    """Whoever reads the rows may go, as `head -1` does: it ends soon, says why, and leaves nothing in shared memory."""
+    before = time.monotonic()
+    process = subprocess.Popen([PROGRAM, *side, "--provider", "shm", "--sizes", "8:64M", "--seconds", "1"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    process.stdout = None
+    _, said = process.communicate(timeout=LIMIT)
+    expect(process.returncode == 1 and "cannot write to standard output" in said, f"status {process.returncode}: {said}")
+    expect(time.monotonic() - before < 20, f"took {time.monotonic() - before} s")
+    left = glob.glob(f"/dev/shm/{process.pid}:*")
+    for name in left:
+        os.unlink(name)
+    expect(not left, f"left in shared memory: {left}")
+
+
+def plugin_shm():
+    plugin("shm")
+    no_reader(*PLUGIN)
+
+
 def plugin(provider):
     for rails in ("1", "4"):
         for found in results(*PLUGIN, *MATRIX, "--provider", provider, "--rails-per-device", rails, "--notify", "both", points=32):
@@ -256,7 +278,7 @@ def gpu_missing():
 
 CASES = {"usage": usage, "raw-loop": raw_loop, "raw-corrupt": lambda: corrupt(RAW), "raw-stall": lambda: stall(RAW),
          "raw-silent": raw_silent, "raw-strangers": raw_strangers, "raw-two-roles": lambda: two_roles(RAW), "plugin-tcp": lambda: plugin("tcp"),
-         "plugin-shm": lambda: plugin("shm"), "plugin-efa": lambda: simulated(lambda: plugin_simulated("efa")),
+         "plugin-shm": plugin_shm, "plugin-efa": lambda: simulated(lambda: plugin_simulated("efa")),
          "plugin-efa-direct": lambda: simulated(lambda: plugin_simulated("efa-direct")), "plugin-progress-thread": plugin_progress_thread,
          "plugin-ratio": plugin_ratio, "plugin-corrupt": lambda: corrupt(PLUGIN),
          "plugin-stall": lambda: stall(PLUGIN), "plugin-two-roles": lambda: two_roles(PLUGIN),

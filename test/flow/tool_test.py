@@ -16,8 +16,8 @@ LIMIT = 90
 os.environ.setdefault("SIMEFA_NAMESPACE", f"flow-{os.getpid()}")
 
 
-def start(*arguments, stdout=subprocess.PIPE):
-    return subprocess.Popen([TOOL, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True)
+def start(*arguments, stdout=subprocess.PIPE, **more):
+    return subprocess.Popen([TOOL, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, **more)
 
 
 def end(process):
@@ -118,6 +118,34 @@ class Flow(unittest.TestCase):
                 code, _, err = end(process)
                 self.assertEqual(code, 1, err)
                 self.assertIn("railyard-flow: cannot write to standard output", err)
+
+    def test_closed_output_is_no_success(self):
+        words = ["--info", self.info, *FABRIC, "--grain-size", "64K", "--grains", "4"]
+        both = [start(role, *words, stdout=None, preexec_fn=lambda: os.close(1)) for role in ("target", "initiator")]
+        for process in both:
+            code, _, err = end(process)
+            self.assertEqual(code, 1, err)
+            self.assertIn("railyard-flow: cannot write to standard output", err)
+
+    def test_a_target_is_piped_into_its_initiator(self):
+        """As `target | initiator`: nobody reads the summary there, and it comes on standard error, with the status that it has anyway."""
+        size = [*FABRIC, "--grain-size", "64K", "--ring", "64"]
+        for words, status, told in (([], 0, "20 grains, 0 lost, 0 torn"), (["--json"], 0, '{"grains":20,"lost":0,'), (["--grains", "20"], 0, "20 grains, 0 lost"),
+                                    (["--grains", "30"], 1, "the initiators have gone after 20 of 30 grains")):
+            target = start("target", *size, "--idle-timeout", "0.1", *words)
+            self.addCleanup(kill, target)
+            sender = start("initiator", *size, "--grains", "20", "--rate", "100", stdin=target.stdout)
+            self.addCleanup(kill, sender)
+            target.stdout.close()
+            target.stdout = None
+            code, out, err = end(sender)
+            self.assertEqual(code, 0, err)
+            self.assertIn("20 grains to 1 target", out)
+            code, _, err = end(target)
+            self.assertEqual(code, status, err)
+            self.assertIn(told, err)
+            self.assertNotIn("cannot write", err)
+            self.assertEqual(list(pathlib.Path("/dev/shm").glob(f"{target.pid}:*")), [])
 
     def make_target(self, *words):
         """One that runs, and the info that it has written."""

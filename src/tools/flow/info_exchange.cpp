@@ -158,8 +158,17 @@ void print_info(std::string text) {
     if (std::fflush(stdout) != 0) throw Failure("cannot write to standard output; give --info");
 }
 
+bool output_is_unread() noexcept {
+    pollfd output{STDOUT_FILENO, 0, 0};
+    return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
 std::string await_info(const std::string& path, std::uint64_t deadline) {
-    return path.empty() ? await_line(deadline) : await_file(path, deadline);
+    if (!path.empty()) return await_file(path, deadline);
+    std::string line = await_line(deadline);
+    const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (nothing.get() >= 0) dup2(nothing.get(), STDIN_FILENO);
+    return line;
 }
 
 }  // namespace railyard::tools::flow

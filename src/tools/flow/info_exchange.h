@@ -26,10 +26,13 @@ class InfoFile {
 
 /// The info as one line on standard output.
 void print_info(std::string text);
+/// Standard output is a pipe, and nobody reads it any more.
+[[nodiscard]] bool output_is_unread() noexcept;
 
 /// Waits until now_ns() is `deadline` for the file, "" for a line on standard input, looking at the stop
 /// flag. A file without an end of line at its end is taken at the deadline alone. Throws Failure; empty after
-/// a stop signal.
+/// a stop signal. Standard input is not read any further once it has given its line, which whoever writes to
+/// it sees (output_is_unread).
 [[nodiscard]] std::string await_info(const std::string& path, std::uint64_t deadline);
 
 }  // namespace railyard::tools::flow

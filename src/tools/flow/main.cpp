@@ -12,6 +12,7 @@
 int main(int argc, char** argv) {
     using namespace railyard::tools::flow;
     constexpr const char* name = "railyard-flow";
+    railyard::guard_standard_files();
     const ParsedOptions parsed = parse_options(argc, argv);
     if (!parsed.options) {
         std::fputs(parsed.text.c_str(), parsed.exit_status == 0 ? stdout : stderr);

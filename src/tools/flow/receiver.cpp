@@ -58,7 +58,7 @@ class Receiver {
     int report(Ending ending);
     void linger();
     bool all_well(Ending ending, std::uint64_t lost) const;
-    void print(std::uint64_t lost) const;
+    void print(std::FILE* to, std::uint64_t lost) const;
     [[nodiscard]] std::uint64_t lost(bool at_end) const;
     [[nodiscard]] bool file_is_whole() const {
         return file_stream_ && file_grains_ == grains_of_file(file_size_, options_.grain_size);
@@ -227,7 +227,7 @@ Ending Receiver::receive() {
     return Ending::signal;
 }
 
-void Receiver::print(std::uint64_t lost) const {
+void Receiver::print(std::FILE* to, std::uint64_t lost) const {
     std::uint64_t overwritten = 0;
     for (const ryf_source& source : sources_)
         overwritten += source.overwritten;
@@ -248,15 +248,15 @@ void Receiver::print(std::uint64_t lost) const {
                                              {"p99_us", p99},
                                              {"max_us", latency_.max_us()},
                                              {"clock", one_clock_ ? "monotonic" : "realtime"}};
-        std::printf("%s\n", json.dump().c_str());
+        std::fprintf(to, "%s\n", json.dump().c_str());
         return;
     }
-    std::printf("%llu grains, %llu lost, %llu torn, %llu overwritten\n",
-                static_cast<unsigned long long>(grains_), static_cast<unsigned long long>(lost),
-                static_cast<unsigned long long>(torn_), static_cast<unsigned long long>(overwritten));
-    std::printf("%.1f MB in %.3f s, %.1f MB/s; latency p50 %.1f us, p99 %.1f us, max %.1f us%s\n",
-                static_cast<double>(grains_) * size / 1e6, seconds, mb_per_s, p50, p99, latency_.max_us(),
-                one_clock_ ? "" : " (between the clocks of two machines)");
+    std::fprintf(to, "%llu grains, %llu lost, %llu torn, %llu overwritten\n",
+                 static_cast<unsigned long long>(grains_), static_cast<unsigned long long>(lost),
+                 static_cast<unsigned long long>(torn_), static_cast<unsigned long long>(overwritten));
+    std::fprintf(to, "%.1f MB in %.3f s, %.1f MB/s; latency p50 %.1f us, p99 %.1f us, max %.1f us%s\n",
+                 static_cast<double>(grains_) * size / 1e6, seconds, mb_per_s, p50, p99, latency_.max_us(),
+                 one_clock_ ? "" : " (between the clocks of two machines)");
 }
 
 bool Receiver::all_well(Ending ending, std::uint64_t lost) const {
@@ -286,7 +286,8 @@ int Receiver::report(Ending ending) {
     }
     // What is missing of the last ring may be on its way still, where the end is not the stream's own.
     const std::uint64_t missing = lost(ending == Ending::sources_gone || file_stream_.has_value());
-    print(missing);
+    // An initiator that the info was piped to has read what it wanted.
+    print(!info_file_ && output_is_unread() ? stderr : stdout, missing);
     return all_well(ending, missing) ? 0 : 1;
 }
 
