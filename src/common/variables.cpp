@@ -50,17 +50,30 @@ bool first_time(const std::string& name) {
 
 }  // namespace
 
-void warn_of_unknown_variables(const char* const* environment) {
-    if (!environment) return;
+std::vector<UnreadVariable> unread_variables(const char* const* environment) {
+    std::vector<UnreadVariable> found;
+    if (!environment) return found;
     std::vector<std::string> known;
     for (; *environment; ++environment) {
         const std::string_view entry = *environment;
         const std::string name(entry.substr(0, entry.find('=')));
         if (!name.starts_with(prefix) || name.starts_with(of_tests) || of_a_service(name)) continue;
         if (known.empty()) known = known_names();
-        if (std::find(known.begin(), known.end(), name) != known.end() || !first_time(name)) continue;
-        RAILYARD_LOG(warn, "", "the environment sets %s, which nothing reads%s", name.c_str(),
-                     guess(name, known).c_str());
+        if (std::find(known.begin(), known.end(), name) == known.end())
+            found.push_back({name, guess(name, known)});
+    }
+    return found;
+}
+
+std::vector<UnreadVariable> unread_variables() {
+    return unread_variables(environ);
+}
+
+void warn_of_unknown_variables(const char* const* environment) {
+    for (const UnreadVariable& variable : unread_variables(environment)) {
+        if (!first_time(variable.name)) continue;
+        RAILYARD_LOG(warn, "", "the environment sets %s, which nothing reads%s", variable.name.c_str(),
+                     variable.guess.c_str());
     }
 }
 

@@ -4,12 +4,21 @@
 
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace railyard {
 
-/// Logs a warning for each variable RAILYARD_... that neither a setting nor a tool, script or test of ours
-/// reads, with the nearest name of one that is read; once per process and name. `environment` is as
-/// `environ`, with which the second one works. Any thread, as getenv.
+struct UnreadVariable {
+    std::string name;
+    std::string guess;  ///< " (did you mean X?)", or nothing
+};
+
+/// Variables RAILYARD_... that neither a setting nor a tool, script or test of ours reads. `environment` is
+/// as `environ`, with which the second one works. Any thread, as getenv.
+[[nodiscard]] std::vector<UnreadVariable> unread_variables(const char* const* environment);
+[[nodiscard]] std::vector<UnreadVariable> unread_variables();
+
+/// Logs a warning for each of them, once per process and name.
 void warn_of_unknown_variables(const char* const* environment);
 void warn_of_unknown_variables();
 

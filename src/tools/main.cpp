@@ -151,6 +151,8 @@ int examine(const Command& command) {
     std::vector<Finding> findings = diagnose(gather_facts(command.root, survey.machine), survey);
     const std::vector<Finding> control = check_control_interface(command.control_interface, survey.family);
     findings.insert(findings.begin(), control.begin(), control.end());
+    const std::vector<Finding> unread = check_variables();
+    findings.insert(findings.begin(), unread.begin(), unread.end());
     findings.insert(findings.begin(), command.settings.begin(), command.settings.end());
     std::fputs((command.json ? diagnosis_json(findings) : diagnosis_text(findings)).c_str(), stdout);
     switch (worst_of(findings)) {
@@ -226,7 +228,7 @@ int parse_and_run(CLI::App& app, Command& command, int argc, char** argv) {
     if (command.interval > 0 && command.live.empty() && !command.doctor)
         return refuse(app, "--interval is for --live: name files or sockets of running engines, too");
     take_environment(app, command);
-    warn_of_unknown_variables();
+    if (!command.doctor) warn_of_unknown_variables();  // else a finding
     return run(command);
 }
 

@@ -123,6 +123,12 @@ def case_refused_settings(program):
                 "RAILYARD_OOB_INTERFACE": "lo"}
         assert "settings" not in examined(program, "--provider", "tcp", "--devices", "lo", status=1, **fine)
         assert sorted(path.name for path in pathlib.Path(folder).iterdir()) == ["file"]
+        for variable, value, told in (("STATS_FILE", "/nonexist/d/%a.prom", "/nonexist/d/a.prom cannot be written: No such file or directory"),
+                                      ("RAILSS", "3", "nothing reads it (did you mean RAILYARD_RAILS?)")):
+            done = run(program, "doctor", "--json", "--provider", "tcp", "--devices", "lo", status=1, **{"RAILYARD_" + variable: value})
+            (setting,) = [finding for finding in json.loads(done.stdout)["findings"] if finding["check"] == "settings"]
+            assert setting["severity"] == "warning" and setting["what"] == f"RAILYARD_{variable}: {told}" and setting["remedy"], setting
+            assert variable not in done.stderr, done
 
 
 def case_simulated(program):

@@ -1,8 +1,15 @@
 #include "tools/doctor/settings_check.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "common/status.h"
+#include "common/variables.h"
 #include "engine/stats_file.h"
 #include "engine/stats_socket.h"
 #include "fabric/info.h"
@@ -31,6 +38,20 @@ bool is_taken(std::vector<Finding>& findings, const std::string& variable, Use u
     }
 }
 
+/// Engines start without the file, and try again each second.
+void check_stats_file(std::vector<Finding>& findings, const std::string& pattern) {
+    std::string path;
+    const bool taken = is_taken(findings, "RAILYARD_STATS_FILE",
+                                [&] { path = StatsFile::absolute(StatsFile::name(pattern, some_agent, 0)); });
+    const std::string directory = std::filesystem::path(path).parent_path().string();
+    if (!taken || faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return;
+    const int error = errno;
+    findings.push_back({Severity::warning, "settings",
+                        "RAILYARD_STATS_FILE: " + path + " cannot be written: " + std::strerror(error),
+                        "make its directory, for whoever runs the engine to write in: it goes on without the "
+                        "file"});
+}
+
 }  // namespace
 
 std::vector<Finding> take_out_refused(Params& params) {
@@ -44,14 +65,20 @@ std::vector<Finding> take_out_refused(Params& params) {
         }))
         params.topology_file.clear();
     is_taken(findings, "RAILYARD_GPU_DEVICES", [&] { const Gpus gpus(params); });
-    if (!params.stats_file.empty()) {
-        is_taken(findings, "RAILYARD_STATS_FILE", [&] {
-            static_cast<void>(StatsFile::absolute(StatsFile::name(params.stats_file, some_agent, 0)));
-        });
-    }
+    if (!params.stats_file.empty()) check_stats_file(findings, params.stats_file);
     if (!params.stats_socket.empty()) {
         is_taken(findings, "RAILYARD_STATS_SOCKET",
                  [&] { StatsSocket::check(params.stats_socket, some_agent); });
+    }
+    return findings;
+}
+
+std::vector<Finding> check_variables() {
+    std::vector<Finding> findings;
+    for (const UnreadVariable& variable : unread_variables()) {
+        findings.push_back({Severity::warning, "settings",
+                            variable.name + ": nothing reads it" + variable.guess,
+                            "correct its name, or unset it: it has no effect"});
     }
     return findings;
 }

@@ -1,4 +1,5 @@
-// Whether an engine would take the environment's settings: those that are refused only where they are used.
+// Whether an engine would take the environment's settings: those that are refused only where they are used,
+// and those that it would go on without.
 #pragma once
 
 #include <string>
@@ -9,11 +10,15 @@
 
 namespace railyard::tools {
 
-/// An error for each that no engine would start with. What it finds wrong with `devices` and `topology_file`
-/// it empties, so that the survey can do without. Makes nothing: no file, no socket.
+/// An error for each that no engine would start with, and a warning for a `stats_file` that none could write.
+/// What it finds wrong with `devices` and `topology_file` it empties, so that the survey can do without.
+/// Makes nothing: no file, no socket.
 [[nodiscard]] std::vector<Finding> take_out_refused(Params& params);
 
-/// The same of `oob_interface`, for rails of `family` (Survey::family).
+/// A warning for each variable RAILYARD_... that nothing reads.
+[[nodiscard]] std::vector<Finding> check_variables();
+
+/// An error where no engine would start with `oob_interface`, for rails of `family` (Survey::family).
 [[nodiscard]] std::vector<Finding> check_control_interface(const std::string& interface,
                                                            const std::string& family);
 
