@@ -20,6 +20,7 @@
 #include "fabric/unsent_bytes.h"
 #include "fabric/wait_set.h"
 #include "rail/control_channel.h"
+#include "rail/fabric_rail_config.h"
 #include "rail/prompt_looks.h"
 #include "rail/rail.h"
 #include "rail/rate_meter.h"
@@ -27,14 +28,6 @@
 #include "rail/waiting_behind.h"
 
 namespace railyard {
-
-struct FabricRailConfig {
-    bool blocking = false;               ///< a progress thread wants to wait for completions
-    std::uint64_t give_up_after_ns = 0;  ///< a peer that takes nothing for so long is gone
-    /// Grows whenever a sender is replaced or a path fails, on any rail; nullptr: nobody wants to know.
-    std::atomic<std::uint32_t>* changes = nullptr;
-    bool compared = true;  ///< with other rails, so that its rate is measured
-};
 
 class FabricRail final : public Rail {
   public:
