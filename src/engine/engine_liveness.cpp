@@ -99,10 +99,12 @@ void Engine::Impl::watch_soon() noexcept {
 }
 
 void Engine::Impl::watch() noexcept {
+    const auto when = [](const auto& time) { return time.load(std::memory_order_relaxed); };
+    if (now_ns() < std::min(when(next_watch_), when(next_weighing_))) return;
     if (watching_.exchange(true, std::memory_order_acquire)) return;
     const std::uint64_t now = now_ns();  // not before another thread's that has looked meanwhile
-    const bool due = now >= next_watch_.load(std::memory_order_relaxed);
-    if (due || now >= next_weighing_.load(std::memory_order_relaxed)) weigh_rails(now);
+    const bool due = now >= when(next_watch_);
+    weigh_rails(now);
     if (due) look_after_all(now);
     watching_.store(false, std::memory_order_release);
     if (due) run_chore_now();
