@@ -15,8 +15,9 @@ namespace {
 /// A path that has failed is tried again so much later, and then in steps that double up to the second.
 constexpr std::uint16_t first_probe_ms = 50, longest_probe_ms = 1000;
 constexpr std::uint64_t ns_a_ms = 1'000'000;
-/// Between tries to reach a peer on this host while we are short of descriptors or memory.
-constexpr std::uint64_t host_look_pause_ns = 100 * ns_a_ms;
+/// Bits of the clock below 0.13 s, the least time between tries to reach a peer on this host while we are
+/// short of descriptors or memory: a peer has no eight bytes for that.
+constexpr unsigned host_look_ticks = 27;
 
 }  // namespace
 
@@ -56,9 +57,8 @@ PeerEndpoint* Peer::on_this_host() {
     if (looked_for_on_host_) return on_host_.get();
     const std::shared_ptr<RailManager> rails = rails_.lock();
     looked_for_on_host_ = !rails || !rails->host() || host_address_.empty();
-    const std::uint64_t now = now_ns();
-    if (looked_for_on_host_ || now < look_on_host_at_) return nullptr;
-    look_on_host_at_ = now + host_look_pause_ns;
+    const auto now = static_cast<std::uint32_t>(now_ns() >> host_look_ticks);
+    if (looked_for_on_host_ || now == std::exchange(looked_on_host_at_, now)) return nullptr;
     auto endpoint = std::make_unique<PeerEndpoint>();
     endpoint->rail = rails->host();
     try {

@@ -294,7 +294,7 @@ class Peer {
     mutable Mutex mutex_;
     bool looked_for_on_host_ ABSL_GUARDED_BY(mutex_) = false;  ///< for good
     bool told_of_shortage_ ABSL_GUARDED_BY(mutex_) = false;
-    std::uint64_t look_on_host_at_ ABSL_GUARDED_BY(mutex_) = 0;      ///< ns; not before, after a shortage
+    std::uint32_t looked_on_host_at_ ABSL_GUARDED_BY(mutex_) = 0;    ///< in host_look_ticks, while short
     std::unique_ptr<PeerEndpoint> on_host_ ABSL_GUARDED_BY(mutex_);  ///< none until then, nor where it is not
     Endpoints resolved_ ABSL_GUARDED_BY(mutex_);                     // by pair
     std::uint64_t announced_at_ ABSL_GUARDED_BY(mutex_) = 0;         // ns
