@@ -34,7 +34,7 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink,
     tell_of_refused_keys_ = first.caps.tells_of_refused_keys;
     renews_keys_ = tell_of_refused_keys_ && (always_as_first_ || (blocking && params.keep_keys == "auto"));
     no_nics_ = first.family == "shm" || first.family.starts_with("tcp");
-    if (params.local_rail == "auto") open_host_rail(first.caps.direct_rma);
+    if (params.local_rail == "auto") open_host_rail(first);
     placement_ = std::make_unique<RailPlacement>(params, rail_devices_, control_rails_, std::move(machine_));
     rules_ = {rails_.size() - control_rails_, params.stripe_threshold, params.chunk_size, UINT32_MAX,
               connects_ ? Pairing::in_order : Pairing::spread};
@@ -154,9 +154,9 @@ std::vector<std::string> RailManager::open(const Params& params, bool blocking, 
     return reasons;
 }
 
-void RailManager::open_host_rail(bool fabric_copies_alike) {
+void RailManager::open_host_rail(const fabric::Device& first) {
     try {
-        host_ = std::make_unique<HostRail>(fabric_copies_alike);
+        host_ = std::make_unique<HostRail>(first.caps.direct_rma, first.family == "shm");
     } catch (const Error& error) {
         RAILYARD_LOG(warn, "host", "peers on this host are reached over the fabric: %s", error.what());
     }

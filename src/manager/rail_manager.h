@@ -126,7 +126,7 @@ class RailManager {
     void give_back(Registration& region) noexcept;
     std::vector<std::size_t> order_of_opening(const Params& params, const topology::RailLimits& limits);
     std::vector<std::string> open(const Params& params, bool blocking, ControlSink& sink);
-    void open_host_rail(bool fabric_copies_alike);
+    void open_host_rail(const fabric::Device& first);
     GpuPath& require_gpu(std::uint64_t ordinal) const;
     /// nothing, or why the rails of the GPU do not carry its memory
     std::optional<Obstacle> register_directly(Registration& region, const cuda::PointerInfo& memory,

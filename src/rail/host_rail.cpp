@@ -141,7 +141,7 @@ bool HostRail::has_ended(PeerAddress peer) const noexcept {
 }
 
 bool HostRail::may_not_be_copied_to(int error) const noexcept {
-    return fabric_copies_alike_ && (error == ESTALE || error == EFAULT);
+    return ends_unseen_ && (error == ESTALE || error == EFAULT);
 }
 
 bool HostRail::serve(bool) noexcept {

@@ -33,8 +33,9 @@ class HostRail final : public HostPeerRail {
 
     /// `fabric_copies_alike`: by the same calls of the kernel, so that it gets at no more memory (shm).
     /// Throws Error{backend}.
-    explicit HostRail(bool fabric_copies_alike = false)
-        : HostPeerRail("host"), fabric_copies_alike_(fabric_copies_alike) {}
+    /// `ends_unseen`: over the fabric nobody hears that a peer's engine has ended (shm).
+    explicit HostRail(bool fabric_copies_alike = false, bool ends_unseen = false)
+        : HostPeerRail("host"), fabric_copies_alike_(fabric_copies_alike), ends_unseen_(ends_unseen) {}
 
     /// A word of our card, as its key, and the wished one if it is free; 0 where there is none left.
     RegisteredMemory register_memory(const MemoryRange& range) override;
@@ -68,7 +69,7 @@ class HostRail final : public HostPeerRail {
     [[nodiscard]] bool is_kept_from_us(const Submission& submission) const noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
-    const bool fabric_copies_alike_;
+    const bool fabric_copies_alike_, ends_unseen_;
     const std::shared_ptr<HostCard> card_ = std::make_shared<HostCard>();
     /// A peer's address is where it is. Peers may outlive the rail.
     std::vector<std::unique_ptr<HostProcess>> processes_ ABSL_GUARDED_BY(role_);

@@ -328,7 +328,7 @@ TEST_F(HostRailTest, ARailThatWasClosedIsNotWrittenTo) {
 
 /// Shm would write to whatever has that number now.
 TEST_F(HostRailTest, WhereTheFabricCopiesAlikeARailThatWasClosedEndsIt) {
-    HostRail beside_shm(true);
+    HostRail beside_shm(true, true);
     const PeerAddress peer = beside_shm.insert_peer(other_.card);
     HostTransfer write(beside_shm, other_, peer, ours_);
     write.prepare(Work::Kind::write, {{0, 0, 1000}});
