@@ -12,6 +12,7 @@
 #include "common/status.h"
 #include "forbid_process_vm.h"
 #include "host_process.h"
+#include "sanitized.h"
 #include "simulated_yama.h"
 
 namespace railyard {
@@ -121,15 +122,13 @@ TEST_F(HostCardTest, WithoutRightsToCopyNobodyElseIsTakenForThePeer) {
 
 /// Which passes: unlike what else keeps a process from us.
 TEST_F(HostCardTest, AShortageOfDescriptorsIsToldFromWhatLasts) {
+    if (test::sanitized) GTEST_SKIP() << "its looks at objects need descriptors of their own";
     EXPECT_EQ(in_child([&] {
-                  rlimit limit{};
-                  getrlimit(RLIMIT_NOFILE, &limit);
-                  const rlimit none{0, limit.rlim_max};
+                  const rlimit none{0, 0};
                   if (setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
                   try {
                       HostProcess process(other_.card);
                   } catch (const Error& error) {
-                      setrlimit(RLIMIT_NOFILE, &limit);  // UBSan's looks at objects need descriptors
                       const std::string text = error.what();
                       return error.status() == Status::backend &&
                                      text.find("Too many open files") < text.size()
