@@ -300,7 +300,8 @@ class WithStacks(InTree):
     """The wrapper of every test: hang, crash, leftover, skip and pass each count as what they are."""
 
     def run_under(self, seconds, command, *, results=None):
-        environ = {key: value for key, value in os.environ.items() if key != "RAILYARD_TEST_RESULTS"}
+        set_by_wrapper = ("RAILYARD_TEST_RESULTS", "SIMEFA_NAMESPACE")
+        environ = {key: value for key, value in os.environ.items() if key not in set_by_wrapper}
         if results:
             environ["RAILYARD_TEST_RESULTS"] = results
         done = subprocess.run([os.path.join(SCRIPTS, "with-stacks"), str(seconds), "sh", "-c", command],
@@ -313,6 +314,12 @@ class WithStacks(InTree):
         code, output = self.run_under(20, "kill -SEGV $$")
         self.assertEqual(code, 139)
         self.assertIn("SIGSEGV", output)
+
+    def test_each_has_a_simulated_cluster_of_its_own(self):
+        one, other = (self.run_under(20, "echo $SIMEFA_NAMESPACE")[1].strip() for _ in range(2))
+        self.assertTrue(one and other)
+        self.assertNotEqual(one, other)
+        self.assertEqual(self.run_under(20, "SIMEFA_NAMESPACE=x sh -c 'echo $SIMEFA_NAMESPACE'")[1], "x\n")
 
     def test_hang_shows_stacks_and_ends(self):
         one, other = f"sleep 1000.{os.getpid()}", f"sleep 1001.{os.getpid()}"
