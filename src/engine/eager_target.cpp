@@ -52,24 +52,26 @@ void EagerTarget::remove(const Registration& region) noexcept {
 }
 
 template <class Act>
-Answer EagerTarget::answer(const char* what, const std::string& agent, const Key& key, const Act& act) {
+EagerTarget::Given EagerTarget::answer(const char* what, const std::string& agent, const Key& key,
+                                       const Act& act) {
     const auto refused = std::find_if(refusals_.begin(), refusals_.end(), [&](const Refusal& one) {
         return one.answer.id == key.second && one.nonce == key.first;
     });
-    if (refused != refusals_.end()) return refused->answer;
+    if (refused != refusals_.end()) return {refused->answer, true};
+    const bool again = taken_.contains(key.first, key.second);
     try {
         act();
-        return {key.second, Status::ok};
+        return {{key.second, Status::ok}, again};
     } catch (const Error& error) {
         RAILYARD_LOG(warn, agent.c_str(), "a small %s was refused: %s", what, error.what());
         const Answer answer{key.second, error.status()};
         if (refusals_.size() == most_refusals) refusals_.pop_front();
         refusals_.push_back({key.first, answer});
-        return answer;
+        return {answer, again};
     }
 }
 
-Answer EagerTarget::take(const std::string& agent, std::uint64_t nonce, std::string_view bytes) {
+EagerTarget::Given EagerTarget::take(const std::string& agent, std::uint64_t nonce, std::string_view bytes) {
     const EagerMessage message = decode_eager(bytes);
     const Key key{nonce, message.id};
     const MutexLock lock(mutex_);
@@ -84,9 +86,8 @@ EagerTarget::Given EagerTarget::give(const std::string& agent, std::uint64_t non
     const Key key{nonce, message.id};
     const MutexLock lock(mutex_);
     kept_.remove_between({nonce, 0}, {nonce, message.done_below});
-    const Answer answered =
-        answer("READ", agent, key, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { read(agent, key, message, data); });
-    return {answered, answered.status != Status::ok && taken_.contains(key.first, key.second)};
+    return answer("READ", agent, key,
+                  [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { read(agent, key, message, data); });
 }
 
 /// Not where that is not known any more: its sender has left so many gaps that some were closed.

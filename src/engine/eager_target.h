@@ -42,11 +42,13 @@ class EagerTarget {
     /// Puts the data in its place, then the notification, if any, into the inbox, as from that agent and
     /// instance; and says what the answer is. Nothing is touched unless all of it may be. Throws
     /// Error{mismatch} for what is no such message.
-    Answer take(const std::string& agent, std::uint64_t nonce, std::string_view bytes);
     struct Given {
         Answer answer;
-        bool served_before = false;  ///< and refused now: the data of then may still be on its way
+        /// It was asked for before, and the answer of then may have been lost. Refused now: or its data is
+        /// still on its way.
+        bool again = false;
     };
+    Given take(const std::string& agent, std::uint64_t nonce, std::string_view bytes);
     /// Of a READ: puts what it asks for in place of what was in `data`, then the notification, if any, into
     /// the inbox. `data` is the answer if the status says ok. Throws Error{mismatch} as well.
     Given give(const std::string& agent, std::uint64_t nonce, std::string_view bytes, std::string& data);
@@ -62,7 +64,7 @@ class EagerTarget {
     using Key = std::pair<std::uint64_t, std::uint64_t>;  // sender's instance, id
     /// Of what is done by a call that throws Error where it refuses.
     template <class Act>
-    Answer answer(const char* what, const std::string& agent, const Key& key, const Act& act)
+    Given answer(const char* what, const std::string& agent, const Key& key, const Act& act)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     /// These throw Error.
     bool was_taken(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -70,11 +70,12 @@ void Engine::Impl::on_eager(const Letter& letter) {
     const std::shared_ptr<Peer> peer = require_instance(letter, "small transfer");
     std::unique_ptr<OwnMessage> message = spare_message(peer, MessageKind::eager_answer);
     message->retry = this;
-    message->is_answered = true;  // by what comes next, or the same again
     const bool read = letter.kind == MessageKind::eager_read;
-    const auto [answer, served_before] =
+    const auto [answer, again] =
         read ? eager_target_.give(letter.agent, letter.nonce, letter.text, message->message)
-             : EagerTarget::Given{eager_target_.take(letter.agent, letter.nonce, letter.text)};
+             : eager_target_.take(letter.agent, letter.nonce, letter.text);
+    // By what comes next, or the same again: then its way is to be seen to work, or another one is taken.
+    message->is_answered = !again;
     const bool brings_data = read && answer.status == Status::ok;
     if (brings_data) {
         message->kind = MessageKind::eager_data;
@@ -85,8 +86,7 @@ void Engine::Impl::on_eager(const Letter& letter) {
     const ControlRoute route = peer->control_route();
     const Peer::Asker asker = peer->asks_from();
     // What was served before may wait here for its turn yet: its refusal comes behind it.
-    if (!served_before && message->message.size() <= AnswerChannel::longest_text &&
-        asker.rail == route.rail) {
+    if (!again && message->message.size() <= AnswerChannel::longest_text && asker.rail == route.rail) {
         message->asker = asker.address;
         message->removals = asker.removals;
     }

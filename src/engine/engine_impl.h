@@ -262,6 +262,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     bool finish_served() noexcept;
     bool tell_end(Served& served) noexcept;
 
+    // engine_messages.cpp
     /// A message that belongs to no transfer; frees itself.
     struct OwnMessage : OutNotification {
         Impl* engine = nullptr;
@@ -282,9 +283,10 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void address_to(OwnMessage& message, const std::shared_ptr<Peer>& peer, MessageKind kind);
     void keep_spare(std::unique_ptr<OwnMessage> message) noexcept;
 
-    // engine_liveness.cpp
     bool undelivered(OutNotification& message) noexcept override;
     void send_undelivered() noexcept;
+
+    // engine_liveness.cpp
     /// `patience_ns`: with a provider that does not take it.
     void ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint, std::uint64_t patience_ns);
     void finish_ping(OwnMessage& message) noexcept;

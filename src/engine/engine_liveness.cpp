@@ -20,42 +20,8 @@ constexpr std::uint8_t unanswered_looks = 4;
 constexpr std::uint64_t ping_patience_ns = 250'000'000;
 /// Nothing of ours is with the provider where the peer moves the bytes, so that it tells of no death.
 constexpr std::uint64_t keepalive_under_requests_ns = 100'000'000;
-/// Paths that one message is tried on.
-constexpr std::uint32_t most_attempts = 8;
 
 }  // namespace
-
-bool Engine::Impl::undelivered(OutNotification& message) noexcept {
-    // What was lost on its question's connection says nothing about the other way.
-    const bool elsewhere = std::exchange(message.asker, no_address) != no_address;
-    if (!elsewhere && message.path->fail()) next_watch_.store(0, std::memory_order_relaxed);
-    if (++message.attempts > most_attempts || message.peer->gone()) return false;
-    undelivered_.push(message);
-    wake();
-    return true;
-}
-
-void Engine::Impl::send_undelivered() noexcept {
-    for (OutMessage* next = undelivered_.take_all(); next;) {
-        auto& message = static_cast<OutNotification&>(*next);
-        next = message.next;
-        bool another = false;
-        try {
-            another = message.peer->choose_control_route();
-        } catch (const std::exception& error) {
-            RAILYARD_LOG(warn, message.peer->agent().c_str(), "no other path: %s", error.what());
-        }
-        if (another) {
-            const ControlRoute route = message.peer->control_route();
-            message.path = route.path;
-            message.restart(route.address);
-            route.rail->send(message);
-        } else {
-            message.attempts = most_attempts;
-            message.done(message, Status::remote_disconnect);
-        }
-    }
-}
 
 void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint,
                         std::uint64_t patience_ns) {
@@ -329,13 +295,15 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
     }
     to_probe_.clear();
     const bool stuck = in_flight && !excused && now - peer->watched.stuck_since > patience / 4;
-    if (stuck || peer->has_failures()) resolve_paths(*peer);  // all are looked at before it is called gone
-    if (stuck) {
+    const bool unsure = stuck || peer->has_doubts();
+    if (unsure || peer->has_failures()) resolve_paths(*peer);  // all are looked at before it is called gone
+    if (unsure) {
         peer->compare_paths(now, patience / 4, to_probe_);
         for (PeerEndpoint* endpoint : to_probe_)
             ping(peer, *endpoint, patience);  // it may only be slow
     }
     const Peer::Health health = ask_paths(peer, now, patience);
+    if (health.failed != 0 && health.failed < health.paths) peer->leave_failed_control_route();
     replace_held_up_senders(*peer, now);
     tell_of_paths(*peer, health);
     if (health.paths == 0) return UINT64_MAX;

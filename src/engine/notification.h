@@ -109,7 +109,6 @@ struct OutNotification : OutMessage {
     /// Where it is sent another way when its path fails, and to whom; it outlives the message.
     MessageRetry* retry = nullptr;
     Peer* peer = nullptr;
-    Path* path = nullptr;        ///< the one it is on
     std::uint32_t attempts = 0;  ///< on paths that have failed; the owner's to reset
     bool restarted = false;      ///< since start(): it goes another way than at first
     /// Ends it on another path again from its start, as the same message: peers take it once.

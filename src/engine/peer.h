@@ -127,6 +127,10 @@ class Peer {
     /// Chooses anew, among pairs that have not failed. False: all have, or cannot be resolved, and the route
     /// stays. Resolves pairs, so not with a rail's role held; throws std::bad_alloc.
     bool choose_control_route();
+    /// The same where the one that there is has failed.
+    void leave_failed_control_route() {
+        if (has_control_route() && control_route().path->failed()) choose_control_route();
+    }
 
     /// The peer has to know our senders before anything is posted to it.
     [[nodiscard]] bool needs_introduction() const noexcept { return needs_introduction_; }
@@ -208,6 +212,8 @@ class Peer {
     [[nodiscard]] bool is_to_be_asked() const;
     /// Some path has failed.
     [[nodiscard]] bool has_failures() const;
+    /// A message over some path has not been answered for long.
+    [[nodiscard]] bool has_doubts() const;
     /// A probe was answered after `since_ns`.
     [[nodiscard]] bool has_answered(std::uint64_t since_ns) const;
     /// What is under way to it is carried out again. False: its rails cannot interrupt anything.

@@ -231,7 +231,7 @@ bool ControlChannel::send_refused() noexcept {
     RefusedFragments all = std::move(refused_);
     while (std::unique_ptr<RefusedFragment> fragment = all.pop()) {
         OutMessage& message = *fragment->message;
-        if (!sender_ || given_up_.contains(message.destination)) message.status = Status::remote_disconnect;
+        if (!sender_ || is_unreachable(message)) message.status = Status::remote_disconnect;
         if (message.status == Status::ok) message.status = message.wanted();
         if (fragment->due_ns > now && message.status == Status::ok) {
             refused_.put(std::move(fragment));
@@ -286,11 +286,16 @@ bool ControlChannel::answered(OutMessage& message) noexcept {
     return false;
 }
 
+/// Over its path: its peer took nothing for too long, or answers on others. Probes are to find that out.
+bool ControlChannel::is_unreachable(const OutMessage& message) const noexcept {
+    const bool left = message.path && message.path->is_left() && message.asker == no_address;
+    return given_up_.contains(message.destination) || (left && !message.patience_ns);
+}
+
 /// Nothing more of it is to be sent.
 bool ControlChannel::over(OutMessage& message) const noexcept {
     if (message.status == Status::ok)
-        message.status =
-            given_up_.contains(message.destination) ? Status::remote_disconnect : message.wanted();
+        message.status = is_unreachable(message) ? Status::remote_disconnect : message.wanted();
     if (message.status == Status::ok) return false;
     message.exhausted = true;
     return true;

@@ -29,8 +29,8 @@ class ControlChannel {
     static constexpr std::size_t receive_slots = 32;
     /// Over sockets, where a fragment has its slot until its peer looks: in all, made as they are wanted.
     static constexpr std::size_t most_slots = 1024;
-    /// There, to one peer: others do not wait for one that does not look. Probes do not count for that. Once
-    /// half of all are out it is one.
+    /// To one peer: others do not wait for one that does not look, or that a NIC still tries to reach. Probes
+    /// do not count for that. Once half of all are out it is one.
     static constexpr std::size_t most_to_one = send_slots / 2;
     /// Of messages with a patience of their own: probes go to peers that may be dead, and what others are
     /// told must not wait for these.
@@ -84,6 +84,8 @@ class ControlChannel {
     }
     /// Fragments that have been found with the provider `often` times, this one included.
     std::size_t unanswered(std::uint8_t often) noexcept;
+    /// Where nobody says that a connection is dead: the paths of those are doubted.
+    void doubt_unanswered(std::uint8_t often) noexcept;
     /// Of messages, either way.
     [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty() || keeps_fragments(); }
     /// What waits is looked at once more before anybody sleeps.
@@ -165,6 +167,7 @@ class ControlChannel {
     enum class Resent { sent, waits, over };
     Resent send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept;
     void give_up_on(PeerAddress peer) noexcept;
+    [[nodiscard]] bool is_unreachable(const OutMessage& message) const noexcept;
     [[nodiscard]] bool over(OutMessage& message) const noexcept;
     bool answered(OutMessage& message) noexcept;
     bool post_fragments(OutMessage& message, bool& sent) noexcept;

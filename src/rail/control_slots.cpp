@@ -15,6 +15,12 @@ std::size_t ControlChannel::unanswered(std::uint8_t often) noexcept {
         std::count_if(sends_->begin(), sends_->end(), [=](Slot& slot) { return slot.found_again(often); }));
 }
 
+void ControlChannel::doubt_unanswered(std::uint8_t often) noexcept {
+    for (Slot& slot : *sends_) {
+        if (slot.found_again(often) && slot.message->path) slot.message->path->doubt();
+    }
+}
+
 /// Peers that do not look have theirs for as long as they like.
 bool ControlChannel::add_slot() noexcept {
     if (!may_have_slot()) return false;
@@ -59,7 +65,7 @@ std::size_t ControlChannel::under_way_to(PeerAddress peer) const noexcept {
 /// As many as it may have; what is for the same peer waits with it.
 bool ControlChannel::has_enough(OutMessage& message) noexcept {
     if (message.patience_ns) return impatient_ >= most_impatient();
-    if (!connects_ || in_flight_ < most_to_one) return false;
+    if (in_flight_ < most_to_one) return false;
     const std::size_t others = in_flight_ - impatient_, room = most_sends_ - kept_for_probes();
     const std::size_t may_have = in_flight_ < most_sends_ / 2 ? most_to_one : others < room ? 1 : 0;
     if (may_have != 0 && under_way_to(message.destination) < may_have) return false;
@@ -119,6 +125,8 @@ bool ControlChannel::post_interrupted() noexcept {
         Status ended = message.wanted();
         if (ended == Status::ok && is_lost(message)) {
             message.lost = true;
+            ended = Status::remote_disconnect;
+        } else if (ended == Status::ok && is_unreachable(message)) {
             ended = Status::remote_disconnect;
         }
         const bool wanted = ended == Status::ok;

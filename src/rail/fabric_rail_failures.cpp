@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t first_reopen_pause_ns = 100'000'000;
 constexpr std::uint64_t longest_reopen_pause_ns = 5'000'000'000;
+constexpr std::uint8_t doubted_looks = 2;  // at a message that has not ended
 
 }  // namespace
 
@@ -212,8 +213,12 @@ void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
         settle_aside();
         publish_load();
     }
-    if (!fabric_->domain.caps().loses_answers || (outstanding() == 0 && control_->outstanding() == 0)) return;
+    const bool sockets = fabric_->domain.caps().sends_into_sockets;
+    if (outstanding() == 0 && control_->outstanding() == 0) return;
+    if (!fabric_->domain.caps().loses_answers && !sockets) return;
     drain_all();
+    // Over sockets they may only not look, so all ways to them are asked first.
+    if (sockets) return control_->doubt_unanswered(std::min(often, doubted_looks));
     std::size_t unanswered = control_->unanswered(often);
     for (Operation& operation : *fabric_->operations.back())
         unanswered += operation.handler != on_given_up_complete && operation.found_again(often) ? 1 : 0;

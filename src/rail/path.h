@@ -34,9 +34,29 @@ class Path {
         return failures_.load(std::memory_order_acquire) / one_failure;
     }
     /// Something went through again. True when it had failed.
-    bool heal() noexcept { return failures_.fetch_and(~failed_now, std::memory_order_acq_rel) & failed_now; }
+    bool heal() noexcept {
+        return failures_.fetch_and(~(failed_now | left_now | doubted_now), std::memory_order_acq_rel) &
+               failed_now;
+    }
     [[nodiscard]] bool failed() const noexcept {
         return failures_.load(std::memory_order_acquire) & failed_now;
+    }
+    /// It has failed and another one to the same peer has not: messages that wait here go there.
+    void leave(bool others_are_well) noexcept {
+        if (others_are_well) {
+            if (!is_left()) failures_.fetch_or(left_now, std::memory_order_acq_rel);
+        } else if (failures_.load(std::memory_order_relaxed) & left_now) {
+            failures_.fetch_and(~left_now, std::memory_order_acq_rel);
+        }
+    }
+    [[nodiscard]] bool is_left() const noexcept {
+        constexpr std::uint32_t both = failed_now | left_now;
+        return (failures_.load(std::memory_order_acquire) & both) == both;
+    }
+    /// What was sent over it is not answered, and there is no error: it is to be asked.
+    void doubt() noexcept { failures_.fetch_or(doubted_now, std::memory_order_acq_rel); }
+    [[nodiscard]] bool is_doubted() const noexcept {
+        return (failures_.load(std::memory_order_relaxed) & (failed_now | doubted_now)) == doubted_now;
     }
 
     /// A chunk, or the rest of a lane, went another way.
@@ -54,13 +74,13 @@ class Path {
     [[nodiscard]] std::uint32_t outstanding() const noexcept { return outstanding_; }
 
   private:
-    static constexpr std::uint32_t failed_now = 1, one_failure = 2;
+    static constexpr std::uint32_t failed_now = 1, left_now = 2, doubted_now = 4, one_failure = 8;
     static void count(std::atomic<std::uint32_t>& counter) noexcept {
         counter.fetch_add(1, std::memory_order_relaxed);
     }
 
     std::atomic<std::uint32_t> admitted_{0};  ///< 0: no endpoint of ours
-    std::atomic<std::uint32_t> failures_{0};  ///< twice their number, and one more while it has failed
+    std::atomic<std::uint32_t> failures_{0};  ///< their number above the bits of how it is now
     std::atomic<std::uint32_t> failovers_{0}, repeats_{0};
     std::uint32_t outstanding_ = 0;
 };

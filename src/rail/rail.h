@@ -135,7 +135,8 @@ class alignas(cache_line) Rail {
     /// by itself. Nothing may be submitted to it any more.
     void abandon_peer(PeerAddress peer) noexcept;
     /// Looks at what is with the provider. What has been there at `often` of these looks will not be answered
-    /// any more: the sender is replaced, and all that was under way is carried out again.
+    /// any more: the sender is replaced, and all that was under way is carried out again. Over sockets, of
+    /// messages: their paths are doubted.
     void look_for_unanswered(std::uint8_t often) noexcept;
     /// Immediate data that may come while nobody looks, and that no receive buffer holds back.
     static constexpr std::size_t most_unread_immediates = 8192;

@@ -300,6 +300,7 @@ struct OutMessage {
 
     OutMessage* next = nullptr;
     PeerAddress destination = no_address;
+    Path* path = nullptr;  ///< to there; where others are better, it ends and is sent another way
     /// Its receiver answers, and is asked again where no answer comes: over sockets it ends once the kernel
     /// has it.
     bool is_answered = false;

@@ -29,28 +29,29 @@ class EagerTargetTest : public testing::Test {
     }
     Status take(std::uint64_t id, std::vector<EagerPiece> pieces, std::string_view data,
                 std::uint64_t names = token, std::uint64_t from = sender) {
-        const Answer answer = target_.take(
+        const auto [answer, again] = target_.take(
             "alpha", from, encode(EagerMessage{id, {{names}, std::move(pieces)}, data, true, "told"}));
+        again_ = again;
         EXPECT_EQ(answer.id, id);
         return answer.status;
     }
     struct Read {
         Status status;
         std::string data;
-        bool served_before = false;
+        bool again = false;
     };
     /// Of 4 bytes from the start, and with "mine" for a notification, unless told otherwise.
     Read give(std::uint64_t id, bool notifies = true, std::uint64_t done_below = 0,
               std::vector<EagerPiece> pieces = {}, std::uint64_t names = token, std::uint64_t from = sender) {
         if (pieces.empty()) pieces = {{address(0), 4, 0}};
         Read read{Status::ok, "what was there before"};
-        const auto [answer, served_before] = target_.give(
+        const auto [answer, again] = target_.give(
             "alpha", from,
             encode(EagerRead{id, done_below, {{names}, std::move(pieces)}, notifies, notifies ? "mine" : ""}),
             read.data);
         EXPECT_EQ(answer.id, id);
         read.status = answer.status;
-        read.served_before = served_before;
+        read.again = again;
         return read;
     }
     void put(std::size_t offset, std::string_view text) {
@@ -70,6 +71,7 @@ class EagerTargetTest : public testing::Test {
     NotificationInbox inbox_{{1000, 1000, 1000}};
     std::shared_ptr<Registration> region_ = std::make_shared<Registration>();
     EagerTarget target_{inbox_};
+    bool again_ = false;  ///< what take() was told last
 };
 
 TEST_F(EagerTargetTest, DataGoesToItsPlacesAndTheNotificationToTheInbox) {
@@ -84,7 +86,7 @@ TEST_F(EagerTargetTest, DataGoesToItsPlacesAndTheNotificationToTheInbox) {
 
 TEST_F(EagerTargetTest, WithoutANotificationThereIsNone) {
     const EagerMessage silent{1, {{token}, {{address(0), 2, 0}}}, "ab", false, ""};
-    EXPECT_EQ(target_.take("alpha", sender, encode(silent)).status, Status::ok);
+    EXPECT_EQ(target_.take("alpha", sender, encode(silent)).answer.status, Status::ok);
     EXPECT_EQ(text(0, 2), "ab");
     EXPECT_TRUE(taken().empty());
 }
@@ -93,7 +95,9 @@ TEST_F(EagerTargetTest, WithoutANotificationThereIsNone) {
 TEST_F(EagerTargetTest, WhatComesAgainIsTakenOnce) {
     EXPECT_EQ(take(1, {{address(0), 3, 0}}, "old"), Status::ok);
     EXPECT_EQ(take(2, {{address(0), 3, 0}}, "new"), Status::ok);
+    EXPECT_FALSE(again_);
     EXPECT_EQ(take(1, {{address(0), 3, 0}}, "old"), Status::ok);
+    EXPECT_TRUE(again_) << "its answer may have been lost";
     EXPECT_EQ(text(0, 3), "new");
     EXPECT_EQ(taken().size(), 2u);
     EXPECT_EQ(take(1, {{address(0), 3, 0}}, "his", token, sender + 1), Status::ok)
@@ -114,7 +118,7 @@ TEST_F(EagerTargetTest, WhatThereIsNoMemoryForIsTakenOnceAfterAll) {
             std::string data;
             const auto once = [&] {
                 return read ? target_.give("alpha", from, message, data).answer
-                            : target_.take("alpha", from, message);
+                            : target_.take("alpha", from, message).answer;
             };
             failed = false;
             allocations_left = left;
@@ -294,12 +298,12 @@ TEST_F(EagerTargetTest, WhatIsKeptIsBounded) {
     for (int asked = 0; asked < 2; ++asked) {
         const Read refused = give(7, true, 0, all, token, 1);
         EXPECT_EQ(refused.status, Status::backend) << "the oldest went";
-        EXPECT_TRUE(refused.served_before) << "what it was given may still be on its way";
+        EXPECT_TRUE(refused.again) << "what it was given may still be on its way";
     }
     const Read never = give(8, true, 0, all, token + 1, 1);
     EXPECT_EQ(never.status, Status::invalid_param);
-    EXPECT_FALSE(never.served_before);
-    EXPECT_FALSE(give(7, true, 0, all, token, rounds).served_before) << "it is given again";
+    EXPECT_FALSE(never.again);
+    EXPECT_TRUE(give(8, true, 0, all, token + 1, 1).again) << "the refusal may have been lost";
 }
 
 TEST_F(EagerTargetTest, AReadWhoseNotificationFindsNoRoomIsAnError) {
