@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -30,13 +31,26 @@ bool same_address(const sockaddr_storage& one, const std::string& other) {
     return false;
 }
 
+/// No file has a higher number, but where the limit was lowered since, or is beyond fs.nr_open's default.
+int end_of_files() noexcept {
+    constexpr rlim_t least = 1 << 16, most = 1 << 20;
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return static_cast<int>(std::clamp(limit.rlim_cur, least, most));
+}
+
 /// Those of the open files that `wanted` says yes to. By readdir(): the standard library's iterator ends the
-/// program where it gets no memory.
+/// program where it gets no memory. It takes a descriptor: where none is left, all numbers are asked instead.
 template <class Wanted>
 std::vector<int> files(const Wanted& wanted) {
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc/self/fd"), closedir);
     std::vector<int> found;
-    while (const dirent* entry = directory ? readdir(directory.get()) : nullptr) {
+    if (!directory) {
+        for (int file = 0, end = end_of_files(); file < end; ++file)
+            if (wanted(file)) found.push_back(file);
+        return found;
+    }
+    while (const dirent* entry = readdir(directory.get())) {
         const std::string_view name = entry->d_name;
         int file = -1;
         std::from_chars(name.data(), name.data() + name.size(), file);

@@ -1,52 +1,16 @@
 // A process that runs out of file descriptors: errors that name the limit and the remedy, and engines that go
 // on.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 
 #include "common/shortage.h"
+#include "few_files.h"
 #include "left_open.h"
 #include "traffic.h"
 
 namespace railyard::test {
 namespace {
-
-/// At most `left` more descriptors while it lives. Fills gaps below the highest one in use, too.
-class FewFiles {
-  public:
-    explicit FewFiles(unsigned left) {
-        getrlimit(RLIMIT_NOFILE, &old_);
-        int highest = 0;
-        for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-            highest = std::max(highest, std::stoi(entry.path().filename()));
-        for (;;) {
-            const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-            if (fd < 0 || fd > highest) {
-                close(fd);
-                break;
-            }
-            fillers_.push_back(fd);
-        }
-        rlimit low = old_;
-        low.rlim_cur = static_cast<rlim_t>(highest) + 1 + left;
-        setrlimit(RLIMIT_NOFILE, &low);
-    }
-    ~FewFiles() {
-        setrlimit(RLIMIT_NOFILE, &old_);
-        for (const int fd : fillers_)
-            close(fd);
-    }
-    FewFiles(const FewFiles&) = delete;
-    FewFiles& operator=(const FewFiles&) = delete;
-
-  private:
-    rlimit old_{};
-    std::vector<int> fillers_;
-};
 
 TEST(Shortage, NamesTheLimitOnlyWhereItIsReached) {
     EXPECT_EQ(shortage(), "");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "few_files.h"
 #include "loopback_listener.h"
 
 namespace railyard::fabric {
@@ -55,6 +56,17 @@ TEST(UnsentBytes, AreSentAfterTheCloseElse) {
 TEST(UnsentBytes, AreNotSentAfterAClose) {
     FullConnection connection;
     {
+        const UnsentBytesDropped dropped({connection.peer});
+        close(connection.ours);
+    }
+    EXPECT_LT(connection.arrives(), connection.written);
+}
+
+/// Where the open files cannot be listed.
+TEST(UnsentBytes, AreNotSentAfterACloseWithoutADescriptorLeft) {
+    FullConnection connection;
+    {
+        const test::FewFiles few(0);
         const UnsentBytesDropped dropped({connection.peer});
         close(connection.ours);
     }
