@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/shortage.h"
 
 namespace railyard::fabric {
 namespace {
@@ -109,11 +110,22 @@ fi_addr_t AddressVector::insert_new(std::string_view address) {
 fi_addr_t AddressVector::insert_into(fid_av* vector, std::string_view address) const {
     fi_addr_t number = FI_ADDR_NOTAVAIL;
     const int count = fi_av_insert(vector, address.data(), 1, &number, 0, nullptr);
-    if (count != 1 || number == FI_ADDR_NOTAVAIL) {
-        throw Error(Status::remote_disconnect, "fi_av_insert refused the peer's address on " +
-                                                   domain_.rail() + ": the peer may have ended");
-    }
+    if (count != 1 || number == FI_ADDR_NOTAVAIL) refuse();
     return number;
+}
+
+/// The provider does not say why.
+void AddressVector::refuse() const {
+    const std::string text = "fi_av_insert refused the peer's address on " + domain_.rail();
+    const std::size_t most = domain_.caps().most_peers;
+    if (known_.size() > most) {
+        throw Error(Status::backend, text + ": it takes " + std::to_string(most) +
+                                         " peers in the life of a process, also of those that have gone: "
+                                         "restart this process, or use provider=tcp");
+    }
+    const std::string short_of = shortage();
+    if (!short_of.empty()) throw Error(Status::backend, text + short_of);
+    throw Error(Status::remote_disconnect, text + ": the peer may have ended");
 }
 
 fi_addr_t AddressVector::name(fi_addr_t number) {

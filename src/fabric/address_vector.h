@@ -20,8 +20,9 @@ class AddressVector {
     explicit AddressVector(const Domain& domain);
 
     /// Returns the handle for a raw address as another endpoint's name() gives it. Does not wait for the
-    /// peer. Role holder only. Throws Error{mismatch} for bytes of the wrong length, Error{remote_disconnect}
-    /// when refused.
+    /// peer. Role holder only. Throws Error{mismatch} for bytes of the wrong length, Error{backend} where the
+    /// provider takes no more peers or the process is short of something, Error{remote_disconnect} when
+    /// refused else.
     [[nodiscard]] fi_addr_t insert(std::string_view address);
     /// Gives one insertion up; the last one of an address removes it. Where the provider cannot reuse
     /// handles, the same address gets its own again later.
@@ -74,6 +75,7 @@ class AddressVector {
     [[nodiscard]] Fid<fid_av> open() const;
     [[nodiscard]] fi_addr_t insert_new(std::string_view address);
     [[nodiscard]] fi_addr_t insert_into(fid_av* vector, std::string_view address) const;
+    [[noreturn]] void refuse() const;
     /// A handle for what the provider calls `number`.
     [[nodiscard]] fi_addr_t name(fi_addr_t number);
 

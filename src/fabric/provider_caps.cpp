@@ -75,8 +75,8 @@ ProviderCaps provider_caps(const fi_info& info) {
     if (cxi) caps.codes = Codes::cxi;
     if (provider.substr(0, 5) == "verbs") caps.codes = Codes::verbs;
     caps.blocking_wait = !shm;  // shm answers FI_WAIT_FD with ENOSYS (1.17)
-    caps.shares_endpoints = shm;
-    caps.keeps_addresses = shm;
+    caps.shares_endpoints = caps.keeps_addresses = shm;
+    if (shm) caps.most_peers = 256;  // SMR_MAX_PEERS; tried with libfabric 1.17
     // Where it copies directly, shm's completion means placed. Asking for FI_DELIVERY_COMPLETE as well turns
     // the direct copy off and leaves one small operation in flight at a time. Seen with 1.17; 2.x has not
     // been looked at.

@@ -22,7 +22,8 @@ struct ProviderCaps {
     bool blocking_wait = false;          ///< the completion queue can be waited for through a file descriptor
     bool shares_endpoints = false;       ///< endpoints of one process look into each other's memory (shm)
     bool keeps_addresses =
-        false;                ///< a removed address must not be reused: its slot remembers the old peer (shm)
+        false;  ///< a removed address must not be reused: its slot remembers the old peer (shm)
+    std::size_t most_peers = SIZE_MAX;  ///< that are known in a process's life, as none is forgotten (shm)
     bool direct_rma = false;  ///< writes go straight into the peer's memory where the kernel lets us (shm)
     bool stale_wait_signal = false;   ///< the queue's descriptor stays readable once it was (net of 1.17)
     bool needs_introduction = false;  ///< the target must have our address before any operation (efa-direct)

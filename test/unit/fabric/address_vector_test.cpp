@@ -3,14 +3,19 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
 #include "failing_new.h"
+#include "few_files.h"
+#include "sanitized.h"
 
 namespace railyard::fabric {
 namespace {
@@ -192,6 +197,56 @@ TEST_F(AddressVectorTest, WhatThereIsNoMemoryForIsGivenBack) {
         EXPECT_EQ(vector_.addresses().size(), failed ? 1u : 2u) << "allocation " << failures;
     }
     EXPECT_GE(failures, 2) << "room among the known, and the kept copy";
+}
+
+/// What it takes to map a peer's memory, say.
+TEST_F(AddressVectorTest, WhatIsRefusedForWantOfADescriptorSaysSo) {
+    if (test::sanitized) GTEST_SKIP() << "its looks at exceptions need descriptors of their own";
+    counted.refuse = true;
+    const auto refusal = [&] {
+        try {
+            static_cast<void>(vector_.insert(address(1)));
+        } catch (const Error& error) {
+            return std::pair(error.status(), std::string(error.what()));
+        }
+        return std::pair(Status::ok, std::string());
+    };
+    std::pair<Status, std::string> want;
+    {
+        const test::FewFiles few(0);
+        want = refusal();
+    }
+    EXPECT_EQ(want.first, Status::backend);
+    EXPECT_NE(want.second.find("ulimit -n"), std::string::npos) << want.second;
+    EXPECT_EQ(want.second.find("ended"), std::string::npos) << want.second;
+    const auto [status, text] = refusal();
+    EXPECT_EQ(status, Status::remote_disconnect);
+    EXPECT_NE(text.find("may have ended"), std::string::npos) << text;
+}
+
+/// Of which the provider takes so many in the life of a process, those included that are gone.
+TEST(AddressVector, APeerTooManyOverShmIsNotTakenForOneThatHasEnded) {
+    auto devices = discover("shm", parse_device_filter(""));
+    ASSERT_FALSE(devices.empty());
+    const Domain domain(std::make_shared<const Device>(std::move(devices.front())), "rail");
+    AddressVector vector(domain);
+    const auto address = [](unsigned number) {
+        return "fi_shm://" + std::to_string(getpid()) + ":nobody" + std::to_string(number) + '\0';
+    };
+    constexpr unsigned most = 256;
+    for (unsigned number = 0; number < most; ++number)
+        vector.remove(vector.insert(address(number)));
+    for (int time = 0; time < 2; ++time) {
+        try {
+            static_cast<void>(vector.insert(address(most)));
+            FAIL() << "inserted";
+        } catch (const Error& error) {
+            const std::string text = error.what();
+            EXPECT_EQ(error.status(), Status::backend) << text;
+            for (const char* part : {"256 peers", "restart", "provider=tcp"})
+                EXPECT_NE(text.find(part), std::string::npos) << text;
+        }
+    }
 }
 
 TEST_F(AddressVectorTest, AnAddressOfAnotherKindIsRefused) {
