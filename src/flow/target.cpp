@@ -229,7 +229,11 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
     Source& source = sources_[*id];
     if (source.connected && source.opening > letter.opening) return;  // late
     if (!source.name.empty()) side_.engine().catch_up(catch_up_limit_ns);
+    const auto release = [this](Transfer* transfer) { side_.engine().release(transfer); };
+    std::unique_ptr<Transfer, decltype(release)> watch(nullptr, release);
     try {
+        // First: a source that cannot be watched would keep its number for ever.
+        watch.reset(side_.engine().prepare(Operation::write, {}, {}, sender, std::nullopt));
         const bool known = source.name == sender;
         board_.open(*id, GrainGeometry(side_.grains(), side_.grain_length(), info_.slices, letter.unit),
                     known ? GrainBoard::Counting::goes_on : GrainBoard::Counting::anew);
@@ -246,7 +250,7 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
     side_.engine().release(source.watch);
     source = {sender, letter.opening, true, 0, nullptr, letter.connection};
     set_aside_.fetch_and(~(1u << *id), std::memory_order_relaxed);
-    source.watch = side_.engine().prepare(Operation::write, {}, {}, sender, std::nullopt);
+    source.watch = watch.release();
     reply.kind = LetterKind::taken;
     reply.source = *id;
     RAILYARD_LOG(info, side_.name().c_str(), "source %u is %s", *id, sender.c_str());

@@ -13,6 +13,7 @@
 
 #include "flow/initiator.h"
 #include "flow/target.h"
+#include "log_lines.h"
 #include "simulated_machine.h"
 
 namespace railyard::flow {
@@ -37,11 +38,13 @@ class Sender {
         engine_ = std::make_unique<Engine>(config);
         engine_->load_connection_info(target_, encode(info.connection));
     }
-    void open() {
-        send({.kind = LetterKind::open,
-              .opening = ++opening_,
-              .unit = length,
-              .connection = engine_->connection_info()});
+    void open() { open_from(engine_->connection_info()); }
+    /// From where nobody can be reached.
+    void open_from_nowhere() {
+        ConnectionInfo info = decode_connection(engine_->connection_info());
+        for (std::string& rail : info.rails)
+            rail = "nowhere";
+        open_from(encode(info));
     }
     void send_grain(std::uint32_t round) {
         send({.kind = LetterKind::grain, .opening = opening_, .round = round, .count = 1});
@@ -67,6 +70,9 @@ class Sender {
     [[nodiscard]] std::string name() const { return name_; }
 
   private:
+    void open_from(const std::string& connection) {
+        send({.kind = LetterKind::open, .opening = ++opening_, .unit = length, .connection = connection});
+    }
     void send(const FlowLetter& letter) { engine_->send_notification(target_, encode(letter)); }
 
     std::string name_, target_;
@@ -163,6 +169,24 @@ TEST_F(SetAside, AGrainThatAMessageTellsOfIsTakenAndAnswered) {
     sender.open();
     sender.expect(LetterKind::taken);
     EXPECT_TRUE(source(0)->connected);
+}
+
+/// Else it would be connected for ever, and nobody would look whether it is gone.
+TEST_F(SetAside, AnInitiatorThatCannotBeReachedTakesNoNumber) {
+    const test::LogLines lines(log::Level::warn);
+    Sender unreachable(target_->info(), 0, nic_of_others), next(target_->info(), 1, nic_of_others);
+    unreachable.open_from_nowhere();
+    for (const auto end = Clock::now() + std::chrono::seconds(10);
+         !test::LogLines::contain(unreachable.name()) && Clock::now() < end;)
+        EXPECT_FALSE(unreachable.hear(std::chrono::milliseconds(10)));
+    EXPECT_TRUE(test::LogLines::contain(unreachable.name() + " cannot be answered"));
+    next.open();
+    const auto answer = next.hear();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->kind, LetterKind::taken);
+    EXPECT_EQ(answer->source, 0u);
+    EXPECT_EQ(source(0)->name, next.name());
+    EXPECT_FALSE(source(1));
 }
 
 /// While it may write on. Where it does so after all, it is told.
