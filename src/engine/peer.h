@@ -277,6 +277,8 @@ class Peer {
     /// Where there was anything.
     void log_totals() const noexcept;
     void count_unacquainted() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    /// Where that was put off.
+    void watch_process() noexcept;
     /// Nobody would tell, and what is sent to it stays there.
     [[nodiscard]] bool has_ended_unseen() const noexcept;
     [[nodiscard]] bool waits_to_close() const;
@@ -294,9 +296,9 @@ class Peer {
     const std::weak_ptr<RailManager> rails_;
     const std::shared_ptr<MessageIds> ids_;
     std::atomic<bool> needs_introduction_;  // written under the mutex
-    const fabric::PeerProcess process_;
-    const fabric::LockRescue lock_rescue_;
-    const std::string host_address_;  ///< of its host rail; empty: it has none
+    fabric::PeerProcess process_;           // changed in look_at_process() alone
+    fabric::LockRescue lock_rescue_;        // likewise
+    const std::string host_address_;        ///< of its host rail; empty: it has none
     mutable Mutex mutex_;
     bool looked_for_on_host_ ABSL_GUARDED_BY(mutex_) = false;  ///< for good
     bool told_of_shortage_ ABSL_GUARDED_BY(mutex_) = false;

@@ -230,7 +230,7 @@ class LockRescue::Thread {
     std::thread thread_;  // last: starts when all else is there
 };
 
-LockRescue::LockRescue(const PeerProcess& process, std::span<const std::string> addresses) noexcept {
+void LockRescue::set_up(const PeerProcess& process, std::span<const std::string> addresses) noexcept {
     if (!process.watched()) return;
     try {
         std::vector<EndpointLock> locks;

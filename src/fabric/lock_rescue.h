@@ -42,11 +42,15 @@ class LockRescue {
   public:
     /// Does nothing where the process is not watched, or none of its endpoints' locks is seen. `addresses`:
     /// of its endpoints. Logs what cannot be set up.
-    LockRescue(const PeerProcess& process, std::span<const std::string> addresses) noexcept;
+    LockRescue(const PeerProcess& process, std::span<const std::string> addresses) noexcept {
+        set_up(process, addresses);
+    }
     ~LockRescue();
     LockRescue(const LockRescue&) = delete;
     LockRescue& operator=(const LockRescue&) = delete;
 
+    /// The same again, where the process was not watched before.
+    void set_up(const PeerProcess& process, std::span<const std::string> addresses) noexcept;
     [[nodiscard]] bool watches() const noexcept { return thread_ != nullptr; }
 
   private:

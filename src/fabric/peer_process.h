@@ -11,15 +11,20 @@ namespace railyard::fabric {
 /// The process that a shm endpoint's address names ("fi_shm://PID:..."); 0 for anything else.
 [[nodiscard]] int process_of(std::string_view address) noexcept;
 
-/// Sees a process end, zombies included. Any thread.
+/// Sees a process end, zombies included. Any thread, but for look().
 class PeerProcess {
   public:
     /// Sees nothing where the address names no process, our own, or one that does not have the endpoint's
     /// memory mapped as far as we may look: then the number is of another PID namespace.
-    explicit PeerProcess(std::string_view address) noexcept;
+    explicit PeerProcess(std::string_view address) noexcept { look(address); }
     ~PeerProcess();
     PeerProcess(const PeerProcess&) = delete;
     PeerProcess& operator=(const PeerProcess&) = delete;
+
+    /// Once more, where put_off() says so; the address is the same. While nobody else calls.
+    void look(std::string_view address) noexcept;
+    /// We were short of descriptors or memory, which passes.
+    [[nodiscard]] bool put_off() const noexcept { return put_off_; }
 
     [[nodiscard]] bool watched() const noexcept { return pidfd_ >= 0; }
     /// Readable when the process has ended; -1 where it is not watched.
@@ -32,6 +37,7 @@ class PeerProcess {
   private:
     int pidfd_ = -1;
     bool ours_ = false;
+    bool put_off_ = false;
 };
 
 }  // namespace railyard::fabric

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "few_files.h"
+#include "log_lines.h"
 #include "peer_faults.h"
+#include "sanitized.h"
 #include "simulated_machine.h"
 
 namespace railyard::test {
@@ -88,6 +91,32 @@ TEST_P(KilledPeers, AKilledIdlePeerIsFoundOut) {
     EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }));
     EXPECT_LT(Clock::now() - killed, milliseconds(6000))
         << "1 s is promised, on a machine with nothing else to do";
+    EXPECT_EQ(engine_->post(*transfer), Status::remote_disconnect);
+}
+
+/// Over shm, where nothing but the look at its process tells of an end.
+class WatchedPeers : public PeerFaults {};
+
+TEST_P(WatchedPeers, OneThatCouldNotBeWatchedForWantOfFilesIsWatchedOnceThereAreSome) {
+    if (sanitized) GTEST_SKIP() << "its looks at objects need descriptors of their own";
+    const LogLines lines(log::Level::info);
+    start({{"keepalive_ms", "0"}});
+    FarSide victim(*engine_, GetParam(), "beta", size);
+    for (const unsigned left : {0u, 1u}) {
+        LogLines::clear();
+        {
+            const FewFiles few(left);
+            victim.meet();
+            drive(milliseconds(300));  // it looks again in vain
+        }
+        EXPECT_EQ(LogLines::count("cannot be watched yet"), 1) << left;
+        EXPECT_TRUE(until([] { return LogLines::contain("is watched now"); }, milliseconds(3000))) << left;
+        if (left == 0) engine_->disconnect("beta");
+    }
+    Transfer* transfer = victim.prepare(Operation::write, 4096);
+    ASSERT_EQ(run(*transfer), Status::ok);
+    victim.process->send_signal(SIGKILL);
+    EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }, milliseconds(6000)));
     EXPECT_EQ(engine_->post(*transfer), Status::remote_disconnect);
 }
 
@@ -338,6 +367,8 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, CutOffPeers,
                          fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, KilledPeers, networks, fabric_name);
 INSTANTIATE_TEST_SUITE_P(SharedMemory, KilledPeers,
+                         testing::Values(Fabric{"shm", 1, true}, Fabric{"shm", 2, false}), fabric_name);
+INSTANTIATE_TEST_SUITE_P(SharedMemory, WatchedPeers,
                          testing::Values(Fabric{"shm", 1, true}, Fabric{"shm", 2, false}), fabric_name);
 
 }  // namespace
