@@ -2,8 +2,9 @@
 // this; allocations in C do not fail.
 #pragma once
 
+#include "allocations_left.h"
+
 namespace {
-thread_local long allocations_left = -1;  // until one fails on this thread; negative: none does
 thread_local bool one_failed = false;
 
 bool fails_now() noexcept {

@@ -149,9 +149,10 @@ class LockRescue::Thread {
 
     void add(const LockRescue* whose, const PeerProcess& process, std::vector<EndpointLock> locks) {
         {
+            // Whole before it is in the list: what is in there and has no LockRescue is never taken out.
+            std::vector<int> held(locks.size());
             const MutexLock lock(mutex_);
-            watched_.push_back({whose, &process, std::move(locks), {}, 0});
-            watched_.back().held.resize(watched_.back().locks.size());
+            watched_.push_back({whose, &process, std::move(locks), std::move(held), 0});
         }
         wake();
     }
