@@ -8,6 +8,7 @@
 #include "common/spoken.h"
 
 namespace railyard {
+
 Peer::Peer(const ConnectionInfo& info, const std::shared_ptr<RailManager>& rails,
            std::shared_ptr<MessageIds> ids)
     : agent_(info.agent),

@@ -201,10 +201,11 @@ void HostProcess::refuse_for_want(int error) const {
 }
 
 void HostProcess::map() {
-    const int fd = open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     const int error = fd < 0 ? errno : 0;
+    const int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : -1;  // also -1: no file that could have any
     struct stat status {};
-    const bool ours = fd >= 0 && (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) && fstat(fd, &status) == 0 &&
+    const bool ours = seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &status) == 0 &&
                       status.st_size >= static_cast<off_t>(card_size);
     void* const memory = ours ? mmap(nullptr, card_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     const int unmapped = ours && memory == MAP_FAILED ? errno : error;

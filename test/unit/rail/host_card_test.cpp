@@ -1,13 +1,16 @@
 // What a process holds out to the others of its host, and what they see by it alone.
 #include "rail/host_card.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <initializer_list>
+#include <string>
 
 #include "common/status.h"
 #include "forbid_process_vm.h"
@@ -138,6 +141,26 @@ TEST_F(HostCardTest, AShortageOfDescriptorsIsToldFromWhatLasts) {
                   return 3;
               }),
               0);
+}
+
+/// It could be made shorter under who has it mapped: a peer may name any file that it has open.
+TEST(HostCard, AFileThatMayShrinkIsNoCard) {
+    const std::string path = testing::TempDir() + "railyard-no-card-" + std::to_string(getpid());
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ASSERT_GE(fd, 0);
+    unlink(path.c_str());
+    ASSERT_EQ(ftruncate(fd, card_size), 0);
+    const CardFace face;
+    ASSERT_EQ(pwrite(fd, &face, sizeof(face), 0), static_cast<ssize_t>(sizeof(face)));
+    const CardAddress address{boot_id(), getpid(), fd, reinterpret_cast<std::uint64_t>(&face), face.secret};
+    try {
+        const HostProcess process(encode(address));
+        ADD_FAILURE() << "taken for a card";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::not_supported) << error.what();
+        EXPECT_NE(std::string(error.what()).find("is no card"), std::string::npos) << error.what();
+    }
+    close(fd);
 }
 
 /// Ubuntu's default: a process may reach its descendants, and whoever has said that it lets others.
