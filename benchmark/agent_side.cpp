@@ -20,7 +20,7 @@ std::string notification_text(unsigned point, unsigned slot) {
 }
 
 AgentSide::AgentSide(const Options& options, const std::string& name, const host::Range& memory)
-    : memory_(memory), agent_(agent_config(options, name)) {
+    : memory_(memory), moves_once_(options.corrupt == Corrupt::reposts), agent_(agent_config(options, name)) {
     if (options.stream == StreamMode::attached) gpu_.emplace(options.mem.gpu);
     agent_.register_memory(memory);
 }
@@ -48,7 +48,7 @@ void AgentSide::prepare(const Point& point) {
         if (gpu_) custom_param = streams_.emplace_back(*gpu_).custom_param();
         requests.push_back(agent_.prepare(point.op, local, remote, peer_, notification, custom_param));
     }
-    ring_.reset(std::move(requests));
+    ring_.reset(std::move(requests), moves_once_);
 }
 
 }  // namespace railyard::bench

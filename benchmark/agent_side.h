@@ -54,6 +54,7 @@ class AgentSide {
 
   private:
     host::Range memory_;
+    const bool moves_once_;
     std::optional<Gpu> gpu_;
     host::Agent agent_;
     std::string peer_;

@@ -178,9 +178,11 @@ void take_workload(Options& options, const Texts& texts) {
     options.target_poll = choose<TargetPoll>(
         "--target-poll", texts.target_poll,
         {{"auto", TargetPoll::automatic}, {"on", TargetPoll::on}, {"off", TargetPoll::off}});
-    options.corrupt =
-        choose<Corrupt>("--corrupt", texts.corrupt,
-                        {{"none", Corrupt::none}, {"data", Corrupt::data}, {"guard", Corrupt::guard}});
+    options.corrupt = choose<Corrupt>("--corrupt", texts.corrupt,
+                                      {{"none", Corrupt::none},
+                                       {"data", Corrupt::data},
+                                       {"guard", Corrupt::guard},
+                                       {"reposts", Corrupt::reposts}});
     options.sizes = named("--sizes", [&] { return parse_size_list(texts.sizes); });
     for (std::uint64_t batch : named("--batch", [&] { return parse_size_list(texts.batches); })) {
         if (batch > 1'000'000) throw UsageError("--batch: at most 1000000 descriptors");

@@ -17,7 +17,9 @@ namespace railyard::bench {
 
 enum class Role { both, target, initiator };
 enum class TargetPoll { automatic, on, off };
-enum class Corrupt { none, data, guard };
+/// Fault injection for the tests. reposts: a request that is posted once more ends at once, and moves
+/// nothing.
+enum class Corrupt { none, data, guard, reposts };
 /// attached: each slot of the window has a CUDA stream of its own on the initiator's GPU, and its transfer is
 /// prepared for that stream. pool: posted at once, and copies of GPU memory run on the plugin's streams. off:
 /// no stream is meant.
@@ -72,8 +74,8 @@ struct Options {
 
     GroupOptions group;
 
-    Corrupt corrupt = Corrupt::none;  ///< fault injection for the tests
-    bool stall = false;               ///< likewise: the target does not serve the timed part
+    Corrupt corrupt = Corrupt::none;
+    bool stall = false;  ///< fault injection, too: the target does not serve the timed part
 
     [[nodiscard]] bool is_group() const noexcept { return group.world != 0; }
     [[nodiscard]] bool uses_plugin() const noexcept { return !raw_only; }

@@ -7,7 +7,7 @@
 
 namespace railyard::bench {
 
-void RequestRing::reset(std::vector<host::Request> requests) {
+void RequestRing::reset(std::vector<host::Request> requests, bool moves_once) {
     requests_ = std::move(requests);
     const auto count = static_cast<unsigned>(requests_.size());
     next_.assign(count + 1, count);
@@ -17,6 +17,8 @@ void RequestRing::reset(std::vector<host::Request> requests) {
     at_once_.reserve(count);
     done_.clear();
     done_.reserve(count);
+    moves_once_ = moves_once;
+    has_moved_.assign(moves_once ? count : 0, false);
 }
 
 const unsigned* RequestRing::oldest() const noexcept {
@@ -25,6 +27,10 @@ const unsigned* RequestRing::oldest() const noexcept {
 }
 
 void RequestRing::post(unsigned slot) {
+    if (moves_once_) [[unlikely]] {
+        if (has_moved_[slot]) return at_once_.push_back(slot);
+        has_moved_[slot] = true;
+    }
     Status status = requests_[slot].post();
     if (status == Status::in_progress) {
         append(slot);

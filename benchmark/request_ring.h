@@ -17,8 +17,9 @@ struct TransferFailed : Failure {
 /// One thread. A slot is the index of a request.
 class RequestRing {
   public:
-    /// Takes the place of all requests before, of which none may be outstanding.
-    void reset(std::vector<host::Request> requests);
+    /// Takes the place of all requests before, of which none may be outstanding. `moves_once`:
+    /// Corrupt::reposts.
+    void reset(std::vector<host::Request> requests, bool moves_once);
     /// Gives the requests back.
     void release() noexcept { requests_.clear(); }
 
@@ -40,6 +41,8 @@ class RequestRing {
         previous_;  ///< outstanding slots in the order of posting; the last entry is the ring's end
     unsigned scan_ = 0;
     std::vector<unsigned> at_once_, done_;
+    bool moves_once_ = false;
+    std::vector<bool> has_moved_;  ///< with moves_once_
 };
 
 }  // namespace railyard::bench

@@ -95,12 +95,11 @@ class Initiator {
         result.point = point;
         if (raw_) raw_->prepare(point);
         if (ours_) prepare_ours(point);
-        if (options_.check) {
-            if (ours_) verify(*ours_, "ours", result);
-            if (raw_) verify(*raw_, "raw", result);
-            result.checked = result.wrong.empty();
-        }
+        if (options_.check) verify_both(result, "");
         time_slices(result);
+        // What was timed has moved bytes that were there before.
+        if (options_.check && result.wrong.empty()) verify_both(result, " after the timed part");
+        result.checked = options_.check && result.wrong.empty();
         if (ours_) ours_->release();
         report_.add(std::move(result));
     }
@@ -188,10 +187,15 @@ class Initiator {
         return slice;
     }
 
-    /// The untimed pass: each block once, with contents of its own, over a destination that holds their
+    void verify_both(PointResult& result, const char* when) {
+        if (ours_) verify(*ours_, "ours", result, when);
+        if (raw_) verify(*raw_, "raw", result, when);
+    }
+
+    /// An untimed pass: each block once, with contents of its own, over a destination that holds their
     /// inverse.
     template <class Driver>
-    void verify(Driver& driver, const char* side, PointResult& result) {
+    void verify(Driver& driver, const char* side, PointResult& result, const char* when = "") {
         const Point& point = result.point;
         const bool write = point.op == host::Op::write;
         arm_watchdog(2 * options_.timeout + 60s, "filling the memory");
@@ -208,18 +212,18 @@ class Initiator {
         SliceLimits limits;
         limits.iterations = point.layout.window;
         run(driver, side, limits, result);
-        check_arrived(side, result);
+        check_arrived(std::string(side) + when, result);
     }
 
     /// Compares the destination, wherever it is.
-    void check_arrived(const char* side, PointResult& result) {
+    void check_arrived(const std::string& side, PointResult& result) {
         std::string wrong;
         if (result.point.op == host::Op::write) {
             wrong = call(about("check", result.point)).value("wrong", "");
         } else {
             wrong = memory_->check_destination(result.point.layout, seed_, options_.corrupt).value_or("");
         }
-        if (!wrong.empty() && result.wrong.empty()) result.wrong = std::string(side) + ": " + wrong;
+        if (!wrong.empty() && result.wrong.empty()) result.wrong = side + ": " + wrong;
     }
 
     /// The timed part: slices of ours and of the plain loop in turns, then a look at the memory once more.
@@ -236,7 +240,6 @@ class Initiator {
             if (raw_) raw.add(run(*raw_, "raw", limits, result));
         }
         if (options_.check && result.wrong.empty()) check_arrived("after the timed part", result);
-        result.checked = result.checked && result.wrong.empty();
         result.main = ours_ ? ours.finish(result.point.layout) : raw.finish(result.point.layout);
         if (ours_ && raw_) result.raw = raw.finish(result.point.layout);
     }

@@ -180,7 +180,7 @@ std::optional<std::string> check_destination(std::span<const std::byte> memory, 
 }
 
 void corrupt(Corrupt kind, std::span<std::byte> memory, const Layout& layout) {
-    if (kind == Corrupt::none) return;
+    if (kind != Corrupt::data && kind != Corrupt::guard) return;
     std::uint64_t last = layout.offset(layout.window - 1, layout.batch - 1) + layout.size - 1;
     memory[kind == Corrupt::data ? last : last + 1] ^= std::byte{1};
 }

@@ -62,7 +62,8 @@ void scrub_destination(std::span<std::byte> memory, const Layout& layout, std::u
 [[nodiscard]] std::optional<std::string> check_destination(std::span<const std::byte> memory,
                                                            const Layout& layout, std::uint64_t seed);
 
-/// Changes a byte of the last block, or of the guard behind it: what --corrupt does before a check.
+/// Changes a byte of the last block, or of the guard behind it: what --corrupt data and guard do
+/// before a check.
 void corrupt(Corrupt kind, std::span<std::byte> memory, const Layout& layout);
 
 }  // namespace railyard::bench

@@ -127,8 +127,11 @@ class GroupMember {
         result_.point = point;
         arm_watchdog(2 * options_.timeout + 60s, "preparing the transfers");
         mesh_->prepare(point);
-        if (options_.check) verify();
+        if (options_.check) verify("filled", "moved", "verified", "");
         time();
+        // What was timed has moved bytes that were there before.
+        if (options_.check) verify("filled again", "moved again", "verified again", "after the timed part: ");
+        result_.checked = options_.check && result_.wrong.empty();
         mesh_->release();
         wrong_ = wrong_ || !result_.wrong.empty();
         if (report_) report_->add(std::move(result_));
@@ -256,7 +259,7 @@ class GroupMember {
                 posts.push_back(each.at("posts"));
             wrong = mesh_->account(posts, options_.timeout);
         }
-        if (wrong.empty() && options_.check) wrong = mesh_->check(*point_, seed_ + point_->index);
+        if (wrong.empty() && options_.check) wrong = mesh_->check(*point_, contents_);
         mesh_->expect(*point_, std::nullopt);
         for (const Message& each : exchange(phase, {{"wrong", wrong}}, 2 * options_.timeout + 60s, false)) {
             const auto found = each.at("wrong").get<std::string>();
@@ -264,16 +267,16 @@ class GroupMember {
         }
     }
 
-    /// The untimed pass: each block once, over a destination that holds the inverse.
-    void verify() {
-        const std::uint64_t seed = seed_ + point_->index;
-        mesh_->fill(*point_, seed);
-        mesh_->expect(*point_, seed);
-        static_cast<void>(exchange("filled", Message::object(), 2 * options_.timeout + 60s, false));
+    /// An untimed pass: each block once, over a destination that holds the inverse. With names for its
+    /// phases.
+    void verify(const char* filled, const char* moved, const char* verified, const char* when) {
+        contents_ = seed_ + passes_++;
+        mesh_->fill(*point_, contents_);
+        mesh_->expect(*point_, contents_);
+        static_cast<void>(exchange(filled, Message::object(), 2 * options_.timeout + 60s, false));
         SliceLimits limits;
         limits.iterations = point_->layout.window;
-        settle("verified", move("moved", limits, 2 * options_.timeout + 60s), "");
-        result_.checked = result_.wrong.empty();
+        settle(verified, move(moved, limits, 2 * options_.timeout + 60s), when);
     }
 
     void time() {
@@ -292,7 +295,6 @@ class GroupMember {
                 : std::chrono::duration_cast<std::chrono::milliseconds>(time) + 2 * options_.timeout;
         const std::vector<Message> moved = move("timed", limits, patience);
         settle("settled", moved, "after the timed part: ");
-        result_.checked = result_.checked && result_.wrong.empty();
         for (unsigned rank = 0; rank < moved.size(); ++rank) {
             ProcessResult process = process_result(moved[rank], rank);
             if (process.transfers > 0) result_.processes.push_back(std::move(process));
@@ -306,6 +308,7 @@ class GroupMember {
     const Point* point_ = nullptr;
     GroupPointResult result_;
     std::uint64_t seed_ = 0;
+    std::uint64_t contents_ = 0, passes_ = 0;  ///< what the memory is filled with: each pass has its own
     bool wrong_ = false;
     bool doomed_ = false;  ///< dies as soon as it serves
 };

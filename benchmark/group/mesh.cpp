@@ -83,7 +83,7 @@ void Mesh::prepare(const Point& point) {
             requests.push_back(agent_.prepare(point.op, local, remote, slice->peer, notification));
         }
     }
-    ring_.reset(std::move(requests));
+    ring_.reset(std::move(requests), options_.corrupt == Corrupt::reposts);
 }
 
 std::optional<unsigned> Mesh::oldest_target() const {

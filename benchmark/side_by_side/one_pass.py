@@ -5,8 +5,8 @@
 PLAN is a JSON object: backend, params, progress_thread, seconds (a cell), cells; and, where wanted, target_environment (variables of the
 target alone), disturb (a command that is run once, when the first bytes have gone through) and corrupt (true: a byte is spoilt, to see
 that it is noticed). A line of JSON a cell: name, and us (a transfer) or error; the first names the processes. Every cell's bytes are
-compared before it is timed and after, and every notification is counted. memory: kinds of the initiator's and of the target's, DRAM or
-VRAM; both DRAM where it is not said.
+compared before it is timed and after, then those of one round more with new contents, and every notification is counted. memory: kinds of
+the initiator's and of the target's, DRAM or VRAM; both DRAM where it is not said.
 
 With driven (true) there are neither seconds nor cells: each line of standard input is a command, {"begin": cell}, {"slice": seconds} or
 {"finish": true}, and has a line in answer, a slice's with us.
@@ -176,17 +176,17 @@ class Initiator:
         end, buffer = max(blocks(size, batch)) + size, self.memory.array
         if cell["op"] == "WRITE":
             self.ask("fill", False, size, batch)
-            for offset in blocks(size, batch):
+            for offset in set(blocks(size, batch)):
                 buffer[offset:offset + size] = numpy.random.randint(0, 256, size, dtype=numpy.uint8)
             if size < STRIDE:  # what lies between the blocks stays as it was
                 mask = numpy.zeros(end, dtype=bool)
-                for offset in blocks(size, batch):
+                for offset in set(blocks(size, batch)):
                     mask[offset:offset + size] = True
                 buffer[:end][~mask] = 0
         else:
             self.ask("fill", True, size, batch)
             buffer[:end] = pattern()[:end] if size < STRIDE else 0
-            for offset in blocks(size, batch):
+            for offset in set(blocks(size, batch)):
                 buffer[offset:offset + size] = 0
         self.memory.upload(end)
 
@@ -237,6 +237,11 @@ class Initiator:
         return (now - begun) / 1000 / (timed * self.cell["window"])
 
     def finish(self):
+        """Once more over other bytes: those that the timed rounds have moved were there before."""
+        self.compare(self.cell)
+        self.fill(self.cell)
+        self.round(self.handles)
+        self.rounds += 1
         self.compare(self.cell)
         self.release(self.handles)
         if self.cell["notify"]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -140,6 +141,50 @@ def case_parts():
         both = beside_mooncake.with_parts(path, [[["a", True, "y"], 3], [["b", True, "x"], 4]])
         assert both == {("a", True, "x"): 1, ("a", True, "y"): 3, ("b", True, "x"): 4}, both
         assert beside_mooncake.with_parts(path, []) == both and beside_mooncake.with_parts(None, []) == {}
+
+
+def case_reposts():
+    """What only a handle's first post has moved is found after the timed part; every notification is still counted."""
+    for name in ("numpy", "place", "nixl_cu12"):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["nixl_cu12"].nixl_agent = sys.modules["nixl_cu12"].nixl_agent_config = None
+    import one_pass  # pylint: disable=import-outside-toplevel
+
+    class Pair(one_pass.Initiator):
+        def __init__(self, last):
+            self.last, self.source, self.destination, self.posts, self.counted = last, 0, None, 0, None
+            self.plan = {"seconds": 0.001}
+
+        def prepare(self, cell):
+            return [None] * cell["window"]
+
+        def fill(self, cell):
+            self.source, self.destination = self.source + 1, None
+
+        def round(self, handles):
+            self.posts += len(handles)
+            if self.posts <= self.last:
+                self.destination = self.source
+
+        def compare(self, cell):
+            if self.source != self.destination:
+                raise RuntimeError("the wrong bytes have arrived")
+
+        def release(self, handles):
+            pass
+
+        def count_notifications(self, sent):
+            self.counted = sent
+
+    cell = {"name": "a", "size": 8, "batch": 1, "window": 2, "notify": True}
+    pair = Pair(float("inf"))
+    assert pair.measure(cell) > 0 and pair.counted == pair.posts > 4, (pair.counted, pair.posts)
+    try:
+        Pair(2).measure(cell)
+    except RuntimeError as error:
+        assert "wrong bytes" in str(error), error
+    else:
+        raise AssertionError("the timed part has moved nothing, and nobody says so")
 
 
 def run_beside(whom, arguments, *more):

@@ -40,6 +40,9 @@ def group_wrong():
         done = run(*PLUGIN, *FAST, "--world", "3", "--op", op, "--sizes", "8", "--corrupt", "data", "--json", "-", status=1)
         expect(re.search(rf"WRONG: .*what rank \d {text} \d: .*wrong data", done.stderr), "does not say what is wrong", done)
         expect(json.loads(done.stdout)["results"][0]["checked"] is False, "the result looks right", done)
+        done = run(*PLUGIN, *FAST, "--world", "3", "--op", op, "--sizes", "8", "--corrupt", "reposts", "--json", "-", status=1)
+        expect(re.search(rf"WRONG: .*after the timed part: what rank \d {text} \d: .*wrong data", done.stderr), "does not say what is wrong", done)
+        expect(json.loads(done.stdout)["results"][0]["checked"] is False, "the result looks right", done)
     done = run(*PLUGIN, *FAST, "--world", "4", "--pattern", "many-to-one", "--sizes", "8", "--per-process")
     rows = [line.split()[3] for line in done.stdout.splitlines()[2:]]
     expect(rows == ["1", "2", "3", "all"], f"rows of {rows}", done)

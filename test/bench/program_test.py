@@ -67,6 +67,12 @@ def corrupt(side):
             for result in json.loads(done.stdout)["results"]:
                 expect(result["checked"] is False and text in result["wrong"], "the result looks right", done)
     done = run(*side, *FAST, "--sizes", "8", "--corrupt", "data", "--no-check", "--json", "-")
+    # What only the untimed pass before has moved is not checked.
+    for more in ([], ["--raw"]) if side is PLUGIN else ():
+        for op in ("write", "read"):
+            done = run(*side, *FAST, *more, "--op", op, "--sizes", "8,4K", "--corrupt", "reposts", "--json", "-", status=1)
+            expect(done.stderr.count(": ours after the timed part: transfer") == 2, "does not tell of wrong data", done)
+            expect(all(result["checked"] is False for result in json.loads(done.stdout)["results"]), "the result looks right", done)
     expect(json.loads(done.stdout)["results"][0]["checked"] is False, "checked without a check", done)
 
 
