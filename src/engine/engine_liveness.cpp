@@ -271,7 +271,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
     }
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
-    const std::uint32_t freed = peer->traffic.freed();
+    const std::uint32_t freed = peer->traffic.freed() + peer->served.load(std::memory_order_relaxed);
     if (std::exchange(peer->watched.seen_freed, freed) != freed) peer->watched.move(now);
     const bool asked = std::exchange(peer->watched.moves_for_us, false) && !peer->unacquainted();
     const bool excused = overslept_ && peer->watched.excuse(now, patience);

@@ -153,6 +153,7 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_seq_cst);
     transfer->of_peer = true;
     transfer->aim_at(peer, tells());
+    transfer->latencies = nullptr;  // the peer's transfer, which it measures
     transfer->kind = request.kind == RequestKind::read ? Work::Kind::write : Work::Kind::read;
     Pinned pinned;
     for (const std::uint64_t token : request.tokens) {

@@ -140,7 +140,8 @@ void Engine::Impl::arm_round(Transfer& transfer) noexcept {
 Status Engine::Impl::post(Transfer& transfer, const std::string* notification, bool keeps_last) noexcept {
     const Status refused = check_postable(transfer);
     if (refused != Status::ok) {
-        if (refused != Status::repost_active && transfer.peer) transfer.peer->traffic.count_error(refused);
+        if (refused != Status::repost_active && transfer.peer && !transfer.of_peer)
+            transfer.peer->traffic.count_error(refused);
         return refused;
     }
     if (notification) {

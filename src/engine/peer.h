@@ -246,6 +246,7 @@ class Peer {
     PeerTraffic traffic;
     std::atomic<std::uint32_t> handles{0};  ///< transfers that have been prepared and not been freed
     std::atomic<bool> reached{false};       ///< a transfer to it has succeeded
+    std::atomic<std::uint16_t> served{0};   ///< rounds that it asked for and that ended well; wraps
     /// Of the engine's watch, which runs once at a time.
     struct {
         std::uint32_t listed_in = 0;    ///< the last look that has it among those to look after

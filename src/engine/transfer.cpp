@@ -173,8 +173,12 @@ void Transfer::leave_host() noexcept {
 void Transfer::leave_counts() noexcept {
     if (uncounted() && done()) count_end(status());
     if (!peer) return;
-    PeerTraffic::Direction& direction = peer->traffic.directions[static_cast<std::size_t>(kind)];
     const std::uint64_t rounds = ended_well.load(std::memory_order_relaxed);
+    if (of_peer) {
+        peer->served.fetch_add(static_cast<std::uint16_t>(rounds), std::memory_order_relaxed);
+        return;
+    }
+    PeerTraffic::Direction& direction = peer->traffic.directions[static_cast<std::size_t>(kind)];
     PeerTraffic::count(direction.transfers, rounds);
     PeerTraffic::count(direction.bytes, rounds * total_bytes);
 }

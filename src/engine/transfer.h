@@ -134,13 +134,14 @@ class Transfer : public Work {
     [[nodiscard]] bool uncounted() const noexcept {
         return ended_with.load(std::memory_order_relaxed) == Status::in_progress;
     }
-    /// Of a round that is done: it has ended so. False: another thread was first, and has said how.
+    /// Of a round that is done: it has ended so. False: another thread was first, and has said how. What a
+    /// peer asked for is counted there.
     bool count_end(Status status) noexcept {
         Status seen = Status::in_progress;
         if (!ended_with.compare_exchange_strong(seen, status, std::memory_order_relaxed)) return false;
         if (status == Status::ok) {
             ended_well.store(ended_well.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        } else if (peer) {
+        } else if (peer && !of_peer) {
             peer->traffic.count_error(status);
         }
         return true;

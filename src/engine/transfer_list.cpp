@@ -73,7 +73,7 @@ void TransferList::add_up(std::span<const std::shared_ptr<Peer>> peers) {
         }
     }
     for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {
-        if (!transfer->peer) continue;
+        if (!transfer->peer || transfer->of_peer) continue;
         const std::uint64_t rounds = transfer->ended_well.load(std::memory_order_relaxed);
         const auto kind = static_cast<std::size_t>(transfer->kind);
         transfer->peer->watched.transfers[kind] += rounds;

@@ -32,7 +32,7 @@ class GpuCopies : public testing::Test {
         }
         ~Copied() {
             pair.until([] { return false; }, std::chrono::milliseconds(50));  // what it heard by the way
-            pair.a->release(transfer);
+            if (transfer) pair.a->release(transfer);
             if (local.region) local.drop(*pair.a);
             if (remote.region && pair.b) remote.drop(*pair.b);
         }
@@ -110,6 +110,37 @@ TEST_F(GpuCopies, StatisticsTellOfThem) {
                                    [](const RailReport& one) { return one.name == "gpu0:copies"; });
     ASSERT_NE(rail, report.rails.end());
     EXPECT_EQ(rail->traffic->bytes_written, size);
+}
+
+/// The peer moves them, and they are none of its own.
+TEST_F(GpuCopies, WhatAPeerIsAskedForIsTheAskersTransfer) {
+    const StatsDirectory directory;
+    ParamMap params = directory.params();
+    params["vram_staging"] = "always";
+    const Fabric fabric{"tcp", 1};
+    Copied copied(Operation::write, fabric, fabric, host, params);
+    ASSERT_FALSE(copied.is_copied());
+    ASSERT_EQ(copied.pair.run(*copied.transfer), Status::ok);
+    ASSERT_EQ(copied.pair.run(*copied.transfer), Status::ok);
+    copied.prepare(Operation::read, {{0, size}});
+    fake().hold(true);  // until it has been withdrawn
+    ASSERT_EQ(copied.pair.a->post(*copied.transfer), Status::in_progress);
+    copied.pair.until([] { return false; }, std::chrono::milliseconds(100));
+    copied.pair.a->release(std::exchange(copied.transfer, nullptr));
+    copied.pair.until([] { return false; }, std::chrono::milliseconds(100));
+    fake().hold(false);
+    copied.pair.until([] { return false; }, std::chrono::milliseconds(100));
+    const LiveReport there = directory.read_anew("beta", copied.pair);
+    EXPECT_GE(sum(there, &RailTrafficReport::bytes_read), 2 * size);
+    const PeerTrafficReport theirs = traffic_with(there, "alpha");
+    EXPECT_EQ(theirs.transfers_read + theirs.transfers_written, 0u);
+    EXPECT_EQ(theirs.bytes_read + theirs.bytes_written, 0u);
+    EXPECT_EQ(theirs.disconnected + theirs.canceled + theirs.failed, 0u);
+    EXPECT_EQ(theirs.read_latency.count() + theirs.write_latency.count(), 0u);
+    const PeerTrafficReport ours = traffic_with(directory.read_anew("alpha", copied.pair), "beta");
+    EXPECT_EQ(ours.transfers_written, 2u);
+    EXPECT_EQ(ours.bytes_written, 2 * size);
+    EXPECT_EQ(ours.canceled, 1u);
 }
 
 /// Each call of the driver costs as much as a copy of megabytes.
