@@ -89,11 +89,13 @@ nlohmann::json host_json(const Options& options, const std::string& provider) {
 Report::Report(const Options& options, std::size_t points)
     : options_(options), points_(points), json_(options.json) {
     provider_ = fabric_choice(options.params).provider;
+    json_.keep(document());
 }
 
 void Report::set_opened(const Opened& opened) {
     opened_ = opened;
     if (!opened.provider.empty()) provider_ = opened.provider;
+    json_.keep(document());
 }
 
 void Report::progress(const Point& point) {
@@ -147,12 +149,13 @@ void Report::print_row(const PointResult& result) {
 
 void Report::add(PointResult result) {
     clear_progress();
+    const PointResult& added = results_.emplace_back(std::move(result));
+    json_.keep(document());
     if (!options_.json_to_stdout()) {
-        print_heading(result.point);
-        print_row(result);
+        print_heading(added.point);
+        print_row(added);
     }
-    tell_wrong(result.point, result.wrong);
-    results_.push_back(std::move(result));
+    tell_wrong(added.point, added.wrong);
 }
 
 void Report::add_idle(const IdleResult& idle) {
@@ -164,11 +167,7 @@ void Report::add_idle(const IdleResult& idle) {
                 idle.target_percent);
 }
 
-void Report::finish(const std::string& error) {
-    clear_progress();
-    failed_ = !error.empty();
-    if (failed_) std::fprintf(stderr, "railyard-bench: %s\n", error.c_str());
-    if (options_.json.empty()) return;
+nlohmann::json Report::document() const {
     nlohmann::json document = {
         {"version", 1}, {"host", host_json(options_, provider_)}, {"results", nlohmann::json::array()}};
     for (const PointResult& result : results_)
@@ -178,6 +177,15 @@ void Report::finish(const std::string& error) {
                             {"initiator_cpu_percent", idle_->initiator_percent},
                             {"target_cpu_percent", idle_->target_percent}};
     }
+    return document;
+}
+
+void Report::finish(const std::string& error) {
+    clear_progress();
+    failed_ = !error.empty();
+    if (failed_) std::fprintf(stderr, "railyard-bench: %s\n", error.c_str());
+    if (options_.json.empty()) return;
+    nlohmann::json document = this->document();
     if (!error.empty()) document["error"] = error;
     json_.write(document);
 }

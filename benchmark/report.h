@@ -72,6 +72,7 @@ class Report {
     void print_heading(const Point& point);
     void print_row(const PointResult& result);
     void clear_progress();
+    [[nodiscard]] nlohmann::json document() const;
 
     const Options& options_;
     const std::size_t points_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "failure.h"
+#include "watchdog.h"
 
 namespace railyard::bench {
 
@@ -36,12 +37,21 @@ JsonFile::JsonFile(const std::string& name) : name_(name) {
 }
 
 JsonFile::~JsonFile() {
+    if (file_ != nullptr) set_last_document(-1, "");
     if (file_ != nullptr && file_ != stdout) std::fclose(file_);
+}
+
+void JsonFile::keep(const nlohmann::json& document) {
+    if (file_ == nullptr) return;
+    std::string text = document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    text.pop_back();  // the object's end
+    set_last_document(fileno(file_), std::move(text));
 }
 
 void JsonFile::write(const nlohmann::json& document) {
     if (file_ == nullptr) return;
     std::string text = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    set_last_document(-1, "");
     if (std::fputs(text.c_str(), file_) < 0 || std::fflush(file_) != 0)
         throw Failure("cannot write --json " + name_ + ": " + std::strerror(errno));
 }

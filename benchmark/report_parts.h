@@ -27,6 +27,8 @@ class JsonFile {
     JsonFile& operator=(const JsonFile&) = delete;
 
     void write(const nlohmann::json& document);
+    /// What there is to say by now: where a call does not come back the watchdog writes it, with its error.
+    void keep(const nlohmann::json& document);
 
   private:
     const std::string name_;

@@ -83,11 +83,14 @@ GroupReport::GroupReport(const Options& options, std::vector<std::string> member
     : options_(options),
       members_(std::move(members)),
       provider_(fabric_choice(options.params).provider),
-      json_(options.json) {}
+      json_(options.json) {
+    json_.keep(document());
+}
 
 void GroupReport::set_opened(const Opened& opened) {
     opened_ = opened;
     if (!opened.provider.empty()) provider_ = opened.provider;
+    json_.keep(document());
 }
 
 void GroupReport::print_heading(const Point& point) {
@@ -137,15 +140,21 @@ void GroupReport::add(GroupPointResult result) {
     }
     tell_wrong(result.point, result.wrong);
     rows_.push_back(to_json(result, options_, opened_));
+    json_.keep(document());
 }
 
-void GroupReport::finish(const std::string& error) {
+nlohmann::json GroupReport::document() const {
     nlohmann::json document = {{"version", 1}, {"host", host_json(options_, provider_)}, {"results", rows_}};
     document["group"] = {
         {"world", options_.group.world},
         {"pattern", to_string(options_.group.pattern)},
         {"rendezvous", options_.group.rendezvous ? options_.group.rendezvous->text() : "forked"},
         {"members", members_}};
+    return document;
+}
+
+void GroupReport::finish(const std::string& error) {
+    nlohmann::json document = this->document();
     if (!error.empty()) document["error"] = error;
     json_.write(document);
 }

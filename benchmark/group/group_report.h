@@ -57,6 +57,7 @@ class GroupReport {
   private:
     void print_heading(const Point& point);
     void print_row(const GroupPointResult& result) const;
+    [[nodiscard]] nlohmann::json document() const;
 
     const Options& options_;
     const std::vector<std::string> members_;

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -66,13 +67,13 @@ def corrupt(side):
             expect(done.stderr.count(text) == 2 and "WRONG" in done.stderr, f"does not tell of {text}", done)
             for result in json.loads(done.stdout)["results"]:
                 expect(result["checked"] is False and text in result["wrong"], "the result looks right", done)
-    done = run(*side, *FAST, "--sizes", "8", "--corrupt", "data", "--no-check", "--json", "-")
     # What only the untimed pass before has moved is not checked.
     for more in ([], ["--raw"]) if side is PLUGIN else ():
         for op in ("write", "read"):
             done = run(*side, *FAST, *more, "--op", op, "--sizes", "8,4K", "--corrupt", "reposts", "--json", "-", status=1)
             expect(done.stderr.count(": ours after the timed part: transfer") == 2, "does not tell of wrong data", done)
             expect(all(result["checked"] is False for result in json.loads(done.stdout)["results"]), "the result looks right", done)
+    done = run(*side, *FAST, "--sizes", "8", "--corrupt", "data", "--no-check", "--json", "-")
     expect(json.loads(done.stdout)["results"][0]["checked"] is False, "checked without a check", done)
 
 
@@ -171,9 +172,28 @@ def no_reader(*side):
     expect(not left, f"left in shared memory: {left}")
 
 
+def no_return(*side):
+    """A call that does not come back, of which a timer tells: status 1, a whole document, and nothing is left in shared memory."""
+    with tempfile.NamedTemporaryFile() as document:
+        process = subprocess.Popen([PROGRAM, *side, "--provider", "shm", "--sizes", "8,4K", "--seconds", "1", "--json", document.name],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = [process.stdout.readline() for _ in range(3)]  # heading and row of 8 bytes: 4 KiB come next
+        os.kill(process.pid, signal.SIGALRM)
+        _, said = process.communicate(timeout=LIMIT)
+        told = document.read()
+    expect(process.returncode == 1 and "stuck in " in said, f"status {process.returncode} after {first}: {said}")
+    told = json.loads(told)
+    expect([result["size"] for result in told["results"]] == [8] and told["error"].startswith("stuck in "), f"the document says {told}")
+    left = glob.glob(f"/dev/shm/{process.pid}:*")
+    for name in left:
+        os.unlink(name)
+    expect(not left, f"left in shared memory: {left}")
+
+
 def plugin_shm():
     plugin("shm")
     no_reader(*PLUGIN)
+    no_return(*PLUGIN)
 
 
 def plugin(provider):

@@ -1,8 +1,8 @@
 #include "slice.h"
 
-#include <unistd.h>
-
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <deque>
 #include <span>
@@ -94,13 +94,25 @@ TEST_F(SliceTest, StallIsToldWithWhatAndHowMany) {
 
 TEST(WatchdogDeathTest, SaysWhatIsStuck) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_EXIT(
-        {
-            arm_watchdog(std::chrono::milliseconds(20), "a call");
-            for (;;)
-                pause();  // ThreadSanitizer delivers no signal into an empty loop
-        },
-        [](int status) { return status != 0; }, "stuck in a call");
+    const auto get_stuck = [](sighandler_t on_sigterm) {
+        signal(SIGTERM, on_sigterm);
+        set_last_document(STDERR_FILENO, R"({"version":1)");
+        arm_watchdog(std::chrono::milliseconds(20), "a \"call\"");
+        for (;;)
+            pause();  // ThreadSanitizer delivers no signal into an empty loop
+    };
+    const std::string told =
+        "stuck in a \"call\".*\n.\"version\":1,\"error\":\"stuck in a 'call': it did not come back within "
+        "0.0 s; see "
+        "--timeout\".\n";
+    EXPECT_EXIT(get_stuck(SIG_DFL), testing::ExitedWithCode(1), told);
+    // As libfabric has one, which cleans up and passes it on.
+    const sighandler_t cleans_up = [](int number) {
+        static_cast<void>(write(STDERR_FILENO, "clean", 5));
+        signal(number, SIG_DFL);
+        raise(number);
+    };
+    EXPECT_EXIT(get_stuck(cleans_up), testing::ExitedWithCode(1), told + "clean");
 }
 
 }  // namespace
