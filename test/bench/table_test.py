@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import importlib.util
 import io
+import os
 import pathlib
 import re
 import shlex
@@ -56,6 +57,22 @@ def case_names():
                 assert matched == [figure.name], (figure.command(), matched)
 
 
+def case_without_valgrind():
+    """What is counted with it fails, and says so: a row that is not there would be missed by nobody."""
+    spec = importlib.util.spec_from_file_location("benchmark_numbers", ROOT / "benchmark/numbers.py")
+    numbers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(numbers)
+    path = os.environ["PATH"]
+    try:
+        os.environ["PATH"] = "/nowhere"
+        counted = [figure for figure in numbers.figures(True) if figure.name.startswith("instructions a descriptor")]
+        with contextlib.redirect_stderr(io.StringIO()) as complained:
+            assert len(counted) == 3 and all(figure.measure() == ({}, None) for figure in counted), counted
+    finally:
+        os.environ["PATH"] = path
+    assert complained.getvalue().count("valgrind is not installed") == 3, complained.getvalue()
+
+
 def case_hangs():
     """What does not end fails, and is told; whoever asked goes on."""
     figure = table.ProgramFigure(pathlib.Path("/bin/sleep"), "sleep", ["60"], None, 1, True)
@@ -67,6 +84,7 @@ def case_hangs():
 
 def main():
     case_names()
+    case_without_valgrind()
     case_hangs()
     with tempfile.TemporaryDirectory() as folder:
         page = pathlib.Path(folder) / "page.md"
