@@ -26,10 +26,10 @@ void Control::send(const Message& message) {
     }
 }
 
-Message Control::receive(std::chrono::milliseconds limit) {
+Message Control::receive(std::chrono::milliseconds limit, std::size_t longest) {
     std::string bytes;
     try {
-        bytes = channel_.receive(limit);
+        bytes = channel_.receive(limit, longest);
     } catch (const Error& error) {
         if (error.status() == Status::canceled) {
             throw Failure(other_ + " did not answer within " + seconds_text(limit) +

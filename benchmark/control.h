@@ -22,7 +22,9 @@ class Control {
         : channel_(std::move(channel)), other_(std::move(other)) {}
 
     void send(const Message& message);
-    [[nodiscard]] Message receive(std::chrono::milliseconds limit);
+    /// A longer message than `longest` bytes is none: who reads it, and is not known, must not be kept busy.
+    [[nodiscard]] Message receive(std::chrono::milliseconds limit,
+                                  std::size_t longest = host::default_max_message);
     /// Sends and waits for the answer; an answer with "error" is thrown as Failure.
     Message call(const Message& message, std::chrono::milliseconds limit);
 

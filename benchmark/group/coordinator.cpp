@@ -25,6 +25,7 @@ constexpr unsigned group_protocol = 2;
 constexpr auto hello_limit = 2s;           ///< a process speaks as soon as it has connected
 constexpr auto hello_rest = 1s;            ///< of what has begun to come
 constexpr std::size_t most_arrivals = 64;  ///< arrivals who keep others waiting, at most
+constexpr std::size_t longest_hello = 4096;
 constexpr auto drain_limit = 10s;
 
 }  // namespace
@@ -154,7 +155,7 @@ void Coordinator::accept() {
 }
 
 void Coordinator::admit(Control control, std::chrono::milliseconds limit) {
-    const Message hello = control.receive(limit);
+    const Message hello = control.receive(limit, longest_hello);
     const std::string why = refusal(hello);
     if (!why.empty()) {
         control.send({{"error", why}});
