@@ -74,7 +74,9 @@ inline constexpr Metric<Rail> of_rail_traffic[] = {
      {"operation", "data"}},
     {"railyard_rail_repeats_total", "", "", &Rail::control_repeats, control},
     {"railyard_rail_failovers_total", "counter",
-     "Pieces of transfers that another rail was given, because their path had failed.", &Rail::failovers},
+     "Pieces of transfers that another rail was given, because their path had failed or cannot reach their "
+     "memory.",
+     &Rail::failovers},
     {"railyard_rail_errors_total", "counter", "Reads and writes that ended with an error, or were refused.",
      &Rail::disconnected, disconnected},
     {"railyard_rail_errors_total", "", "", &Rail::failed, other},

@@ -199,7 +199,6 @@ void HostRail::count_moved(Submission& submission, std::uint64_t bytes) noexcept
     Work& work = *submission.lane->work;
     const auto kind = static_cast<std::size_t>(work.kind);
     moved_ += bytes;
-    counters_.bytes[kind] += bytes;
     for (Run& run = submission.run; !run.empty(); ++run.begin) {
         const std::uint64_t left = work.chunks[run.begin].length - submission.moved;
         if (bytes < left) {
@@ -209,6 +208,8 @@ void HostRail::count_moved(Submission& submission, std::uint64_t bytes) noexcept
         bytes -= left;
         submission.moved = 0;
         ++counters_.operations[kind];
+        // Not before: what is left halfway goes as a whole over another rail, which counts it.
+        counters_.bytes[kind] += work.chunks[run.begin].length;
         work.part_done(Status::ok);
     }
 }

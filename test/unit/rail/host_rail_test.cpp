@@ -307,6 +307,7 @@ TEST_F(HostRailTest, WhatIsLeftGoesToOtherRailsInWholeChunks) {
     EXPECT_EQ(write.work.status(), Status::ok);
     EXPECT_EQ(write.fabric.taken, (std::vector<std::uint32_t>{0, 1, 2}));
     EXPECT_EQ(rail_.counters().failovers, 1u);
+    EXPECT_EQ(rail_.counters().bytes[0] + rail_.counters().bytes[1], 0u) << "the other rail counts them";
     EXPECT_FALSE(rail_.has_ended(peer_));
     EXPECT_FALSE(rail_.reaches(peer_));
     alone.prepare(Work::Kind::write, {{0, 0, 1000}});
