@@ -158,6 +158,13 @@ class Flow(unittest.TestCase):
             time.sleep(0.01)
         return target, pathlib.Path(self.info).read_bytes()
 
+    def test_an_info_is_its_users_alone(self):
+        """Who has it can write to the memory."""
+        before = os.umask(0o022)
+        self.addCleanup(os.umask, before)
+        self.make_target("--grains", "3")
+        self.assertEqual(oct(os.stat(self.info).st_mode & 0o777), oct(0o600))
+
     def initiator(self, info, *words):
         process = start("initiator", "--info", info, *FABRIC, "--grain-size", "64K", *words)
         self.addCleanup(kill, process)
