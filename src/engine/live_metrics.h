@@ -31,7 +31,8 @@ inline constexpr const char* peer_state_help =
     "The state that a peer is in: one line each, whose value is 1.";
 inline constexpr const char* latency = "railyard_peer_transfer_seconds";
 inline constexpr const char* latency_help =
-    "From a transfer's post to when its end was seen: each above 16 KiB, and one in eight others.";
+    "From a transfer's post, on a CUDA stream from when the stream gets there, to when its end was seen: "
+    "each above 16 KiB, and one in eight others.";
 
 inline constexpr Label write{"operation", "write"}, read{"operation", "read"},
     control{"operation", "control"};
@@ -49,8 +50,9 @@ inline constexpr Metric<RailReport> of_rails[] = {
 
 using Rail = RailTrafficReport;
 inline constexpr Metric<Rail> of_rail_traffic[] = {
-    {"railyard_rail_bytes_total", "counter", "Bytes of operations that ended well.", &Rail::bytes_written,
-     write},
+    {"railyard_rail_bytes_total", "counter",
+     "Bytes of operations that ended well; what goes in control messages is not among them.",
+     &Rail::bytes_written, write},
     {"railyard_rail_bytes_total", "", "", &Rail::bytes_read, read},
     {"railyard_rail_operations_total", "counter", "Operations that ended well.", &Rail::writes, write},
     {"railyard_rail_operations_total", "", "", &Rail::reads, read},
