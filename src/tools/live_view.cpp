@@ -237,6 +237,7 @@ std::string read_socket(const std::string& path) {
                           "it does not answer, so nobody drives that engine, or its process is stopped");
         text.append(bytes, static_cast<std::size_t>(count));
     }
+    if (text.empty()) refuse_socket(path, "it says nothing: an engine answers its own user and root alone");
     return text;
 }
 

@@ -112,12 +112,24 @@ std::vector<LiveFile> all_readable(const std::vector<From>& from, Read read) {
     return files;
 }
 
+/// What has been told since: a file is written once a second, and what a socket says may be 0.2 s old.
+LiveFile read_anew(const LiveFile& before) {
+    using namespace std::chrono_literals;
+    const auto end = std::chrono::steady_clock::now() + 2s;
+    while (true) {
+        LiveFile after = read_live_file(before.path);
+        if (after.report.written_ms != before.report.written_ms || std::chrono::steady_clock::now() >= end)
+            return after;
+        std::this_thread::sleep_for(50ms);
+    }
+}
+
 int show_live(const Command& command) {
     std::vector<LiveFile> files = all_readable(command.live, read_live_file);
     if (command.interval > 0 && !files.empty()) {
         std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
-        files = all_readable(
-            files, [](const LiveFile& before) { return rates_between(before, read_live_file(before.path)); });
+        files = all_readable(files,
+                             [](const LiveFile& before) { return rates_between(before, read_anew(before)); });
     }
     const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
     const auto now =

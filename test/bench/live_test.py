@@ -2,6 +2,7 @@
 """railyard-info --live at the engines of a benchmark that runs.  live_test.py BENCH CASE PLUGIN_DIR INFO"""
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -50,13 +51,28 @@ def look(names, kind):
     text = info("--live", names[0], "--interval", "1.5")
     expect(text.returncode == 0 and "written/s" in text.stdout and "transfers/s" in text.stdout and ", in " in text.stdout, "no rates", text)
 
-    if kind == "file":
-        hasty = info("--live", names[0], "--interval", "0.1")
-        expect(hasty.returncode == 0 or "longer --interval" in hasty.stderr, "says nothing of the interval", hasty)
+    for _ in range(3):  # shorter than the time between two that are told: the next one is waited for
+        hasty = info("--live", *names, "--interval", "0.1")
+        expect(hasty.returncode == 0 and hasty.stdout.count(", in ") == 2, "does not wait for what is told next", hasty)
     expect(info("--interval", "1").returncode == 2, "--interval without --live is no usage error")
 
 
+def ask_somebody_who_hangs_up():
+    """As an engine does at the socket of another user's."""
+    name = f"railyard-live-{os.getpid()}-other"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0" + name)
+        listener.listen()
+        listener.settimeout(LIMIT)
+        asking = subprocess.Popen([INFO, "--live", "@" + name], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        listener.accept()[0].close()
+        errors = asking.communicate(timeout=LIMIT)[1]
+    expect(asking.returncode == 1 and "answers its own user and root alone" in errors, f"does not say why nothing comes: {errors}")
+
+
 def run_case(kind):
+    if kind == "abstract":
+        ask_somebody_who_hangs_up()
     with tempfile.TemporaryDirectory(prefix="railyard-live.") as folder:
         if kind == "deep":  # its path is too long for a socket, whose name is relative where the engine runs
             folder = os.path.join(folder, "x" * 140)
