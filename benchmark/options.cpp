@@ -33,6 +33,7 @@ struct Texts {
     std::optional<unsigned> target_gpu;
     double timeout = 30;
     GroupTexts group;
+    std::string warnings;
 };
 
 bool is_tcp(std::string_view provider) {
@@ -164,8 +165,19 @@ void take_params(Options& options, const Texts& texts) {
     if (!texts.provider.empty()) set_param(options, "provider", texts.provider);
     for (const std::string* rails : {&texts.rails_per_device, &texts.rails})
         if (!rails->empty()) set_param(options, "rails_per_device", *rails);
-    // What is measured is the fabric, also between two processes of one host.
-    if (options.plugin == "RAILYARD") options.params.emplace("local_rail", "off");
+}
+
+/// Which of these parameters is another one in an engine.
+std::string overridden_by_environment(const std::map<std::string, std::string>& params) {
+    std::string text;
+    for (const ParamDoc& doc : param_docs()) {
+        const auto given = params.find(doc.name);
+        const char* const there = std::getenv(doc.env.c_str());
+        if (given == params.end() || !there || !*there || given->second == there) continue;
+        text += "railyard-bench: " + doc.name + " is " + (is_secret(doc.name) ? "another one" : there) +
+                ", as " + doc.env + " in the environment wins\n";
+    }
+    return text;
 }
 
 void take_workload(Options& options, const Texts& texts) {
@@ -281,8 +293,13 @@ void stay_on_this_host(Options& options) {
     if (tcp && choice.devices.empty()) options.params["devices"] = "lo";
 }
 
-void finish(const CLI::App& app, Options& options, const Texts& texts) {
+void finish(const CLI::App& app, Options& options, Texts& texts) {
     take_params(options, texts);
+    if (options.plugin == "RAILYARD") {
+        texts.warnings = overridden_by_environment(options.params);
+        // What is measured is the fabric, also between two processes of one host.
+        options.params.emplace("local_rail", "off");
+    }
     take_workload(options, texts);
     take_memory(options, texts);
     take_role(options, texts);
@@ -356,8 +373,9 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
         app.parse(argc, argv);
         finish(app, options, texts);
         result.options = std::move(options);
+        result.text = texts.warnings;
         if (!texts.rails.empty()) {
-            result.text =
+            result.text +=
                 "railyard-bench: --rails is called --rails-per-device now, as railyard-flow has it, whose "
                 "--rails limits all of them (here --param rails=N)\n";
         }

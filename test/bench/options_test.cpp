@@ -45,6 +45,22 @@ TEST(BenchOptions, ParamsRepeat) {
     EXPECT_EQ(fabric_choice(options.params).rails_per_device, 4u);
 }
 
+/// As in an engine, which says nothing of it.
+TEST(BenchOptions, SaysWhereTheEnvironmentWins) {
+    setenv("RAILYARD_CHUNK_SIZE", "1M", 1);
+    setenv("RAILYARD_CLUSTER_SECRET", "what-the-environment-has", 1);
+    const ParsedOptions other = parse(
+        {"--param", "chunk_size=64K", "--param", "cluster_secret=what-was-given-here", "--param", "rails=1"});
+    const ParsedOptions same = parse({"--param", "chunk_size=1M"}), elsewhere = parse({"--plugin", "OTHER"});
+    unsetenv("RAILYARD_CHUNK_SIZE");
+    unsetenv("RAILYARD_CLUSTER_SECRET");
+    EXPECT_EQ(other.text,
+              "railyard-bench: chunk_size is 1M, as RAILYARD_CHUNK_SIZE in the environment wins\n"
+              "railyard-bench: cluster_secret is another one, as RAILYARD_CLUSTER_SECRET in the environment "
+              "wins\n");
+    EXPECT_EQ(same.text + elsewhere.text, "");
+}
+
 TEST(BenchOptions, RailsPerDeviceIsCalledAsInRailyardFlow) {
     const ParsedOptions fresh = parse({"--rails-per-device", "3"}), old = parse({"--rails", "3"});
     ASSERT_TRUE(fresh.options && old.options) << fresh.text << old.text;
