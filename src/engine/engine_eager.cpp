@@ -74,8 +74,7 @@ void Engine::Impl::on_eager(const Letter& letter) {
     const auto [answer, again] =
         read ? eager_target_.give(letter.agent, letter.nonce, letter.text, message->message)
              : eager_target_.take(letter.agent, letter.nonce, letter.text);
-    // By what comes next, or the same again: then its way is to be seen to work, or another one is taken.
-    message->is_answered = !again;
+    message->is_answered = !again;  // by what comes next, or the same again
     const bool brings_data = read && answer.status == Status::ok;
     if (brings_data) {
         message->kind = MessageKind::eager_data;
@@ -84,6 +83,10 @@ void Engine::Impl::on_eager(const Letter& letter) {
     }
     if (!peer->has_control_route()) peer->resolve(control_pair);
     const ControlRoute route = peer->control_route();
+    if (again && rails_->size() * peer->rail_count() > 1) {  // else the next answer may be lost there, too
+        route.path->doubt();
+        watch_soon();
+    }
     const Peer::Asker asker = peer->asks_from();
     // What was served before may wait here for its turn yet: its refusal comes behind it.
     if (!again && message->message.size() <= AnswerChannel::longest_text && asker.rail == route.rail) {

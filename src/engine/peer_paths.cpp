@@ -24,7 +24,8 @@ void Peer::compare_paths(std::uint64_t now_ns, std::uint64_t limit_ns, std::vect
         if (endpoint->path.failed() || now_ns - endpoint->asked_at < limit_ns) continue;
         if (!endpoint->probing) {
             to_probe.push_back(&ask(*endpoint, now_ns));
-        } else if (last_answer > endpoint->asked_at && endpoint->path.fail()) {
+        } else if (last_answer > endpoint->asked_at && last_answer != endpoint->answered_at &&
+                   endpoint->path.fail()) {
             RAILYARD_LOG(warn, agent().c_str(), "answers on other rails and not on %s: it is left alone",
                          endpoint->rail->name().c_str());
             endpoint->rail->request_renewal();

@@ -84,7 +84,8 @@ class ControlChannel {
     }
     /// Fragments that have been found with the provider `often` times, this one included.
     std::size_t unanswered(std::uint8_t often) noexcept;
-    /// Where nobody says that a connection is dead: the paths of those are doubted.
+    /// Where nobody says that a connection is dead: the paths of those are doubted, but for probes, whose
+    /// sender waits for them.
     void doubt_unanswered(std::uint8_t often) noexcept;
     /// Of messages, either way.
     [[nodiscard]] bool has_pending() const noexcept { return !pending_.empty() || keeps_fragments(); }

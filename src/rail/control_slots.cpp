@@ -17,7 +17,8 @@ std::size_t ControlChannel::unanswered(std::uint8_t often) noexcept {
 
 void ControlChannel::doubt_unanswered(std::uint8_t often) noexcept {
     for (Slot& slot : *sends_) {
-        if (slot.found_again(often) && slot.message->path) slot.message->path->doubt();
+        const bool old = slot.found_again(often);
+        if (old && slot.message->path && !slot.message->patience_ns) slot.message->path->doubt();
     }
 }
 

@@ -30,6 +30,7 @@ class NetFaults : public testing::Test, protected Initiator {
         devices_ = devices;
         has_thread_ = progress_thread;
         params.try_emplace("peer_timeout_ms", std::to_string(patience_ms));
+        peer_timeout_ = params["peer_timeout_ms"];
         params["devices"] = devices;
         engine_ = make_engine("alpha", {provider(), rails, progress_thread}, params);
     }
@@ -37,7 +38,7 @@ class NetFaults : public testing::Test, protected Initiator {
         auto process = std::make_unique<OtherMachine>(
             std::getenv("HWLOC_XMLFILE"), machine,
             Words{"agent=" + machine, "provider=" + provider(), "devices=" + devices_,
-                  "rails_per_device=" + std::to_string(rails)},
+                  "rails_per_device=" + std::to_string(rails), "peer_timeout_ms=" + peer_timeout_},
             true, Words{"ip", "netns", "exec", namespace_of(machine)});
         auto made = std::make_unique<FarSide>(*engine_, std::move(process), machine, size);
         made->meet();
@@ -104,7 +105,7 @@ class NetFaults : public testing::Test, protected Initiator {
         return std::chrono::duration_cast<milliseconds>(Clock::now() - when);
     }
 
-    std::string devices_;
+    std::string devices_, peer_timeout_;
 };
 
 struct Case {
@@ -230,6 +231,63 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"their_second_two_of_theirs", Fault::their_link_down, 2, true, 1, 2},
                     Case{"our_first_two_of_theirs", Fault::our_link_down, 1, true, 1, 2}),
     case_name);
+
+/// A transfer's notification, all of a small one, and what goes with no transfer at all.
+struct Notices {
+    const char* name;
+    std::size_t bytes;  ///< of the transfer; 0: there is none
+    bool progress_thread;
+};
+class OneOfTwoLinksUnderNotices : public NetFaults, public testing::WithParamInterface<Notices> {};
+
+TEST_P(OneOfTwoLinksUnderNotices, LostInSilenceIsLeftByThemInTime) {
+    start("e1,e2", GetParam().progress_thread);
+    const auto b = peer("b");
+    b->process->load("alpha", engine_->connection_info());
+    Transfer* const transfer = GetParam().bytes ? b->prepare(Operation::write, GetParam().bytes) : nullptr;
+    Words wanted, got;
+    const auto send = [&] {
+        const std::string message = "message" + std::to_string(wanted.size());
+        wanted.push_back("alpha:" + message);
+        if (!transfer) return engine_->send_notification("b", message);
+        const Status posted = engine_->post(*transfer, &message);
+        ASSERT_TRUE(posted == Status::in_progress || posted == Status::ok) << to_string(posted);
+        ASSERT_EQ(wait(*transfer), Status::ok) << message;
+    };
+    const auto all_are_there = [&] {
+        for (std::string& message : b->process->notifications())
+            got.push_back(std::move(message));
+        return got.size() >= wanted.size();
+    };
+    for (int round = 0; round < 3; ++round)
+        send();
+    ASSERT_TRUE(until(all_are_there));
+
+    Trouble trouble(Fault::black_hole, 1);  // their messages go there first
+    trouble.strike();
+    const auto struck = Clock::now();
+    for (int round = 0; round < 3; ++round)
+        send();
+    EXPECT_TRUE(until(all_are_there)) << got.size() << " of " << wanted.size();
+    std::fprintf(stderr, "all there after %lld ms\n", static_cast<long long>(since(struck).count()));
+    EXPECT_LT(since(struck), milliseconds(5 * patience_ms));
+    const auto found_out = Clock::now();
+    for (int round = 0; round < 20; ++round)
+        send();
+    EXPECT_TRUE(until(all_are_there));
+    EXPECT_LT(since(found_out), milliseconds(patience_ms)) << "they go on taking it first";
+    std::sort(got.begin(), got.end());
+    std::sort(wanted.begin(), wanted.end());
+    EXPECT_TRUE(got == wanted);
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, OneOfTwoLinksUnderNotices,
+                         testing::Values(Notices{"large_inline", size, false},
+                                         Notices{"large_thread", size, true},
+                                         Notices{"small_inline", 64, false},
+                                         Notices{"small_thread", 64, true}, Notices{"alone_inline", 0, false},
+                                         Notices{"alone_thread", 0, true}),
+                         [](const auto& way) { return way.param.name; });
 
 using Killed = NetFaults;
 
