@@ -262,7 +262,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     bool finish_served() noexcept;
     bool tell_end(Served& served) noexcept;
 
-    // engine_messages.cpp
     /// A message that belongs to no transfer; frees itself.
     struct OwnMessage : OutNotification {
         Impl* engine = nullptr;

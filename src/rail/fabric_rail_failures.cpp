@@ -217,8 +217,7 @@ void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
     if (outstanding() == 0 && control_->outstanding() == 0) return;
     if (!fabric_->domain.caps().loses_answers && !sockets) return;
     drain_all();
-    // Over sockets they may only not look, so all ways to them are asked first.
-    if (sockets) return control_->doubt_unanswered(std::min(often, doubted_looks));
+    if (sockets) return control_->doubt_unanswered(std::min(often, doubted_looks));  // they may only not look
     std::size_t unanswered = control_->unanswered(often);
     for (Operation& operation : *fabric_->operations.back())
         unanswered += operation.handler != on_given_up_complete && operation.found_again(often) ? 1 : 0;
