@@ -21,6 +21,16 @@ constexpr std::uint64_t ping_patience_ns = 250'000'000;
 /// Nothing of ours is with the provider where the peer moves the bytes, so that it tells of no death.
 constexpr std::uint64_t keepalive_under_requests_ns = 100'000'000;
 
+/// At each look at a peer whose process has ended, while anything to it is in flight: it may have been
+/// disconnected before, a post that began before comes after, and a rail may have been short of something.
+/// Stopped first, as what comes back from its rails, or waits there, would go to it from another endpoint.
+void end_with_process(Peer& peer, TransferList& transfers) {
+    if (!peer.gone()) RAILYARD_LOG(warn, peer.agent().c_str(), "it has ended");
+    peer.mark_gone();
+    transfers.stop_transfers_to(peer, Status::remote_disconnect);
+    peer.abandon();
+}
+
 }  // namespace
 
 void Engine::Impl::ping(const std::shared_ptr<Peer>& peer, PeerEndpoint& endpoint,
@@ -266,10 +276,8 @@ Peer::Health Engine::Impl::ask_paths(const std::shared_ptr<Peer>& peer, std::uin
 }
 
 std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::uint64_t now) {
-    if (peer->look_at_process()) {
-        RAILYARD_LOG(warn, peer->agent().c_str(), "it has ended");
-        transfers_.stop_transfers_to(*peer, Status::remote_disconnect);
-    }
+    if ((!peer->gone() || peer->watched.in_flight) && peer->look_at_process())
+        end_with_process(*peer, transfers_);
     const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
     const std::uint32_t freed = peer->traffic.freed() + peer->served.load(std::memory_order_relaxed);
     if (std::exchange(peer->watched.seen_freed, freed) != freed) peer->watched.move(now);

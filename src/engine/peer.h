@@ -222,9 +222,12 @@ class Peer {
     void want_back() noexcept { wanted_back_.store(true, std::memory_order_relaxed); }
     /// Nothing has come of anything that was sent to it.
     void fail_all();
-    /// Its process has ended, where that can be seen, or is ours and it was closed there: true once. What was
-    /// under way to it has ended, too, then. Not with a rail's role held; one caller at a time.
-    bool look_at_process();
+    /// Its process has ended, where that can be seen, or is ours and it was closed there. One caller at a
+    /// time.
+    [[nodiscard]] bool look_at_process();
+    /// Whose process has ended: what is under way to it ends, too, as it is given back by its rails, and goes
+    /// out again unless its transfer has been stopped. Not with a rail's role held.
+    void abandon();
     /// On this host, and transfers get to it past the fabric.
     [[nodiscard]] bool is_there_on_host() const {
         const MutexLock lock(mutex_);

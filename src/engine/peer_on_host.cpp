@@ -68,17 +68,17 @@ void Peer::watch_process() noexcept {
 }
 
 bool Peer::look_at_process() {
-    if (gone()) return false;
     if (process_.put_off()) watch_process();
-    if (!has_ended_unseen()) return false;
-    mark_gone();
+    return has_ended_unseen();
+}
+
+void Peer::abandon() {
     fail_all();
     const std::shared_ptr<RailManager> rails = rails_.lock();
-    if (!rails) return true;
+    if (!rails) return;
     const MutexLock lock(mutex_);
     for (const auto& endpoint : resolved_)
         endpoint->rail->abandon_peer(endpoint->address);
-    return true;
 }
 
 }  // namespace railyard
