@@ -236,8 +236,10 @@ class FabricRail final : public Rail {
     void renew() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void put_renewal_off(const std::exception& error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     std::unique_ptr<fabric::UnsentBytesDropped> drop_unsent_bytes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    // fabric_rail_frozen.cpp
     void stop_sending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void freeze() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void reopen() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     // fabric_rail_aside.cpp
     struct Aside;
     struct Opened;

@@ -113,11 +113,12 @@ bool FabricRail::request_renewal() noexcept {
 }
 
 void FabricRail::renew() noexcept {
-    if (!fabric_->domain.caps().separate_sender || (!sending_ && fabric_->queue.broken())) {
+    const bool broken = fabric_->queue.broken();
+    if (!fabric_->domain.caps().separate_sender || (!sending_ && broken)) {
         renewal_needed_ = false;
         renewal_requested_.store(false, std::memory_order_relaxed);
         hand_over_returned(0);
-        return stop_sending();
+        return sending_ || broken ? stop_sending() : reopen();
     }
     meter_.pause();
     drain_all();  // see ProviderCaps::reads_before_close
@@ -155,16 +156,6 @@ void FabricRail::renew() noexcept {
     publish_sender();
 }
 
-/// Where nothing ends any more on the one endpoint that there is, and it can neither be replaced nor closed.
-void FabricRail::stop_sending() noexcept {
-    if (!sending_ || !fabric_->queue.broken()) return;
-    try {
-        freeze();
-    } catch (const std::exception& error) {
-        put_renewal_off(error);
-    }
-}
-
 void FabricRail::put_renewal_off(const std::exception& error) noexcept {
     RAILYARD_LOG(error, name().c_str(), "no new endpoint to send from, tried again later: %s", error.what());
     reopen_without_device_ = dynamic_cast<const fabric::DeviceGone*>(&error) != nullptr;
@@ -185,24 +176,6 @@ std::unique_ptr<fabric::UnsentBytesDropped> FabricRail::drop_unsent_bytes() {
         RAILYARD_LOG(warn, name().c_str(), "connections are closed with what is unsent: %s", error.what());
     }
     return dropped;
-}
-
-/// Senders that can be replaced end what is under way by that. Over shm all answers are read in the order of
-/// the operations, so one that never comes ends everything on that endpoint. Another one takes over. On the
-/// one of cxi nobody waits for others, and the device goes on with it all: a second time would overlap it.
-void FabricRail::do_abandon_peer(PeerAddress peer) noexcept {
-    if (!fabric_->domain.caps().shares_endpoints) return;
-    drain_all();  // what the peer had still done
-    const auto waits = [&](const Operation& operation) {
-        return operation.posted && operation.submission->route->destination == peer;
-    };
-    const Operations& operations = *fabric_->operations.back();
-    try {
-        if (std::any_of(operations.begin(), operations.end(), waits)) freeze();
-    } catch (const std::exception& error) {
-        RAILYARD_LOG(error, name().c_str(), "no other endpoint to send from: %s", error.what());
-    }
-    publish_load();
 }
 
 /// What has ended and has not been read yet does not count.
@@ -226,21 +199,6 @@ void FabricRail::do_look_for_unanswered(std::uint8_t often) noexcept {
     RAILYARD_LOG(warn, name().c_str(), "%zu operations are not answered: %s from a new endpoint", unanswered,
                  fabric_->domain.caps().waits_to_close ? "others go on" : "sent again,");
     renewal_needed_ = true;
-}
-
-/// What is under way is given back, and its endpoint touched no more; another one takes over, unless the
-/// queue is broken. Throws where there is no memory for it, or no endpoint.
-void FabricRail::freeze() {
-    auto operations = std::make_unique<Operations>(depth_);
-    fabric_->frozen.reserve(fabric_->frozen.size() + 1);
-    fabric_->frozen_operations.reserve(fabric_->frozen_operations.size() + 2);
-    fabric_->frozen_operations.push_back(control_->begin_renewal());
-    sending_ = nullptr;
-    take_back();
-    fabric_->frozen_operations.push_back(std::move(fabric_->operations.back()));
-    fabric_->operations.pop_back();
-    if (fabric_->sender) fabric_->frozen.push_back(std::move(fabric_->sender));
-    open_sender(std::move(operations));
 }
 
 void FabricRail::drain_all() noexcept {
@@ -272,11 +230,11 @@ void FabricRail::start_sender() {
         return;
     }
     fabric_->sender = fabric_->new_sender();
+    if (fabric_->domain.caps().shares_endpoints) DeferredClose::add_name(fabric_->sender->name());
     sending_ = fabric_->sender.get();
     reopen_pause_ns_ = 0;
     expect_connections();
     if (indirect_) sending_->confirm_delivery();
-    if (fabric_->domain.caps().shares_endpoints) DeferredClose::add_name(sending_->name());
     control_->send_from(sending_);
     RAILYARD_LOG(
         info, name().c_str(),

@@ -112,7 +112,8 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         return Served::through;
     }
     if (!sending_ || (route.gated && !route.path->admits(sender_generation()))) {
-        return refused(submission, "has not answered our introduction");
+        return refused(submission, sending_ ? "has not answered our introduction"
+                                            : "could not be reached without an endpoint");
     }
     if (room() == 0) return Served::full;
     std::uint32_t room = room_for(route.path);

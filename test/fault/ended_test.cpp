@@ -3,7 +3,10 @@
 
 #include <cstdlib>
 
+#include "few_files.h"
+#include "log_lines.h"
 #include "peer_faults.h"
+#include "sanitized.h"
 
 namespace railyard::test {
 namespace ended_peers {
@@ -51,6 +54,33 @@ TEST_P(EndedPeers, OneThatWasReplacedBeforeEndsItsTransfersAndNobodyElses) {
     EXPECT_EQ(run(*restarted->prepare(Operation::write, size)), Status::ok);
     EXPECT_TRUE(restarted->same_bytes());
     restarted.reset();
+}
+
+/// Another endpoint takes files of its own.
+TEST_P(EndedPeers, OneThatEndsForWantOfFilesForAnotherEndpointTakesNobodyElsesWay) {
+    if (sanitized) GTEST_SKIP() << "its looks at objects need descriptors of their own";
+    if (!needs_the_peer()) GTEST_SKIP() << "nothing stays with the provider";
+    const LogLines lines(log::Level::info);
+    start({{"connect_timeout_ms", "2000"}});
+    const auto victim = target("beta"), healthy = target("gamma");
+    Transfer* const write = victim->prepare(Operation::write, size);
+    Transfer* const other = healthy->prepare(Operation::write, size);
+    ASSERT_EQ(run(*write), Status::ok);
+    ASSERT_EQ(run(*other), Status::ok);
+    victim->process->send_signal(SIGSTOP);
+    ASSERT_EQ(engine_->post(*write), Status::in_progress);
+    {
+        const FewFiles few(0);
+        victim->process->send_signal(SIGKILL);
+        EXPECT_EQ(wait(*write), Status::remote_disconnect);
+        EXPECT_TRUE(until([] { return LogLines::contain("no new endpoint"); })) << "nothing was tested";
+    }
+    const auto limit = Clock::now() + milliseconds(10'000);
+    Status status = run(*other);
+    while (status == Status::remote_disconnect && Clock::now() < limit)
+        status = run(*other);
+    EXPECT_EQ(status, Status::ok);
+    EXPECT_TRUE(healthy->same_bytes());
 }
 
 INSTANTIATE_TEST_SUITE_P(SharedMemory, EndedPeers,
