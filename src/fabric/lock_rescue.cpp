@@ -18,6 +18,9 @@
 #include <system_error>
 #include <thread>
 
+#include <absl/base/thread_annotations.h>
+
+#include "common/fork_watch.h"
 #include "common/log.h"
 #include "common/mutex.h"
 #include "common/signals_blocked.h"
@@ -114,13 +117,18 @@ void EndpointLock::release() noexcept {
 /// Any thread.
 class LockRescue::Thread {
   public:
-    /// The process's only one, while anybody has it. Throws std::system_error.
+    /// The process's only one, while anybody has it: a parent's does not run in its child. Throws
+    /// std::system_error, std::bad_alloc.
     static std::shared_ptr<Thread> shared() {
-        static Mutex mutex;
-        static std::weak_ptr<Thread> current;
-        const MutexLock lock(mutex);
-        std::shared_ptr<Thread> thread = current.lock();
-        if (!thread) current = thread = std::make_shared<Thread>();
+        struct Shared {
+            Mutex mutex;
+            std::weak_ptr<Thread> current ABSL_GUARDED_BY(mutex);
+        };
+        static constinit OfThisProcess<Shared> of_process;
+        Shared& shared = of_process.get();
+        const MutexLock lock(shared.mutex);
+        std::shared_ptr<Thread> thread = shared.current.lock();
+        if (!thread) shared.current = thread = std::make_shared<Thread>();
         return thread;
     }
 

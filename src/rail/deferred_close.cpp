@@ -12,6 +12,7 @@
 
 #include <absl/base/thread_annotations.h>
 
+#include "common/fork_watch.h"
 #include "common/mutex.h"
 
 namespace railyard {
@@ -31,12 +32,12 @@ struct Registry {
 };
 
 Registry& registry() {
-    static auto* instance = new Registry;  // outlives static destructors: engines may end after them
-    return *instance;
+    static constinit OfThisProcess<Registry> instance;  // engines may end after static destructors
+    return instance.get();
 }
 
-/// Threads may still work on the memory: it goes with the process, the names go now. A forked child leaves
-/// its parent's alone.
+/// Threads may still work on the memory: it goes with the process, the names go now. A child leaves its
+/// parent's alone.
 void remove_names() {
     Registry& all = registry();
     if (all.process != getpid() || !all.mutex.try_lock()) return;

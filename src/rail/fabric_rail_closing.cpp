@@ -1,6 +1,4 @@
 // How a rail goes whose provider waits, perhaps for ever, before it closes (ProviderCaps::waits_to_close).
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include "common/clock.h"
+#include "common/fork_watch.h"
 #include "common/log.h"
 #include "common/signals_blocked.h"
 #include "rail/fabric_rail.h"
@@ -43,45 +42,60 @@ std::uint64_t last_wait() noexcept {
     return std::max(last_wait_ns - std::min(waited, last_wait_ns), shortest_wait_ns);
 }
 
+/// A number of threads of this process: none in a child at first. Without a lock: one could be held at a
+/// fork.
+class ThreadCount {
+  public:
+    void add() noexcept { change(1); }
+    void take() noexcept { change(-1); }
+    [[nodiscard]] std::uint32_t get() const noexcept { return in(both_.load()); }
+
+  private:
+    static std::uint32_t in(std::uint64_t both) noexcept {
+        return both >> 32 == fork_generation() ? static_cast<std::uint32_t>(both) : 0;
+    }
+    void change(int by) noexcept {
+        std::uint64_t before = both_.load(), after = 0;
+        do
+            after = std::uint64_t{fork_generation()} << 32 | (in(before) + static_cast<std::uint32_t>(by));
+        while (!both_.compare_exchange_weak(before, after));
+    }
+    std::atomic<std::uint64_t> both_{0};  ///< fork_generation(), and the number
+};
+
 /// A stay in libfabric, which takes its devices down when the process exits. From then on there are none, and
-/// the exit waits for those that there are. Without a lock: one could be held at a fork.
+/// the exit waits for those that there are.
 class Stay {
   public:
     Stay() noexcept {
-        static const pid_t process = [] {
-            std::atexit(leave_process);
-            return getpid();
-        }();
-        process_.store(process);
-        count_.fetch_add(1);
+        static const bool waits_at_exit = std::atexit(leave_process) == 0;
+        static_cast<void>(waits_at_exit);
+        count_.add();
         granted_ = !exiting_.load();
-        if (!granted_) count_.fetch_sub(1);
+        if (!granted_) count_.take();
     }
     ~Stay() {
-        if (granted_) count_.fetch_sub(1);
+        if (granted_) count_.take();
     }
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;
     explicit operator bool() const noexcept { return granted_; }
 
-    inline static std::atomic<unsigned> threads{0};  ///< that close a rail
+    inline static constinit ThreadCount threads;  ///< that close a rail
 
   private:
-    /// A child that was forked in the middle of one would wait in vain.
     static void leave_process() noexcept {
-        if (getpid() != process_.load()) return;
         const std::uint64_t now = now_ns();
         wait_for_none(threads, now + first_wait_at_exit_ns);
         exiting_.store(true);
         wait_for_none(count_, now + longest_wait_at_exit_ns);
     }
-    static void wait_for_none(const std::atomic<unsigned>& some, std::uint64_t end) noexcept {
-        while (some.load() != 0 && now_ns() < end)
+    static void wait_for_none(const ThreadCount& some, std::uint64_t end) noexcept {
+        while (some.get() != 0 && now_ns() < end)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    inline static std::atomic<unsigned> count_{0};
+    inline static constinit ThreadCount count_;
     inline static std::atomic<bool> exiting_{false};
-    inline static std::atomic<pid_t> process_{0};
     bool granted_ = false;
 };
 
@@ -154,7 +168,7 @@ void FabricRail::close_apart(std::shared_ptr<Opened> fabric, std::size_t most_un
             while (stage->load(std::memory_order_acquire) == handing_over)
                 std::this_thread::yield();  // until nobody else has it
             close_when_ended(std::move(fabric), most_unread, true);
-            Stay::threads.fetch_sub(1);
+            Stay::threads.take();
             Opened* next = without_thread_.exchange(nullptr);
             stage->store(next ? others : closed, std::memory_order_release);
             while (next) {
@@ -163,7 +177,7 @@ void FabricRail::close_apart(std::shared_ptr<Opened> fabric, std::size_t most_un
             }
         });
         with_it.reset();
-        Stay::threads.fetch_add(1);
+        Stay::threads.add();
         fabric.reset();
         stage->store(handed_over, std::memory_order_release);
         const std::uint64_t end = now_ns() + last_wait();

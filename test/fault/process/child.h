@@ -34,6 +34,7 @@ class Child {
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;
 
+    [[nodiscard]] pid_t process() const noexcept { return pid_; }
     /// Waits; `meanwhile` is called again and again.
     std::string outcome(
         const std::function<void()>& meanwhile = [] { usleep(1000); },

@@ -6,6 +6,7 @@
 
 #include "child.h"
 #include "sanitized.h"
+#include "shared_memory.h"
 #include "traffic.h"
 
 namespace railyard::test {
@@ -173,6 +174,32 @@ TEST_P(ForkTest, EnginesOfTheParentEndAndBeginWhileAChildLives) {
     EXPECT_EQ(child->outcome([&] { again.round(); }), "exit 0");
     delete child;
     again.round();
+}
+
+/// Closed endpoints of shm are kept until the last one of their process is closed, and the parent's are none
+/// of the child's.
+TEST_P(ForkTest, EnginesOfAChildLeaveNoSharedMemory) {
+    if (sanitized) GTEST_SKIP() << "a child starts no threads there, or waits for a lock of another one's";
+    Traffic traffic(GetParam());
+    traffic.round();
+    for (const bool destroys : {true, false}) {
+        SCOPED_TRACE(destroys ? "destroyed" : "open at exit");
+        Child child(Child::End::with_destructors, [&] {
+            auto* const own = new Traffic(GetParam());
+            own->round();
+            const std::size_t open = shared_memory_of(getpid());
+            const bool over_shm = std::string_view(GetParam().provider) == "shm";
+            if (over_shm && open == 0) return 2;  // nothing would be tested
+            if (destroys) delete own;
+            if (destroys && shared_memory_of(getpid()) != 0) return 3;
+            return testing::Test::HasFailure() ? 1 : 0;
+        });
+        const pid_t process = child.process();
+        EXPECT_EQ(child.outcome(), "exit 0");
+        EXPECT_EQ(shared_memory_of(process), 0u);
+        remove_shared_memory_of(process);
+        traffic.round();
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, ForkTest, testing::ValuesIn(process_fabrics()), fabric_name);

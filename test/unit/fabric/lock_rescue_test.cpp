@@ -14,6 +14,9 @@
 #include <string>
 
 #include "allocations_left.h"
+#include "common/fork_watch.h"
+#include "fault/process/child.h"
+#include "sanitized.h"
 
 namespace railyard::fabric {
 namespace {
@@ -180,6 +183,31 @@ TEST(LockRescue, LooksAfterNothingThatThereWasNoMemoryFor) {
         usleep(100);
     EXPECT_FALSE(other_lock.held());
     EXPECT_TRUE(lock.held()) << "released by who was not to look";
+}
+
+/// A thread that its parent has is none of a child's.
+TEST(LockRescue, LooksAfterWhatAChildWatches) {
+    if (test::sanitized) GTEST_SKIP() << "a child starts no threads there, or waits for a lock of another's";
+    watch_forks();
+    Owner owner;
+    const std::string address[] = {owner.memory->address()};
+    const PeerProcess process(address[0]);
+    const LockRescue parents(process, address);
+    ASSERT_TRUE(parents.watches());
+    Owner other;
+    const std::string other_address[] = {other.memory->address()};
+    test::Child child(test::Child::End::at_once, [&] {
+        const PeerProcess watched(other_address[0]);
+        const LockRescue own(watched, other_address);
+        const EndpointLock lock(other_address[0]);
+        if (!own.watches() || !lock.held()) return 2;
+        other.end();
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        while (lock.held() && std::chrono::steady_clock::now() < limit)
+            usleep(100);
+        return lock.held() ? 1 : 0;
+    });
+    EXPECT_EQ(child.outcome(), "exit 0");
 }
 
 }  // namespace

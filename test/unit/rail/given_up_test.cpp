@@ -1,9 +1,16 @@
 // What has not ended after a long time, on a sender that cannot be closed before.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 
+#include "common/fork_watch.h"
+#include "fault/process/child.h"
+#include "sanitized.h"
 #include "taking_rail.h"
 #include "waits_to_close.h"
 
@@ -136,6 +143,48 @@ TEST_F(WaitsToClose, MemoryOfOursStaysUntilTheEndpointsAreClosed) {
     EXPECT_FALSE(seen.expired());
     rail.reset();
     EXPECT_TRUE(seen.expired());
+}
+
+namespace slow_closing {
+
+constexpr unsigned takes_us = 2'000'000;  // longer than a rail that goes waits for it
+fi_ops* real = nullptr;
+std::atomic<bool>* over = nullptr;  // in memory that the parent sees
+
+int close_slowly(fid* endpoint) {
+    usleep(takes_us);
+    const int result = real->close(endpoint);
+    over->store(true);
+    return result;
+}
+
+}  // namespace slow_closing
+
+/// The exit waits for threads in libfabric, in a child, too, whose parent had some.
+TEST_F(WaitsToClose, AChildThatExitsWaitsForTheRailsThatItCloses) {
+    using namespace slow_closing;
+    if (test::sanitized) GTEST_SKIP() << "a child starts no threads there, or waits for a lock of another's";
+    watch_forks();
+    std::make_unique<FabricRail>("parent's", waiting(), sink_, FabricRailConfig{}).reset();
+    void* const shared =
+        mmap(nullptr, sizeof *over, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    over = new (shared) std::atomic<bool>(false);
+    test::Child child(test::Child::End::with_destructors, [] {
+        static NullSink sink;
+        auto rail = std::make_unique<FabricRail>("child's", waiting(), sink, FabricRailConfig{});
+        fid& endpoint = FabricRailProbe::endpoint(*rail)->fid;
+        static fi_ops slow;
+        real = endpoint.ops;
+        slow = *real;
+        slow.close = close_slowly;
+        endpoint.ops = &slow;
+        rail.reset();
+        return over->load() ? 2 : 0;  // 2: nothing is tested
+    });
+    EXPECT_EQ(child.outcome(), "exit 0");
+    EXPECT_TRUE(over->load()) << "the process ended under a thread in libfabric";
+    munmap(shared, sizeof *over);
 }
 
 }  // namespace
