@@ -63,8 +63,9 @@ Transfer* Engine::Impl::prepare(Operation operation, std::span<const LocalDescri
     transfer->may_be_early = may_be_early(*transfer);
     if (notification) {
         if (notification->size() > max_notification) {
-            throw Error(Status::invalid_param,
-                        "notification of " + std::to_string(notification->size()) + " bytes");
+            throw Error(Status::invalid_param, "notification of " + std::to_string(notification->size()) +
+                                                   " bytes; at most " + std::to_string(max_notification) +
+                                                   " are carried");
         }
         transfer->has_notification = true;
         transfer->notification.message = *notification;
@@ -145,7 +146,11 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification, b
         return refused;
     }
     if (notification) {
-        if (notification->size() > max_notification) return Status::invalid_param;
+        if (notification->size() > max_notification) {
+            RAILYARD_LOG(warn, agent().c_str(), "notification of %zu bytes; at most %zu are carried",
+                         notification->size(), max_notification);
+            return Status::invalid_param;
+        }
         try {
             transfer.notification.message.assign(*notification);
         } catch (...) {

@@ -60,7 +60,7 @@ Peer::Health Peer::look_at_paths(std::uint64_t now_ns, std::uint64_t patience_ns
     }
     for (const auto& endpoint : resolved_) {
         const bool failed = endpoint->path.failed();
-        endpoint->path.leave(health.failed < health.paths);
+        endpoint->path.leave(failed && health.failed < health.paths);
         if (!failed) endpoint->probe_pause_ms = 0;
         if (wanted && endpoint->probe_pause_ms > first_probe_ms) {
             endpoint->probe_at -= (endpoint->probe_pause_ms - first_probe_ms) * ns_a_ms;

@@ -41,9 +41,9 @@ class Path {
     [[nodiscard]] bool failed() const noexcept {
         return failures_.load(std::memory_order_acquire) & failed_now;
     }
-    /// It has failed and another one to the same peer has not: messages that wait here go there.
-    void leave(bool others_are_well) noexcept {
-        if (others_are_well) {
+    /// `left`: it has failed and another one to the same peer has not, so messages that wait here go there.
+    void leave(bool left) noexcept {
+        if (left) {
             if (!is_left()) failures_.fetch_or(left_now, std::memory_order_acq_rel);
         } else if (failures_.load(std::memory_order_relaxed) & left_now) {
             failures_.fetch_and(~left_now, std::memory_order_acq_rel);
