@@ -11,7 +11,7 @@ namespace {
 /// Later than that no copy starts whose peer has ended.
 constexpr std::uint64_t last_start_ns = 50'000'000;
 /// Instead of when a process was seen to have ended: all of its memory has been closed.
-constexpr std::uint64_t through = UINT64_MAX;
+constexpr std::uint64_t all_closed = UINT64_MAX;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void MappedMemory::look(std::span<const std::shared_ptr<Peer>> peers, const Rail
 
 void MappedMemory::look_at(Peer& peer, const RailManager& rails, std::uint64_t now_ns) {
     const auto known = ended_.find(peer.nonce());
-    if (known != ended_.end() && known->second == through) return;
+    if (known != ended_.end() && known->second == all_closed) return;
     PeerEndpoint* const there = peer.on_this_host();
     if (!there) return;
     const HostProcess& process = HostPeerRail::process_at(there->address);
@@ -48,7 +48,7 @@ void MappedMemory::look_at(Peer& peer, const RailManager& rails, std::uint64_t n
     if (now_ns - since < last_start_ns || rails.may_copy_for_the_ended()) return;
     const std::size_t before = closed_.size();
     shares_->give_up(peer.nonce(), closed_);
-    since = through;
+    since = all_closed;
     if (closed_.size() != before)
         RAILYARD_LOG(info, peer.agent().c_str(), "what was mapped of its GPU memory is closed: it has ended");
 }
