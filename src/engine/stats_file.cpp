@@ -14,6 +14,7 @@
 #include "common/file_text.h"
 #include "common/log.h"
 #include "common/status.h"
+#include "common/write_all.h"
 #include "engine/stats_leftovers.h"
 
 namespace railyard {
@@ -28,19 +29,6 @@ std::string file_name_of(const std::string& agent) {
     }
     if (!name.empty() && name.front() == '.') name.front() = '_';
     return name;
-}
-
-/// 0, or the errno of what failed.
-int write_all(int fd, const std::string& text) noexcept {
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t count = ::write(fd, text.data() + done, text.size() - done);
-        if (count > 0) {
-            done += static_cast<std::size_t>(count);
-        } else if (count == 0 || errno != EINTR) {
-            return count == 0 ? EIO : errno;
-        }
-    }
-    return 0;
 }
 
 /// Who has written the report at `path`, for a sentence; empty where it is the engine `nonce`. Throws

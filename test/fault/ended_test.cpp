@@ -16,15 +16,27 @@ class EndedPeers : public PeerFaults {
     /// Where the kernel copies past the provider, it may be through without the peer.
     static bool needs_the_peer() { return std::getenv("FI_SHM_DISABLE_CMA") != nullptr; }
 
+    struct Two {
+        std::unique_ptr<FarSide> victim, healthy;
+        Transfer *write = nullptr, *other = nullptr;  ///< to each, and carried out once
+    };
+    /// The victim is stopped then.
+    void meet(Two& two, const ParamMap& params = {}) {
+        start(params);
+        two.victim = target("beta");
+        two.healthy = target("gamma");
+        two.write = two.victim->prepare(Operation::write, size);
+        two.other = two.healthy->prepare(Operation::write, size);
+        ASSERT_EQ(run(*two.write), Status::ok);
+        ASSERT_EQ(run(*two.other), Status::ok);
+        two.victim->process->send_signal(SIGSTOP);
+    }
+
     /// A WRITE to a peer that is stopped under it, then `part` from it, then it is killed.
     void kill_after(const std::function<void()>& part) {
-        start();
-        const auto victim = target("beta"), healthy = target("gamma");
-        Transfer* const write = victim->prepare(Operation::write, size);
-        Transfer* const other = healthy->prepare(Operation::write, size);
-        ASSERT_EQ(run(*write), Status::ok);
-        ASSERT_EQ(run(*other), Status::ok);
-        victim->process->send_signal(SIGSTOP);
+        Two two;
+        ASSERT_NO_FATAL_FAILURE(meet(two));
+        const auto& [victim, healthy, write, other] = two;
         const Status posted = engine_->post(*write);
         part();
         drive(milliseconds(200));
@@ -61,13 +73,9 @@ TEST_P(EndedPeers, OneThatEndsForWantOfFilesForAnotherEndpointTakesNobodyElsesWa
     if (sanitized) GTEST_SKIP() << "its looks at objects need descriptors of their own";
     if (!needs_the_peer()) GTEST_SKIP() << "nothing stays with the provider";
     const LogLines lines(log::Level::info);
-    start({{"connect_timeout_ms", "2000"}});
-    const auto victim = target("beta"), healthy = target("gamma");
-    Transfer* const write = victim->prepare(Operation::write, size);
-    Transfer* const other = healthy->prepare(Operation::write, size);
-    ASSERT_EQ(run(*write), Status::ok);
-    ASSERT_EQ(run(*other), Status::ok);
-    victim->process->send_signal(SIGSTOP);
+    Two two;
+    ASSERT_NO_FATAL_FAILURE(meet(two, {{"connect_timeout_ms", "2000"}}));
+    const auto& [victim, healthy, write, other] = two;
     ASSERT_EQ(engine_->post(*write), Status::in_progress);
     {
         const FewFiles few(0);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/descriptor.h"
+#include "common/write_all.h"
 #include "tools/flow/clocks.h"
 #include "tools/flow/failure.h"
 #include "tools/flow/flow_objects.h"
@@ -61,19 +62,6 @@ std::string read_line(int descriptor, const std::string& name, std::uint64_t dea
         if (!open) sleep_until(std::min(deadline, now + look_again_ns));  // until the next one writes
     }
     return {};
-}
-
-/// False: errno says why not.
-bool write_all(int descriptor, const std::string& text) {
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t count = ::write(descriptor, text.data() + done, text.size() - done);
-        if (count > 0) {
-            done += static_cast<std::size_t>(count);
-        } else if (count == 0 || errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /// Somebody else's file is not ours to remove.
@@ -155,9 +143,11 @@ void InfoFile::write(const std::string& text) {
     unlink(fresh.c_str());  // of one that was killed while it wrote
     Descriptor file(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     const bool made = file.get() >= 0;
-    const bool written = made && write_all(file.get(), text + '\n') && close(file.release()) == 0;
-    if (!written || std::rename(fresh.c_str(), path_.c_str()) != 0) {
-        const std::string reason = std::strerror(errno);
+    int error = made ? write_all(file.get(), text + '\n') : errno;
+    if (error == 0 && (close(file.release()) != 0 || std::rename(fresh.c_str(), path_.c_str()) != 0))
+        error = errno;
+    if (error != 0) {
+        const std::string reason = std::strerror(error);
         if (made) unlink(fresh.c_str());
         throw Failure("--info " + path_ + ": cannot write it (" + reason +
                       "); check the directory and its rights");
