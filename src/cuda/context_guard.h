@@ -59,6 +59,8 @@ class ContextGuard {
 
     /// False: the context could not be made current (it was destroyed), and the caller's still is.
     [[nodiscard]] bool pushed() const noexcept { return result_ == 0; }
+    /// The CUresult of that: 0 where pushed().
+    [[nodiscard]] unsigned result() const noexcept { return result_; }
     /// Throws Error{backend} unless pushed().
     void require() const;
 

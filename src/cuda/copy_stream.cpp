@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "cuda/copy_kernel.h"
 #include "cuda/driver.h"
@@ -78,7 +79,8 @@ CopyStream::Group::Group(CopyStream& stream, unsigned ticket, Reach reach) noexc
       kept_up_to_(stream.kernel_ && stream.context_->kernels_reach_all() ? most_bytes(reach) : 0) {
     ticket_.busy = true;
     ticket_.failed = ticket_.recorded = false;
-    if (!guard_.pushed()) stream_.fail(ticket_, "cuCtxPushCurrent", CUDA_ERROR_INVALID_CONTEXT);
+    ticket_.started = guard_.pushed();
+    if (!guard_.pushed()) stream_.fail(ticket_, "cuCtxPushCurrent", guard_.result());
 }
 
 void CopyStream::Group::add(const Copy& copy) noexcept {
@@ -110,24 +112,47 @@ void CopyStream::Group::start(const Copy& copy) noexcept {
 CopyStream::Group::~Group() {
     if (!guard_.pushed()) return;
     start_kept();
-    const Driver& driver = stream_.context_->driver();
-    const CUresult result = driver.event_record(ticket_.event, stream_.stream_);
+    const CUresult result = stream_.context_->driver().event_record(ticket_.event, stream_.stream_);
     ticket_.recorded = result == CUDA_SUCCESS;
-    if (ticket_.recorded) return;
-    stream_.fail(ticket_, "cuEventRecord", result);
-    driver.stream_synchronize(stream_.stream_);  // no other way to learn when what is under way has ended
+    if (!ticket_.recorded) stream_.fail(ticket_, "cuEventRecord", result);
+}
+
+/// An error is no word of the end: the memory would be the program's again, and the copies would still reach
+/// it.
+bool CopyStream::may_be_under_way(Ticket& ticket) noexcept {
+    const Driver& driver = context_->driver();
+    const ContextGuard guard(*context_);
+    const char* call = "cuCtxPushCurrent";
+    unsigned result = guard.result();
+    if (guard.pushed() && !ticket.recorded) {
+        call = "cuEventRecord";
+        result = driver.event_record(ticket.event, stream_);
+        ticket.recorded = result == CUDA_SUCCESS;
+    }
+    if (guard.pushed() && ticket.recorded) {
+        call = "cuEventQuery";
+        result = driver.event_query(ticket.event);
+        if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) {
+            unanswered_since_ns_.store(0, std::memory_order_relaxed);
+            return result == CUDA_ERROR_NOT_READY;
+        }
+    }
+    if (!ticket.failed) fail(ticket, call, result);
+    if (ends_context(result)) return false;
+    const std::uint64_t now = now_ns();
+    std::uint64_t since = 0;
+    if (unanswered_since_ns_.compare_exchange_strong(since, now, std::memory_order_relaxed)) return true;
+    if (now < since + unanswered_limit_ns) return true;
+    RAILYARD_LOG(error, "cuda",
+                 "copies on device %d are given up: nobody can tell whether they have ended: %s: %s",
+                 context_->ordinal(), call, error_name(driver, result));
+    return false;
 }
 
 Status CopyStream::poll(unsigned index) noexcept {
     Ticket& ticket = tickets_[index];
     if (!ticket.busy) return Status::not_posted;
-    if (ticket.recorded) {
-        const Driver& driver = context_->driver();
-        const ContextGuard guard(*context_);
-        const CUresult result = driver.event_query(ticket.event);
-        if (result == CUDA_ERROR_NOT_READY) return Status::in_progress;
-        if (result != CUDA_SUCCESS) fail(ticket, "cuEventQuery", result);
-    }
+    if (ticket.started && may_be_under_way(ticket)) return Status::in_progress;
     ticket.busy = false;
     return ticket.failed ? Status::backend : Status::ok;
 }

@@ -1,6 +1,7 @@
 // Copies on a stream of our own, polled for without blocking: staging, and transfers within one process.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,7 +42,8 @@ class CopyStream {
     struct Ticket {
         CUevent_st* event = nullptr;
         bool busy = false, failed = false;
-        bool recorded = false;  ///< the event stands behind the copies
+        bool started = false;   ///< copies may be under way
+        bool recorded = false;  ///< the event stands behind them
     };
 
   public:
@@ -74,8 +76,13 @@ class CopyStream {
         unsigned kept_count_ = 0;
         std::uint32_t longest_kept_ = 0;
     };
+    /// A driver that answers with errors when it is asked whether copies have ended is asked again for this
+    /// long, unless the error says that the context has come to its end.
+    static constexpr std::uint64_t unanswered_limit_ns = 1'000'000'000;
+
     /// in_progress, ok, or backend with the reason in last_error() and in the log. not_posted: no group was
-    /// started. After ok and backend nothing of the group is under way, and the ticket is free.
+    /// started. After ok and backend nothing of the group is under way (or nobody can tell, see above), and
+    /// the ticket is free. Does not block.
     Status poll(unsigned ticket) noexcept;
     /// "cuMemcpyAsync: CUDA_ERROR_..."; empty: nothing failed yet.
     [[nodiscard]] std::string last_error() const;
@@ -83,12 +90,15 @@ class CopyStream {
 
   private:
     void destroy() noexcept;
+    bool may_be_under_way(Ticket& ticket) noexcept;
     void fail(Ticket& ticket, const char* call, unsigned result) noexcept;
 
     ContextPtr context_;
     const std::shared_ptr<const CopyKernel> kernel_;
     CUstream_st* stream_ = nullptr;
     std::vector<Ticket> tickets_;
+    /// The driver's first error when it was last asked, without an answer since; 0: it answers.
+    std::atomic<std::uint64_t> unanswered_since_ns_{0};
     mutable Mutex mutex_;
     const char* failed_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
     unsigned failed_result_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -113,6 +113,12 @@ const char* error_name(const Driver& driver, unsigned result) noexcept {
     return name ? name : "unknown error";
 }
 
+bool ends_context(unsigned result) noexcept {
+    return result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_INVALID_CONTEXT ||
+           result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_ILLEGAL_ADDRESS ||
+           result == CUDA_ERROR_LAUNCH_FAILED;
+}
+
 std::string describe(const Driver& driver, CUresult result) {
     const char *name = nullptr, *text = nullptr;
     driver.get_error_name(result, &name);

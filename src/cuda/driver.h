@@ -35,6 +35,10 @@ struct DriverLookup {
 /// "CUDA_ERROR_OUT_OF_MEMORY", or "unknown error": for log lines where nothing may be thrown.
 [[nodiscard]] const char* error_name(const Driver& driver, unsigned result) noexcept;
 
+/// A result with which a context comes to its end: calls in it fail from then on, and the device does nothing
+/// more of what it was told there. Any other error says nothing about what was started before.
+[[nodiscard]] bool ends_context(unsigned result) noexcept;
+
 /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 [[nodiscard]] std::string describe(const Driver& driver, CUresult result);
 

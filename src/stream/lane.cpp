@@ -257,12 +257,13 @@ void StreamLane::fail_armed(const char* why) noexcept {
 bool StreamLane::finished() noexcept {
     const MutexLock posting(post_mutex_);
     const cuda::ContextGuard guard(driver_, place_.context);
-    if (!guard.pushed()) return true;  // the context is gone, and its streams with it
+    if (!guard.pushed()) return cuda::ends_context(guard.result());  // its streams go with it
     if (!event_behind_) {
         if (place_.per_thread() && poster_ != this_thread_id()) return false;  // that would be another stream
         if (record_event() != CUDA_SUCCESS) return false;
     }
-    return driver_.event_query(event_) != CUDA_ERROR_NOT_READY;
+    const CUresult result = driver_.event_query(event_);
+    return result == CUDA_SUCCESS || cuda::ends_context(result);
 }
 
 void StreamLane::open() noexcept {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "common/clock.h"
 #include "on_fake_driver.h"
 
 namespace railyard::cuda {
@@ -102,6 +103,65 @@ TEST_F(CudaStaging, ARefusedCopyEndsWithTheDriversError) {
         fake().fail_nothing();
         EXPECT_EQ(ring.copy_from_device(slot, pieces, 2), Status::in_progress);
         EXPECT_EQ(end_of([&] { return ring.poll(slot); }), Status::ok) << call;
+    }
+}
+
+/// The memory is the program's again with the last word: a copy that still ran would change it under it.
+TEST_F(CudaStaging, AnErrorIsNoWordOfTheEnd) {
+    const ContextPtr held = context();
+    const DeviceBuffer source(held, 100), target(held, 100);
+    CopyStream stream(held, 1);
+    int first = 0;
+    for (const char* call : {"cuEventRecord", "cuEventQuery", "cuCtxPushCurrent"}) {
+        const std::vector<char> bytes = pattern(100, ++first);
+        fill(source, bytes);
+        fake().hold(true);
+        const bool of_the_start = call == std::string("cuEventRecord");
+        if (of_the_start) fake().fail(call, 1, CUDA_ERROR_OUT_OF_MEMORY);
+        CopyStream::Group(stream, 0).add({target.address(), source.address(), 100});
+        if (!of_the_start) fake().fail(call, 1, CUDA_ERROR_OUT_OF_MEMORY);
+        for (int i = 0; i < 3; ++i)
+            EXPECT_EQ(stream.poll(0), Status::in_progress) << call << " has failed and nothing has moved";
+        EXPECT_CONTAINS(stream.last_error(), call);
+        fake().hold(false);
+        EXPECT_EQ(end_of([&] { return stream.poll(0); }), Status::backend) << call;
+        EXPECT_EQ(content(target, 100), bytes) << call << ": it ended before its copies";
+        fake().fail_nothing();
+    }
+}
+
+TEST_F(CudaStaging, ADriverThatDoesNotSayIsGivenUp) {
+    const ContextPtr held = context();
+    const DeviceBuffer source(held, 100), target(held, 100);
+    CopyStream stream(held, 2);
+    for (const unsigned ticket : {0U, 1U})
+        CopyStream::Group(stream, ticket).add({target.address(), source.address(), 100});
+    fake().fail("cuEventQuery", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    const std::uint64_t begin = now_ns();
+    EXPECT_EQ(end_of([&] { return stream.poll(0); }), Status::backend);
+    const std::uint64_t took = now_ns() - begin;
+    EXPECT_GE(took, CopyStream::unanswered_limit_ns);
+    EXPECT_EQ(stream.poll(1), Status::backend) << "each has its turn one after the other";
+    fake().fail_nothing();
+    CopyStream::Group(stream, 0).add({target.address(), source.address(), 100});
+    EXPECT_EQ(end_of([&] { return stream.poll(0); }), Status::ok);
+    // It answers: what it says of the next one counts from the beginning again.
+    CopyStream::Group(stream, 0).add({target.address(), source.address(), 100});
+    fake().fail("cuEventQuery", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(stream.poll(0), Status::in_progress);
+    EXPECT_EQ(end_of([&] { return stream.poll(0); }), Status::backend);
+}
+
+/// Of a context that is gone nothing can come any more, and who asks again hears the same.
+TEST_F(CudaStaging, TheContextsEndIsOneOfItsCopies) {
+    const ContextPtr held = context();
+    const DeviceBuffer source(held, 100), target(held, 100);
+    CopyStream stream(held, 1);  // its end is awaited here: the fake one goes on
+    for (const unsigned error : {CUDA_ERROR_DEINITIALIZED, CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
+        CopyStream::Group(stream, 0).add({target.address(), source.address(), 100});
+        fake().fail("cuEventQuery", 0, error);
+        EXPECT_EQ(stream.poll(0), Status::backend);
+        fake().fail_nothing();
     }
 }
 

@@ -123,7 +123,11 @@ TEST_P(StreamLifetime, AReleasedTransfersWordsWaitForItsStream) {
     ASSERT_EQ(side.pair.a->post(*transfer), Status::in_progress);
     const fakecuda_statistics before = fake().statistics();
     side.pair.a->release(transfer);
-    side.pair.until([] { return false; }, std::chrono::milliseconds(120));
+    for (const char* failing : {"nothing", "cuEventQuery", "cuCtxPushCurrent"}) {
+        fake().fail(failing, 0, CUDA_ERROR_OUT_OF_MEMORY);  // no word that the stream is through
+        side.pair.until([] { return false; }, std::chrono::milliseconds(120));
+        fake().fail(failing, 0, 0);
+    }
     Transfer* second = side.prepare(Operation::write, source, target, other);
     EXPECT_EQ(fake().statistics().events, before.events + 1);
     gate.open();
