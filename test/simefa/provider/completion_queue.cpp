@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -42,6 +44,9 @@ void write_entry(void* to, const Completion& from, std::size_t size) noexcept {
     std::memcpy(to, &entry, size);
 }
 
+std::atomic<int> open_queues{0};
+std::atomic<bool> devices_down{false};
+
 void drain_counter(int descriptor) noexcept {
     std::uint64_t value = 0;
     [[maybe_unused]] const ssize_t length = ::read(descriptor, &value, sizeof(value));
@@ -59,12 +64,19 @@ CompletionQueue::CompletionQueue(Domain& owner, const fi_cq_attr& attr, void* co
     fid.context = context_of_user;
     fid.ops = &fid_ops_;
     ops = &ops_;
+    open_queues.fetch_add(1);
 }
 
 CompletionQueue::~CompletionQueue() {
+    open_queues.fetch_sub(1);
     for (const int descriptor : {epoll_, timer_, event_}) {
         if (descriptor >= 0) close(descriptor);
     }
+}
+
+void CompletionQueue::take_devices_down() noexcept {
+    devices_down.store(true);
+    if (open_queues.load() != 0) usleep(30'000);  // a few ms for each device
 }
 
 CompletionQueue* CompletionQueue::from(::fid* handle) noexcept {
@@ -162,6 +174,10 @@ void CompletionQueue::progress(bool by_application) noexcept {
 }
 
 ssize_t CompletionQueue::read(void* buffer, std::size_t count, fi_addr_t* sources) noexcept {
+    if (devices_down.load(std::memory_order_relaxed)) {
+        std::fputs("simefa: a completion queue is read after its device was given back\n", stderr);
+        std::abort();
+    }
     progress(true);  // whoever may sleep still gets its event: another thread's reads take it from nobody
     if (broken_) return -FI_EOVERRUN;
     if (size_ == 0) return -FI_EAGAIN;

@@ -30,6 +30,9 @@ class CompletionQueue : public fid_cq {
   public:
     static int open(fid_domain* domain, fi_cq_attr* attr, fid_cq** queue, void* context);
     ~CompletionQueue();
+    /// The process is at its end, and its devices are given back: like a real one, this provider does not
+    /// wait for threads that are at work in it, and who reads a queue from then on crashes.
+    static void take_devices_down() noexcept;
 
     void push(const Completion& completion) noexcept;
     void attach(Endpoint& endpoint);

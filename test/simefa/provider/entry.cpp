@@ -4,6 +4,7 @@
 
 #include <exception>
 
+#include "provider/completion_queue.h"
 #include "provider/environment.h"
 #include "provider/fabric.h"
 #include "provider/hints.h"
@@ -13,6 +14,7 @@ namespace {
 
 /// Called when libfabric ends: files of objects that the application did not close go.
 void cleanup() {
+    simefa::CompletionQueue::take_devices_down();
     try {
         simefa::Cluster::attach(simefa::environment().cluster)->sweep(true);
     } catch (const std::exception&) {
