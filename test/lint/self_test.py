@@ -428,8 +428,10 @@ class WithStacks(InTree):
             self.assertEqual(self.summary(results, "--to-repeat"), (0, []), script)
         results = os.path.join(self.root, "many")
         os.mkdir(results)
-        for _ in range(3):
+        for _ in range(4):
             self.run_under(20, "exit 1", results=results)
+        self.assertEqual(self.summary(results, "--to-repeat"), (0, ["sh"]))
+        self.run_under(20, "exit 1", results=results)
         self.assertEqual(self.summary(results, "--to-repeat"), (0, []))
 
 

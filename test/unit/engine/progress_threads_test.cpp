@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "../stub_rail.h"
@@ -78,13 +79,14 @@ class ProgressThreadsTest : public testing::Test {
                       {std::chrono::microseconds(0), [this] { return passes.load(); }, "alpha"},
                       {[this] { watches.fetch_add(1); }, std::move(chores), nullptr});
     }
-    /// Until both have gone to sleep: no rail is looked at for a while.
+    /// Until both have gone to sleep: each has looked at its rails, and then none does for a while.
     void let_sleep() {
         EXPECT_TRUE(soon([&] {
+            const auto looked_at = [](const TellingRail& rail) { return rail.rounds() > 0; };
             const long before = rounds();
             const timespec moment{0, 20'000'000};
             nanosleep(&moment, nullptr);
-            return rounds() == before;
+            return std::all_of(rails.begin(), rails.end(), looked_at) && rounds() == before;
         }));
     }
     [[nodiscard]] long rounds() const {
