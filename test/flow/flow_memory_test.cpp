@@ -79,13 +79,18 @@ TEST_P(FlowMemory, InitiatorsThatComeAndGoLeaveNothingBehind) {
             ASSERT_NE(ryf_target_wait_for_new_grain(target.handle, &grain, 1), RYF_OK);
     };
     come_and_go(60);  // every source number has been given
-    const std::size_t before = mallinfo2().uordblks;
-    come_and_go(60);
-    const std::size_t after = mallinfo2().uordblks;
     // We keep the name of each instance for a while, so that late messages are known; net of libfabric before
     // 1.18 never frees an fi_info of each endpoint and connection (docs/gotchas.md).
     const bool datagrams = GetParam().provider == RYF_PROVIDER_TCP && GetParam().endpoint != RYF_ENDPOINT_MSG;
     const std::size_t room = datagrams ? GetParam().rails * 8192 : 2048;
+    // A pool of libfabric's grows now and then, by up to 500 KB, for good: what is left behind is so each
+    // time.
+    std::size_t before = 0, after = SIZE_MAX;
+    for (int tries = 0; tries < 3 && after >= before + 60 * room; ++tries) {
+        before = mallinfo2().uordblks;
+        come_and_go(60);
+        after = mallinfo2().uordblks;
+    }
     EXPECT_LT(after, before + 60 * room)
         << (static_cast<long>(after) - static_cast<long>(before)) / 60 << " bytes an initiator";
 }
