@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, LostAnswers, testing::Values("efa"), efa_name)
 class BesideASilentPeer : public Failover {
   protected:
     BesideASilentPeer()
-        : Failover(1, {{"devices", one_of_a}, {"xfer_timeout_ms", "100"}, {"peer_timeout_ms", "60000"}},
+        : Failover(1, {{"devices", one_of_a}, {"xfer_timeout_ms", "500"}, {"peer_timeout_ms", "60000"}},
                    one_of_b) {
         c_ = engine("gamma", "rdmap97s0", {});
         a_->load_connection_info("gamma", c_->connection_info());
@@ -191,7 +191,7 @@ TEST_P(BesideASilentPeer, TheEngineEnds) {
         cluster().set(setting);
     cluster().set("link=down", first_of_b);
     ASSERT_EQ(a_->post(*silent), Status::in_progress);
-    drive(milliseconds(600));  // its sender is set aside
+    drive(milliseconds(1000));  // its sender is set aside
     const std::uint64_t endpoints = cluster().counter("endpoints", first_of_a);
     EXPECT_GT(endpoints, 2u);
     EXPECT_LE(cluster().counter("receive_buffers", first_of_a), 8192 + (endpoints - 1) * 1024)
