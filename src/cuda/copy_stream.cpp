@@ -78,7 +78,7 @@ CopyStream::Group::Group(CopyStream& stream, unsigned ticket, Reach reach) noexc
       guard_(*stream.context_),
       kept_up_to_(stream.kernel_ && stream.context_->kernels_reach_all() ? most_bytes(reach) : 0) {
     ticket_.busy = true;
-    ticket_.failed = ticket_.recorded = false;
+    ticket_.failed = ticket_.recorded = ticket_.left = false;
     ticket_.started = guard_.pushed();
     if (!guard_.pushed()) stream_.fail(ticket_, "cuCtxPushCurrent", guard_.result());
 }
@@ -114,38 +114,46 @@ CopyStream::Group::~Group() {
     start_kept();
     const CUresult result = stream_.context_->driver().event_record(ticket_.event, stream_.stream_);
     ticket_.recorded = result == CUDA_SUCCESS;
-    if (!ticket_.recorded) stream_.fail(ticket_, "cuEventRecord", result);
+    if (ticket_.recorded) {
+        stream_.unanswered_since_ns_.store(0, std::memory_order_relaxed);
+    } else {
+        stream_.fail(ticket_, "cuEventRecord", result);
+    }
+}
+
+CopyStream::Answer CopyStream::ask(Ticket& ticket) noexcept {
+    const Driver& driver = context_->driver();
+    const ContextGuard guard(*context_);
+    Answer answer{Answer::Is::unknown, "cuCtxPushCurrent", guard.result()};
+    if (guard.pushed() && !ticket.recorded) {
+        answer = {Answer::Is::unknown, "cuEventRecord", driver.event_record(ticket.event, stream_)};
+        ticket.recorded = answer.result == CUDA_SUCCESS;
+    }
+    if (guard.pushed() && ticket.recorded)
+        answer = {Answer::Is::unknown, "cuEventQuery", driver.event_query(ticket.event)};
+    if (answer.result == CUDA_SUCCESS || ends_context(answer.result)) answer.is = Answer::Is::over;
+    if (answer.result == CUDA_ERROR_NOT_READY) answer.is = Answer::Is::under_way;
+    return answer;
 }
 
 /// An error is no word of the end: the memory would be the program's again, and the copies would still reach
 /// it.
 bool CopyStream::may_be_under_way(Ticket& ticket) noexcept {
-    const Driver& driver = context_->driver();
-    const ContextGuard guard(*context_);
-    const char* call = "cuCtxPushCurrent";
-    unsigned result = guard.result();
-    if (guard.pushed() && !ticket.recorded) {
-        call = "cuEventRecord";
-        result = driver.event_record(ticket.event, stream_);
-        ticket.recorded = result == CUDA_SUCCESS;
+    const Answer answer = ask(ticket);
+    if (answer.result == CUDA_SUCCESS || answer.is == Answer::Is::under_way) {
+        unanswered_since_ns_.store(0, std::memory_order_relaxed);
+        return answer.is == Answer::Is::under_way;
     }
-    if (guard.pushed() && ticket.recorded) {
-        call = "cuEventQuery";
-        result = driver.event_query(ticket.event);
-        if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) {
-            unanswered_since_ns_.store(0, std::memory_order_relaxed);
-            return result == CUDA_ERROR_NOT_READY;
-        }
-    }
-    if (!ticket.failed) fail(ticket, call, result);
-    if (ends_context(result)) return false;
+    if (!ticket.failed) fail(ticket, answer.call, answer.result);
+    if (answer.is == Answer::Is::over) return false;
     const std::uint64_t now = now_ns();
     std::uint64_t since = 0;
     if (unanswered_since_ns_.compare_exchange_strong(since, now, std::memory_order_relaxed)) return true;
     if (now < since + unanswered_limit_ns) return true;
     RAILYARD_LOG(error, "cuda",
                  "copies on device %d are given up: nobody can tell whether they have ended: %s: %s",
-                 context_->ordinal(), call, error_name(driver, result));
+                 context_->ordinal(), answer.call, error_name(context_->driver(), answer.result));
+    ticket.left = true;
     return false;
 }
 
@@ -155,6 +163,12 @@ Status CopyStream::poll(unsigned index) noexcept {
     if (ticket.started && may_be_under_way(ticket)) return Status::in_progress;
     ticket.busy = false;
     return ticket.failed ? Status::backend : Status::ok;
+}
+
+bool CopyStream::has_left(unsigned index) noexcept {
+    Ticket& ticket = tickets_[index];
+    if (ticket.left) ticket.left = ask(ticket).is != Answer::Is::over;
+    return ticket.left;
 }
 
 std::string CopyStream::last_error() const {

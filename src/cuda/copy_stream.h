@@ -44,6 +44,7 @@ class CopyStream {
         bool busy = false, failed = false;
         bool started = false;   ///< copies may be under way
         bool recorded = false;  ///< the event stands behind them
+        bool left = false;      ///< given up, and may still be under way
     };
 
   public:
@@ -76,20 +77,25 @@ class CopyStream {
         unsigned kept_count_ = 0;
         std::uint32_t longest_kept_ = 0;
     };
-    /// A driver that answers with errors when it is asked whether copies have ended is asked again for this
-    /// long, unless the error says that the context has come to its end.
-    static constexpr std::uint64_t unanswered_limit_ns = 1'000'000'000;
-
     /// in_progress, ok, or backend with the reason in last_error() and in the log. not_posted: no group was
-    /// started. After ok and backend nothing of the group is under way (or nobody can tell, see above), and
-    /// the ticket is free. Does not block.
+    /// started. After ok and backend nothing of the group is under way, unless it has_left(), and the ticket
+    /// is free. Does not block; a driver that does not say is asked for unanswered_limit_ns.
     Status poll(unsigned ticket) noexcept;
+    /// poll() has given the ticket's group up, and still nobody knows that it has ended: its copies may touch
+    /// their memory. Asks again; before the ticket's next group.
+    [[nodiscard]] bool has_left(unsigned ticket) noexcept;
     /// "cuMemcpyAsync: CUDA_ERROR_..."; empty: nothing failed yet.
     [[nodiscard]] std::string last_error() const;
     [[nodiscard]] const ContextPtr& context() const noexcept { return context_; }
 
   private:
     void destroy() noexcept;
+    struct Answer {
+        enum class Is : std::uint8_t { over, under_way, unknown } is;
+        const char* call;
+        unsigned result;
+    };
+    Answer ask(Ticket& ticket) noexcept;
     bool may_be_under_way(Ticket& ticket) noexcept;
     void fail(Ticket& ticket, const char* call, unsigned result) noexcept;
 

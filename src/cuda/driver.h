@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -36,8 +37,12 @@ struct DriverLookup {
 [[nodiscard]] const char* error_name(const Driver& driver, unsigned result) noexcept;
 
 /// A result with which a context comes to its end: calls in it fail from then on, and the device does nothing
-/// more of what it was told there. Any other error says nothing about what was started before.
+/// more of what it was told there (CUresult in the driver's reference). Any other error says nothing about
+/// what was started before.
 [[nodiscard]] bool ends_context(unsigned result) noexcept;
+/// A driver that answers with other errors when it is asked for something that was started is asked again for
+/// so long.
+inline constexpr std::uint64_t unanswered_limit_ns = 1'000'000'000;
 
 /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 [[nodiscard]] std::string describe(const Driver& driver, CUresult result);

@@ -58,7 +58,7 @@ Status StagingRing::copy_to_device(unsigned slot, const StagedPiece* pieces, std
 }
 
 Status StagingRing::poll(unsigned slot) noexcept {
-    return (slots_[slot] == Direction::from_device ? from_device_ : to_device_).poll(slot);
+    return stream_of(slot).poll(slot);
 }
 
 std::string StagingRing::last_error() const {

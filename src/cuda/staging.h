@@ -59,11 +59,16 @@ class StagingRing {
                           Reach reach = Reach::pinned) noexcept;
     /// Of the copies that were started last: in_progress, ok or backend.
     Status poll(unsigned slot) noexcept;
+    /// They were given up, and may still be under way (CopyStream): the slot cannot be given back.
+    [[nodiscard]] bool has_left(unsigned slot) noexcept { return stream_of(slot).has_left(slot); }
     /// Why the last one failed.
     [[nodiscard]] std::string last_error() const;
 
   private:
     enum class Direction : std::uint8_t { from_device, to_device };
+    [[nodiscard]] CopyStream& stream_of(unsigned slot) noexcept {
+        return slots_[slot] == Direction::from_device ? from_device_ : to_device_;
+    }
     Status copy(unsigned slot, Direction direction, const StagedPiece* pieces, std::size_t count,
                 Reach reach) noexcept;
 

@@ -80,6 +80,7 @@ StagingRail::~StagingRail() {
     const MutexLock lock(open_mutex_);
     if (!owner_) return;
     const std::uint64_t limit = now_ns() + teardown_limit_ns;
+    bool left = false;
     for (PendingList<Slot>* copying : {&owner_->copying_out, &owner_->copying_in}) {
         while (!copying->empty()) {
             const unsigned slot = copying->pop_front()->index;
@@ -92,8 +93,15 @@ StagingRail::~StagingRail() {
                 }
                 sched_yield();
             }
+            left = left || owner_->ring.has_left(slot);
         }
     }
+    while (!owner_->lost.empty())
+        left = owner_->ring.has_left(owner_->lost.pop_front()->index) || left;
+    if (!left) return;
+    RAILYARD_LOG(error, name().c_str(),
+                 "copies may still be under way: the driver does not say, and their staging memory stays");
+    static_cast<void>(owner_.release());
 }
 
 void StagingRail::open(cuda::ContextPtr context, unsigned slots, std::size_t slot_bytes,
@@ -335,11 +343,16 @@ void StagingRail::carry(Opened& opened, Slot& slot) noexcept {
     best->rail->submit(slot.inner);
 }
 
+/// By an operation, or a copy, that was given up.
+bool StagingRail::may_still_be_touched(Opened& opened, Slot& slot) noexcept {
+    return slot.late.load(std::memory_order_acquire) != 0 || opened.ring.has_left(slot.index);
+}
+
 void StagingRail::finish(Opened& opened, Slot& slot, Status status) noexcept {
     Submission& submission = *slot.outer;
     Work& outer = *submission.lane->work;
     --submission.outstanding;
-    if (slot.late.load(std::memory_order_acquire) != 0) {
+    if (may_still_be_touched(opened, slot)) {
         ++lost_;
         opened.lost.push_back(slot);
     } else {
@@ -353,7 +366,7 @@ void StagingRail::take_back(Opened& opened) noexcept {
     PendingList<Slot> kept;
     while (!opened.lost.empty()) {
         Slot& slot = *opened.lost.pop_front();
-        if (slot.late.load(std::memory_order_acquire) != 0) {
+        if (may_still_be_touched(opened, slot)) {
             kept.push_back(slot);
             continue;
         }

@@ -77,6 +77,7 @@ class StagingRail final : public Rail {
     void carry(Opened& opened, Slot& slot) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void finish(Opened& opened, Slot& slot, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void take_back(Opened& opened) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static bool may_still_be_touched(Opened& opened, Slot& slot) noexcept;
 
     Mutex open_mutex_;
     std::unique_ptr<Opened> owner_ ABSL_GUARDED_BY(open_mutex_);

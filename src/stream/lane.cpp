@@ -5,6 +5,7 @@
 
 #include <climits>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "cuda/driver.h"
 #include "engine/transfer.h"
@@ -108,7 +109,7 @@ Status StreamLane::post(HeldTransfer& held) noexcept {
     const MutexLock posting(post_mutex_);
     if (closed_) return Status::not_allowed;
     const cuda::ContextGuard guard(driver_, place_.context);
-    if (!guard.pushed()) return refuse("cuCtxPushCurrent", CUDA_ERROR_INVALID_CONTEXT);
+    if (!guard.pushed()) return refuse("cuCtxPushCurrent", guard.result());
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult asked = driver_.stream_is_capturing(place_.handle, &capture);
     if (asked == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || capture != CU_STREAM_CAPTURE_STATUS_NONE)
@@ -220,14 +221,25 @@ void StreamLane::collect(StartList& list) noexcept {
     next_number_.store(left ? left->number_ : UINT64_MAX, std::memory_order_relaxed);
 }
 
+/// It has passed the event, its context is at its end, or nobody can tell for too long.
+bool StreamLane::has_gone(unsigned result) noexcept {
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) {
+        unanswered_since_ns_ = 0;
+        return result == CUDA_SUCCESS;
+    }
+    const std::uint64_t now = now_ns();
+    if (unanswered_since_ns_ == 0) unanswered_since_ns_ = now;
+    return cuda::ends_context(result) || now - unanswered_since_ns_ >= cuda::unanswered_limit_ns;
+}
+
 void StreamLane::check() noexcept {
     if (next_number_.load(std::memory_order_relaxed) == UINT64_MAX) return;
     // A post may wait in the driver until a transfer ends, which may need this thread.
     if (!post_mutex_.try_lock()) return;
     if (!closed_) {  // else its event has gone
         const cuda::ContextGuard guard(driver_, place_.context);
-        const CUresult result = guard.pushed() ? driver_.event_query(event_) : CUDA_ERROR_INVALID_CONTEXT;
-        if (result != CUDA_ERROR_NOT_READY) {
+        const unsigned result = guard.pushed() ? unsigned{driver_.event_query(event_)} : guard.result();
+        if (has_gone(result)) {
             fail_armed(result == CUDA_SUCCESS ? "what was put on it did not run"
                                               : cuda::error_name(driver_, result));
         }

@@ -107,6 +107,7 @@ class StreamLane {
     Status refuse_capture() const noexcept;
     Status take_over() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(post_mutex_);
     unsigned record_event() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(post_mutex_);
+    bool has_gone(unsigned result) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(post_mutex_);
     void enqueue(HeldTransfer& held, std::uint64_t number) noexcept;
     void skip(std::uint64_t number) noexcept;
     void fail_armed(const char* why) noexcept;
@@ -121,6 +122,8 @@ class StreamLane {
     Mutex post_mutex_;                                          // taken before the other one
     CUevent_st* event_ ABSL_GUARDED_BY(post_mutex_) = nullptr;  ///< behind the last post
     bool event_behind_ ABSL_GUARDED_BY(post_mutex_) = true;     ///< false: its recording failed
+    /// The driver's first error when it was last asked for the event, without an answer since; 0: it answers.
+    std::uint64_t unanswered_since_ns_ ABSL_GUARDED_BY(post_mutex_) = 0;
     bool closed_ ABSL_GUARDED_BY(post_mutex_) = false;
     /// Of StreamPlace::per_thread: whose stream the last post went to. Not a ThreadTag, which comes again
     /// with the next thread.

@@ -59,6 +59,25 @@ TEST_P(StreamFailure, ADeadStreamEndsItsTransfers) {
         side.pair.a->release(transfer);
 }
 
+TEST_P(StreamFailure, AnErrorThatPassesIsNoDeadStream) {
+    StreamPair side(thread());
+    const ProgramStream stream(context());
+    Buffer source(*side.pair.a, 4096, 7), target(*side.pair.b, 4096);
+    Transfer* transfer = side.prepare(Operation::write, source, target, stream);
+    for (const char* failing : {"cuEventQuery", "cuCtxPushCurrent"}) {
+        StreamGate gate(stream);
+        ASSERT_EQ(side.pair.a->post(*transfer), Status::in_progress);
+        fake().fail(failing, 0, CUDA_ERROR_OUT_OF_MEMORY);
+        side.pair.until([] { return false; }, std::chrono::milliseconds(200));  // looks at its event
+        fake().fail(failing, 0, 0);
+        EXPECT_EQ(side.pair.a->poll(*transfer), Status::in_progress) << failing;
+        gate.open();
+        EXPECT_EQ(side.pair.wait(*transfer), Status::ok) << failing;
+    }
+    EXPECT_TRUE(target.bytes == source.bytes);
+    side.pair.a->release(transfer);
+}
+
 TEST_P(StreamFailure, AStreamDestroyedByTheProgramStillRunsWhatIsOnIt) {
     StreamPair side(thread());
     ProgramStream stream(context());
@@ -139,7 +158,7 @@ TEST_P(StreamFailure, APeerThatWentAwayEndsTransfersInFlight) {
 
 /// The round before was stopped, and this one is not.
 TEST_P(StreamFailure, AfterATimeoutATransferWaitsForItsStreamAgain) {
-    StreamPair side({"tcp", 1, thread()}, {"tcp", 1, false}, {{"xfer_timeout_ms", "250"}});
+    StreamPair side({"tcp", 1, thread()}, {"tcp", 1, false}, {{"xfer_timeout_ms", "1500"}});
     const ProgramStream stream(context());
     Buffer source(*side.pair.a, 1 << 20, 1), target(*side.pair.b, 1 << 20);
     Transfer* transfer = side.prepare(Operation::write, source, target, stream);
