@@ -66,8 +66,19 @@ class ABSL_LOCKABLE ThreadRole {
 
     /// Waits for the role: for the control path. Holders keep it for a bounded batch of work only.
     void acquire() noexcept ABSL_EXCLUSIVE_LOCK_FUNCTION() {
-        for (int attempt = 0; !try_acquire(); ++attempt)
+        for (int attempt = 0; !try_acquire(); ++attempt) {
+            if (keeper_.load(std::memory_order_relaxed) == this_thread_tag()) [[unlikely]]
+                return keeper_.store(nobody, std::memory_order_relaxed);
             wait_a_moment(attempt);
+        }
+    }
+
+    /// Once a thread has it, that keeps it: nobody else gets it from then on, unless the thread itself calls
+    /// acquire() and release() once more.
+    [[nodiscard]] bool try_keep() noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        if (!try_acquire()) return false;
+        keeper_.store(this_thread_tag(), std::memory_order_relaxed);
+        return true;
     }
 
     void release() noexcept ABSL_UNLOCK_FUNCTION() {
@@ -198,6 +209,7 @@ class ABSL_LOCKABLE ThreadRole {
     std::atomic<std::uint32_t> recalls_{0};  ///< under way
     std::atomic<Seat*> lessee_{nullptr};
     std::array<Seat, most_lessees> seats_;
+    std::atomic<Tag> keeper_{nobody};
     std::atomic<std::uint64_t> leases_ended_{0};  ///< the holder's to write
     // The holder's.
     Seat* entered_ = nullptr;  ///< the lessee's, while there is a lease

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/mutex.h"
-
 #include "fabric/address_vector.h"
 #include "fabric/completion_queue.h"
 #include "fabric/domain.h"
@@ -24,6 +23,7 @@
 #include "rail/prompt_looks.h"
 #include "rail/rail.h"
 #include "rail/rate_meter.h"
+#include "rail/roles_at_exit.h"
 #include "rail/sweep.h"
 #include "rail/waiting_behind.h"
 
@@ -394,6 +394,7 @@ class FabricRail final : public Rail {
     std::uint32_t renewals_ ABSL_GUARDED_BY(role_) = 0;
     mutable Mutex sender_mutex_;
     Sender sender_ ABSL_GUARDED_BY(sender_mutex_);
+    RoleAtExit at_exit_{role_};
 };
 
 }  // namespace railyard

@@ -15,7 +15,6 @@
 #include "rail/pending_list.h"
 #include "rail/rail_counters.h"
 #include "rail/rail_keeper.h"
-#include "rail/roles_at_exit.h"
 #include "rail/work.h"
 
 namespace railyard {
@@ -234,7 +233,6 @@ class alignas(cache_line) Rail {
     // Written by those who do not get the role, which must not hold up who has it.
     alignas(cache_line) std::atomic<std::uint64_t> contended_{0};
     alignas(cache_line) std::string name_;
-    RoleAtExit at_exit_{role_};
 };
 
 }  // namespace railyard

@@ -26,51 +26,54 @@ struct RolesAtExit {
         (one.previous_ ? one.previous_->next_ : first) = one.next_;
         if (one.next_) one.next_->previous_ = one.previous_;
     }
-    void take_all() noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    void keep_all() noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS {
         const std::uint64_t end = now_ns() + longest_wait_ns;
-        int attempt = 0;
-        while (!mutex.try_lock()) {
-            if (now_ns() > end) return;
+        auto goes_on = [&, attempt = 0]() mutable {
             wait_a_moment(attempt++);
+            return now_ns() < end;
+        };
+        while (!mutex.try_lock()) {
+            if (!goes_on()) return;
         }
-        for (const RoleAtExit* one = first; one; one = one->next_) {
-            for (attempt = 0; !one->role_.try_acquire(); ++attempt) {
-                if (now_ns() > end) break;
-                wait_a_moment(attempt);
-            }
+        while (!all_kept() && goes_on()) {
         }
         mutex.unlock();
+    }
+    /// One that cannot be had takes nothing from the others.
+    bool all_kept() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+        bool all = true;
+        for (RoleAtExit* one = first; one; one = one->next_) {
+            one->kept_ = one->kept_ || one->role_.try_keep();
+            all = all && one->kept_;
+        }
+        return all;
     }
 
     Mutex mutex;
     RoleAtExit* first ABSL_GUARDED_BY(mutex) = nullptr;
 
     static inline constinit OfThisProcess<RolesAtExit> of_process;
-    /// Some process before a fork counts, too: of_process.get() would allocate.
+    /// There has been one in this process, or before a fork.
     static inline constinit std::atomic<bool> any{false};
 };
 
-namespace {
-
-[[gnu::destructor]] void take_roles_at_exit() noexcept {
+[[gnu::destructor]] void keep_roles_at_exit() noexcept {
     if (!RolesAtExit::any.load()) return;
     try {
-        RolesAtExit::of_process.get().take_all();
+        RolesAtExit::get().keep_all();
     } catch (const std::bad_alloc&) {
         return;  // a child's first, which has none
     }
 }
 
-}  // namespace
-
 RoleAtExit::RoleAtExit(ThreadRole& role) : role_(role), generation_(fork_generation()) {
-    RolesAtExit::of_process.get().add(*this);
+    RolesAtExit::get().add(*this);
     RolesAtExit::any.store(true);
 }
 
 /// In a child it is not in the list.
 RoleAtExit::~RoleAtExit() {
-    if (generation_ == fork_generation()) RolesAtExit::of_process.get().remove(*this);
+    if (generation_ == fork_generation()) RolesAtExit::get().remove(*this);
 }
 
 }  // namespace railyard

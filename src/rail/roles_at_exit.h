@@ -7,10 +7,12 @@
 
 namespace railyard {
 
-/// A role that is taken for good when the process exits, after atexit() functions and static destructors and
-/// before libfabric's destructor (fi_fini): that gives the devices of providers back whoever is at work
-/// there, and a thread that reads completions at that moment crashes (EFA, before libfabric 2.5). Who holds
-/// the role is waited for; who wants it later waits until the process is gone. Any thread.
+/// A role that is kept when the process exits: after atexit() functions and static destructors (but those of
+/// libraries that were linked to the program and loaded before this one is), and before libfabric's own
+/// (fi_fini). That gives the devices of providers back whoever is at work there, and a thread that reads
+/// completions at that moment crashes (EFA, libfabric #12475). Who holds the role is waited for; who wants it
+/// later waits until the process is gone, but for the exiting thread itself (ThreadRole::try_keep). Any
+/// thread.
 class RoleAtExit {
   public:
     /// `role` outlives it. Throws std::bad_alloc, in a process's first only.
@@ -24,6 +26,10 @@ class RoleAtExit {
     ThreadRole& role_;
     const std::uint32_t generation_;  ///< of the process
     RoleAtExit *previous_ = nullptr, *next_ = nullptr;
+    bool kept_ = false;
 };
+
+/// What the process's end does: keeps all of them that can be had within 0.5 s, each as soon as it is free.
+void keep_roles_at_exit() noexcept;
 
 }  // namespace railyard
