@@ -109,7 +109,7 @@ def meet_anywhere(address):
     ends = group_of(4, "--notify", "on", "--op", "both", address=address)
     expect([status for status, _, _ in ends] == [0] * 4, f"not all well: {ends}")
     expect(sorted(len(output.splitlines()) for _, output, _ in ends) == [0, 0, 0, 7], f"not one table: {ends}")
-    expect_errors(group_of(2, "--timeout", "1", address=address, world=3), "rank 2 of 3 has not arrived .*within 1 s")
+    expect_errors(group_of(2, "--timeout", "4", address=address, world=3), "rank 2 of 3 has not arrived .*within 4 s")
     told = ends_of([start(2, "--rank", str(rank), "--sizes", size, address=address) for rank, size in enumerate(("8", "16"))])
     expect_errors(told, r"rank 1 was started with another --sizes than rank 0 \(\[16\] and \[8\]\)")
     told = ends_of([start(2, "--rank", str(rank), *FAST, "--sizes", "8", *more, address=address) for rank, more in enumerate(([], ["--pt", "on"]))])

@@ -78,7 +78,7 @@ def corrupt(side):
 
 
 def stall(side):
-    done = run(*side, "--sizes", "4K", "--seconds", "0.2", "--stall", "--timeout", "1", "--json", "-", status=1)
+    done = run(*side, "--sizes", "4K", "--seconds", "0.2", "--stall", "--timeout", "3", "--json", "-", status=1)
     expect(re.search(r"stalled: \w+ write of 4K.* outstanding", done.stderr), "does not say what stalled", done)
     expect("stalled" in json.loads(done.stdout)["error"], "the JSON does not tell of the stall", done)
 

@@ -102,13 +102,13 @@ TEST_P(GpuPeers, ReleasedItEndsAndItsMemoryGoes) {
 
 /// It has answered long since, and nobody has called in to read that.
 TEST_P(GpuPeers, OneThatHasAnsweredIsNotGivenUpWhenSomebodyLooksAtLast) {
-    start({{"connect_timeout_ms", "500"}});
+    start({{"connect_timeout_ms", "1500"}});
     const auto peer = target();
     for (const Operation operation : {Operation::read, Operation::write}) {
         Transfer* transfer = peer->prepare(operation, size);
         EXPECT_EQ(run(*transfer), Status::ok);
         EXPECT_EQ(engine_->post(*transfer), Status::in_progress);
-        std::this_thread::sleep_for(milliseconds(800));
+        std::this_thread::sleep_for(milliseconds(1800));
         EXPECT_EQ(wait(*transfer), Status::ok);
     }
 }

@@ -177,7 +177,7 @@ TEST_P(FlowFaults, RemovingAStoppedTargetWaitsOnce) {
     ASSERT_NO_FATAL_FAILURE(stop_under_way(target, initiator));
     const auto begun = Clock::now();
     EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, target.info));
-    EXPECT_LT(Clock::now() - begun, milliseconds(900));
+    EXPECT_LT(Clock::now() - begun, milliseconds(1700));  // eight of them one after the other take 2 s
 }
 
 /// So that it does not take itself for connected for ever. The initiator's program does not call meanwhile.
@@ -198,7 +198,7 @@ TEST_P(FlowFaults, ATargetThatWasStoppedAndRemovedIsTold) {
     EXPECT_NE(std::string(ryf_last_error()).find("is gone"), std::string::npos) << ryf_last_error();
     target.send_signal(SIGCONT);
     // It is asked every second whether it is there.
-    ASSERT_TRUE(target.says_left(milliseconds(2000)));
+    ASSERT_TRUE(target.says_left(milliseconds(10'000)));
     ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
     ASSERT_RYF(initiator.settle());
     initiator.send(2, 3);
@@ -216,7 +216,7 @@ TEST_P(FlowFaults, ATargetThatAnswersTooLateIsTold) {
     ASSERT_RYF(ryf_initiator_add_target(initiator.handle, target.info));
     ASSERT_EQ(initiator.settle(), RYF_ERR_DISCONNECTED);
     target.send_signal(SIGCONT);
-    EXPECT_TRUE(target.says_left(milliseconds(2000)));
+    EXPECT_TRUE(target.says_left(milliseconds(10'000)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FlowFaults, testing::ValuesIn(fabrics()), name_of);

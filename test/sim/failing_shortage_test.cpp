@@ -125,7 +125,10 @@ TEST_P(ShortTarget, TellsItsWritersAllTheSameHowFarItIs) {
         EXPECT_EQ(got.size(), 1u) << "round " << i << "; " << place();
         ASSERT_EQ(wait(*transfer), Status::ok);
     }
-    EXPECT_LT(latencies_to_notification(*transfer), 1.95) << "they may not announce anything any more";
+    double least = 3;
+    for (int tries = 0; tries < 3 && least >= 1.7; ++tries)  // the machine may stop us
+        least = std::min(least, latencies_to_notification(*transfer));
+    EXPECT_LT(least, 1.7) << "they may not announce anything any more";
     a_->release(transfer);
 }
 

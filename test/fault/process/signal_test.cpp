@@ -135,7 +135,9 @@ TEST_P(SignalledThreadTest, LeavesSignalsToTheProgram) {
         std::uint64_t blocked = 0;
         const auto blocks = [&](int signal) { return (blocked >> (signal - 1) & 1) != 0; };
         const auto look = [&] {
-            blocked = std::stoull(thread.status("SigBlk:"), nullptr, 16);
+            const std::string status = thread.status("SigBlk:");
+            if (status.empty()) return blocked = UINT64_MAX, true;  // it has ended
+            blocked = std::stoull(status, nullptr, 16);
             return !blocks(SIGSEGV) && !blocks(SIGBUS) && !blocks(SIGPROF);
         };
         EXPECT_TRUE(traffic.pair.until(look)) << thread.name;  // the C library blocks all now and then
