@@ -1,5 +1,4 @@
 // Ends of things: handles, registrations, peers and engines that go while work is in flight; and bad input.
-#include <dirent.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "../left_open.h"
 #include "../shared_memory.h"
 #include "engine_pair.h"
 #include "manager/registration.h"
@@ -16,15 +16,6 @@ namespace railyard::test {
 namespace {
 
 class LifetimeTest : public testing::TestWithParam<Fabric> {};
-
-std::size_t thread_count() {
-    std::size_t count = 0;
-    DIR* directory = opendir("/proc/self/task");
-    while (const dirent* entry = readdir(directory))
-        count += entry->d_name[0] != '.';
-    closedir(directory);
-    return count;
-}
 
 /// A pair with one 8 MiB transfer from alpha to beta.
 struct BigWrite {
@@ -74,7 +65,7 @@ TEST_P(LifetimeTest, NothingOfAHandleReleasedInFlightLandsLater) {
 }
 
 TEST_P(LifetimeTest, EnginesGoWithWorkInFlightAndLeaveNoThread) {
-    const std::size_t before = thread_count();
+    const Left before;
     {
         BigWrite setup(GetParam());
         ASSERT_NE(setup.pair.a->post(*setup.transfer), Status::backend);
@@ -87,10 +78,7 @@ TEST_P(LifetimeTest, EnginesGoWithWorkInFlightAndLeaveNoThread) {
         setup.pair.b.reset();  // the target first
         setup.pair.a.reset();
     }
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (thread_count() > before && std::chrono::steady_clock::now() < limit)  // one that was joined may
-        std::this_thread::yield();                                               // be listed for a moment
-    EXPECT_LE(thread_count(), before);
+    EXPECT_TRUE(comes_back_to({before.threads, SIZE_MAX})) << "of " << before.threads << " threads";
 }
 
 TEST_P(LifetimeTest, DeregistrationWaitsForTransfersOrRefuses) {
