@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "../role_elsewhere.h"
+
 namespace railyard {
 namespace {
 
@@ -36,15 +38,7 @@ class RoleLease : public testing::Test {
         come_again(role);
         ASSERT_TRUE(role.leased());
     }
-    /// What another thread finds.
-    bool taken_elsewhere() {
-        bool got = false;
-        std::thread([&] {
-            got = role.try_acquire();
-            if (got) role.release();
-        }).join();
-        return got;
-    }
+    bool taken_elsewhere() { return is_taken_elsewhere(role); }
 
     ThreadRole role;
 };

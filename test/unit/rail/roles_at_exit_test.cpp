@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "../role_elsewhere.h"
+
 namespace railyard {
 namespace {
 
@@ -15,14 +17,6 @@ using std::chrono::milliseconds;
 /// The calling thread is the one that exits.
 class RolesAtExitTest : public testing::Test {
   protected:
-    static bool anybody_gets(ThreadRole& role) {
-        bool got = false;
-        std::thread([&] {
-            got = role.try_acquire();
-            if (got) role.release();
-        }).join();
-        return got;
-    }
     ThreadRole first_, second_;
 };
 
@@ -31,7 +25,7 @@ TEST_F(RolesAtExitTest, AreNobodysButTheExitingThreads) {
         const RoleAtExit first(first_), second(second_);
         keep_roles_at_exit();
     }
-    EXPECT_FALSE(anybody_gets(first_) || anybody_gets(second_));
+    EXPECT_FALSE(is_taken_elsewhere(first_) || is_taken_elsewhere(second_));
     const RoleGuard guard(first_);  // an engine that a destructor ends
 }
 
@@ -39,8 +33,8 @@ TEST_F(RolesAtExitTest, OneThatHasGoneIsLeftAlone) {
     { const RoleAtExit gone(first_); }
     const RoleAtExit second(second_);
     keep_roles_at_exit();
-    EXPECT_TRUE(anybody_gets(first_));
-    EXPECT_FALSE(anybody_gets(second_));
+    EXPECT_TRUE(is_taken_elsewhere(first_));
+    EXPECT_FALSE(is_taken_elsewhere(second_));
 }
 
 /// exit() in a signal handler that has interrupted who holds one, say.
@@ -59,7 +53,7 @@ TEST_F(RolesAtExitTest, OneThatCannotBeHadTakesNothingFromTheOthers) {
     keep_roles_at_exit();
     EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(400));
     holder.join();
-    EXPECT_FALSE(anybody_gets(second_));
+    EXPECT_FALSE(is_taken_elsewhere(second_));
 }
 
 }  // namespace
