@@ -32,6 +32,7 @@
 #include "engine/progress_threads.h"
 #include "engine/rail_pace.h"
 #include "engine/rail_weights.h"
+#include "engine/served.h"
 #include "engine/stats_file.h"
 #include "engine/stats_socket.h"
 #include "engine/token_table.h"
@@ -60,6 +61,10 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void deregister_memory(const std::shared_ptr<Registration>& region);
     /// A transfer in flight, or one that is being made, does something with it.
     [[nodiscard]] bool is_used(const Registration& region) const noexcept;
+    [[nodiscard]] bool is_used_for_long(const Registration& region) const noexcept;
+    [[nodiscard]] bool is_overdue(const Registration& region) noexcept;
+    [[noreturn]] void refuse_deregistration(Registration& region);
+    void deregister_all() noexcept;
     /// Of one that is revoked and not used. False: somebody else does, or has.
     bool give_back(const std::shared_ptr<Registration>& region) noexcept;
     /// Those that were refused for transfers which have ended since. Of the watch; throws std::bad_alloc.
@@ -255,9 +260,9 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void forget_withdrawal(const Peer& peer, std::uint64_t id) noexcept;
     std::shared_ptr<Registration> memory_of_token(std::uint64_t token);
     Status flush_for(const Request& request);
-    Transfer* serve(const std::shared_ptr<Peer>& peer, Request request);
+    /// `late`: outlives the rails' part in it.
+    Transfer* serve(const std::shared_ptr<Peer>& peer, Request request, std::atomic<std::uint32_t>& late);
     void answer(const std::shared_ptr<Peer>& peer, std::uint64_t id, Status status);
-    struct Served;
     /// Answers what is done; true while there is anything to answer.
     bool finish_served() noexcept;
     bool tell_end(Served& served) noexcept;
@@ -379,14 +384,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     Mutex strangers_mutex_;
     RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){
         65'536, config_.most_stranger_pairs};
-    /// A peer's request on its way.
-    struct Served {
-        Transfer* transfer = nullptr;  ///< nullptr: it has ended, and there was no memory to say so
-        std::shared_ptr<Peer> peer;
-        std::uint64_t id = 0;
-        std::uint64_t interrupt_at = UINT64_MAX;  ///< ns
-        Status status = Status::in_progress;
-    };
     Mutex served_mutex_;
     std::list<Served> served_ ABSL_GUARDED_BY(served_mutex_);
     /// Of requests that were not there, by instance and id: the oldest first.

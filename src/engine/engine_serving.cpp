@@ -70,7 +70,8 @@ void Engine::Impl::on_request(const Letter& letter) {
             std::list<Served> served(1);
             served.front().peer = peer;
             served.front().id = id;
-            served.front().transfer = serve(peer, std::move(request));  // nothing may throw from here on
+            served.front().transfer =
+                serve(peer, std::move(request), served.front().late);  // nothing may throw from here on
             const MutexLock lock(served_mutex_);
             served_.splice(served_.end(), served);
             served_count_.store(served_.size(), std::memory_order_release);
@@ -147,7 +148,8 @@ Status Engine::Impl::flush_for(const Request& request) {
 }
 
 /// Posts the transfer that answers a request; it is ours until finish_served().
-Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request) {
+Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request,
+                              std::atomic<std::uint32_t>& late) {
     auto transfer = std::make_unique<Transfer>();
     // Before the first look, as in prepare().
     transfer->checked_epoch = registration_epoch_.load(std::memory_order_seq_cst);
@@ -171,6 +173,8 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
         pieces.push_back({piece.theirs, piece.ours, piece.length, piece.token, piece.memory});
     }
     lay_out(*transfer, pieces, true);
+    for (Submission& submission : transfer->submissions)
+        submission.late = &late;
     ready_notification(*transfer);
     introduce(peer);
     Transfer* const served = transfers_.add(std::move(transfer));
@@ -183,22 +187,31 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
 bool Engine::Impl::finish_served() noexcept {
     if (served_count_.load(std::memory_order_acquire) == 0) return false;
     std::list<Served> over;
+    bool any = false, withheld = false;
     {
         const MutexLock lock(served_mutex_);
         for (auto next = served_.begin(); next != served_.end();) {
             const auto served = next++;
             if (served->peer->unacquainted()) introduce_again(served->peer);
-            if (!served->transfer || served->transfer->done()) {
+            const bool under_way = served->is_under_way();
+            any = any || under_way;
+            const bool late = !under_way && served->late.load(std::memory_order_acquire) != 0;
+            withheld = withheld || late;
+            if (!under_way && !late) {
                 over.splice(over.end(), served_, served);
-            } else if (served->interrupt_at != UINT64_MAX && now_ns() >= served->interrupt_at) {
+            } else if (under_way && served->interrupt_at != UINT64_MAX && now_ns() >= served->interrupt_at) {
                 served->interrupt_at = UINT64_MAX;
                 interrupt_transfer(*served->transfer);
             }
         }
         served_count_.store(served_.size(), std::memory_order_release);
     }
+    if (withheld) {
+        for (Rail* rail : rails_->gpu_rails())
+            rail->progress();  // one that has nothing else to do has a slot to take back
+    }
     std::erase_if(over, [&](Served& served) { return tell_end(served); });
-    if (over.empty()) return true;
+    if (over.empty()) return any;
     const MutexLock lock(served_mutex_);
     served_.splice(served_.end(), over);
     served_count_.store(served_.size(), std::memory_order_release);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -55,6 +56,7 @@ struct StagingRail::Slot {
     std::uint64_t used = 0;     ///< bytes
     std::uint32_t covered = 0;  ///< chunks of the outer work
     std::atomic<std::uint32_t> late{0};
+    std::atomic<std::uint32_t>* outer_late = nullptr;  ///< the outer submission's, where that counts this one
 };
 
 struct StagingRail::Opened {
@@ -353,6 +355,8 @@ void StagingRail::finish(Opened& opened, Slot& slot, Status status) noexcept {
     Work& outer = *submission.lane->work;
     --submission.outstanding;
     if (may_still_be_touched(opened, slot)) {
+        slot.outer_late = slot.late.load(std::memory_order_relaxed) != 0 ? submission.late : nullptr;
+        if (slot.outer_late) slot.outer_late->fetch_add(1, std::memory_order_relaxed);
         ++lost_;
         opened.lost.push_back(slot);
     } else {
@@ -372,6 +376,8 @@ void StagingRail::take_back(Opened& opened) noexcept {
         }
         --lost_;
         --busy_;
+        if (auto* const late = std::exchange(slot.outer_late, nullptr))
+            late->fetch_sub(1, std::memory_order_release);
         opened.ring.give_back(slot.index);
     }
     opened.lost.prepend(kept);

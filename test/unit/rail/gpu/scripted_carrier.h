@@ -30,11 +30,13 @@ class ScriptedCarrier final : public Rail {
     std::atomic<unsigned> refusals{0};  ///< passes in which nothing is posted, as with EAGAIN
     std::atomic<unsigned> fail_nth{0};  ///< the nth next operation fails; 0: none
     std::atomic<Status> failure{Status::remote_disconnect};
+    bool gives_up = false;  ///< what fails: it may still land
 
     /// What happened.
-    std::atomic<std::uint64_t> posted{0};       ///< operations
-    std::atomic<std::uint64_t> submissions{0};  ///< ended
-    std::vector<std::uint64_t> order;           ///< remote addresses of the first chunks of submissions
+    std::vector<std::atomic<std::uint32_t>*> given_up;  ///< Submission::late, once for each
+    std::atomic<std::uint64_t> posted{0};               ///< operations
+    std::atomic<std::uint64_t> submissions{0};          ///< ended
+    std::vector<std::uint64_t> order;  ///< remote addresses of the first chunks of submissions
 
     static inline int ring_descriptor = 0;
 
@@ -123,6 +125,10 @@ class ScriptedCarrier final : public Rail {
             if (operation.status == Status::ok) {
                 std::memcpy(read ? local : operation.remote, read ? operation.remote : local,
                             operation.chunk.length);
+            }
+            if (gives_up && operation.status != Status::ok && operation.submission->late) {
+                given_up.push_back(operation.submission->late);
+                given_up.back()->fetch_add(1);
             }
             operation.work->part_done(operation.status);
         }

@@ -67,6 +67,28 @@ TEST_F(StagingRailFailure, ACarriersErrorIsTheTransfers) {
     }
 }
 
+/// Who has the memory at the other end must not have it back before.
+TEST_F(StagingRailFailure, WhatACarrierGivesUpCountsForTheTransferToo) {
+    open(2, 4096);
+    rails[0]->gives_up = true;
+    for (const Work::Kind kind : both_kinds) {
+        std::atomic<std::uint32_t> late{0};
+        const auto moved = transfer(kind, {{4096}});
+        moved->submission.late = &late;
+        rails[0]->fail_nth = 1;
+        moved->post(*staging);
+        EXPECT_EQ(end(*moved), Status::remote_disconnect);
+        EXPECT_EQ(late, 1U);
+        for (int i = 0; i < 20; ++i)
+            progress();
+        EXPECT_EQ(late, 1U);
+        ASSERT_EQ(rails[0]->given_up.size(), 1U);
+        rails[0]->given_up.front()->fetch_sub(1);
+        rails[0]->given_up.clear();
+        EXPECT_TRUE(drive([&] { return late == 0U; }, [&] { progress(); }));
+    }
+}
+
 TEST_F(StagingRailFailure, AStoppedTransferPostsNoMoreAndWaitsForItsSlots) {
     open(4, 4096);
     for (const Work::Kind kind : both_kinds) {
