@@ -91,13 +91,7 @@ Engine::Impl::~Impl() {
         if (!progress()) sched_yield();
     }
     threads_.stop();  // the objects stay: what follows wakes them
-    {
-        const MutexLock lock(registrations_mutex_);
-        for (const auto& region : registrations_) {
-            region->revoked.store(true, std::memory_order_release);
-            rails_->deregister_memory(*region);
-        }
-    }
+    deregister_all();
     free_sent_messages();  // while the rails that they name are there
     rails_.reset();        // ends what is still queued as canceled
     for (OutMessage* next = undelivered_.take_all(); next;) {

@@ -50,7 +50,35 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
 }
 
 bool Engine::Impl::is_used(const Registration& region) const noexcept {
-    return region.pins.load(std::memory_order_seq_cst) != 0 || transfers_.in_flight_on(region);
+    // In this order: pins go once their transfer is in flight, and what is given up is counted before its
+    // transfer ends.
+    return region.pins.load(std::memory_order_seq_cst) != 0 || transfers_.in_flight_on(region) ||
+           region.given_up.load(std::memory_order_seq_cst) != 0;
+}
+
+/// Its users will not end for some time: another deregistration has waited for them, or they were given up.
+bool Engine::Impl::is_used_for_long(const Registration& region) const noexcept {
+    return region.pins.load(std::memory_order_seq_cst) == 0 && !transfers_.newly_in_flight_on(region) &&
+           is_used(region);
+}
+
+bool Engine::Impl::is_overdue(const Registration& region) noexcept {
+    const MutexLock lock(registrations_mutex_);
+    return region.overdue;
+}
+
+void Engine::Impl::refuse_deregistration(Registration& region) {
+    transfers_.waited_in_vain_for(region);
+    {
+        const MutexLock lock(registrations_mutex_);
+        if (!std::exchange(region.overdue, true)) overdue_.fetch_add(1, std::memory_order_relaxed);
+    }
+    throw Error(Status::not_allowed,
+                "memory has transfers in flight, or operations of such as were given up, that did not end "
+                "within connect_timeout_ms (" +
+                    std::to_string(config_.params.connect_timeout_ms) +
+                    " ms): it is used for no other any more, and deregistered when they have ended; leave it "
+                    "alone until this succeeds");
 }
 
 /// It stays revoked where it is refused: a host that forgets it then may free the memory, and one that asks
@@ -62,18 +90,9 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
     registration_epoch_.fetch_add(1, std::memory_order_acq_rel);
     if (process_barriers_) process_barrier();
     const std::uint64_t limit = now_ns() + config_.params.connect_timeout_ms * 1'000'000;
+    const bool again = is_overdue(*region);
     while (is_used(*region)) {
-        if (now_ns() > limit) {
-            {
-                const MutexLock lock(registrations_mutex_);
-                if (!std::exchange(region->overdue, true)) overdue_.fetch_add(1, std::memory_order_relaxed);
-            }
-            throw Error(Status::not_allowed,
-                        "memory has transfers in flight that did not end within connect_timeout_ms (" +
-                            std::to_string(config_.params.connect_timeout_ms) +
-                            " ms): it is used for no other any more, and deregistered when they have ended; "
-                            "leave it alone until this succeeds");
-        }
+        if (now_ns() > limit || (!again && is_used_for_long(*region))) refuse_deregistration(*region);
         if (!progress()) sched_yield();
     }
     if (give_back(region)) return;
@@ -94,6 +113,17 @@ bool Engine::Impl::give_back(const std::shared_ptr<Registration>& region) noexce
     rails_->deregister_memory(*region);
     region->deregistered.store(true, std::memory_order_release);
     return true;
+}
+
+/// Before the rails go. What is under way may go on after them, and nobody waits for it any more.
+void Engine::Impl::deregister_all() noexcept {
+    transfers_.give_up_in_flight();
+    const MutexLock lock(registrations_mutex_);
+    for (const auto& region : registrations_) {
+        region->revoked.store(true, std::memory_order_release);
+        if (region->given_up.load(std::memory_order_relaxed) != 0) rails_->keep_memory(*region);
+        rails_->deregister_memory(*region);
+    }
 }
 
 void Engine::Impl::give_back_overdue() {

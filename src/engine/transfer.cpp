@@ -7,6 +7,16 @@
 namespace railyard {
 namespace {
 
+/// Registrations that must not be deregistered, and those that may be, but stay with one rail.
+struct KeptForOperation final : KeptMemory {
+    ~KeptForOperation() override {
+        for (const auto& region : pinned)
+            region->given_up.fetch_sub(1, std::memory_order_release);
+    }
+    std::vector<std::shared_ptr<Registration>> pinned;
+    std::vector<std::shared_ptr<void>> with_rail;
+};
+
 /// Of a round. Each takes an answer of the owner's, who may register the memory anew all the time.
 constexpr std::uint64_t renewals_a_chunk = 4, renewals_a_round = 16;
 
@@ -195,6 +205,33 @@ void Transfer::interrupt() noexcept {
         peer->renew_senders();
     } else {
         peer->control_route().rail->request_renewal();
+    }
+}
+
+std::unique_ptr<KeptMemory> Transfer::keep_memory(const Work& work, Run chunks, const Route& route,
+                                                  KeptAs as) noexcept {
+    const auto& locals = static_cast<const Transfer&>(work).locals;
+    const auto local_of = [&](std::uint32_t chunk) { return work.chunks[chunk].local_region; };
+    try {
+        auto kept = std::make_unique<KeptForOperation>();
+        kept->pinned.reserve(as == KeptAs::pinned ? chunks.size() : 0);
+        for (std::uint32_t i = chunks.begin; i < chunks.end; ++i) {
+            const auto& region = locals[local_of(i)];
+            if (as == KeptAs::pinned) {
+                region->given_up.fetch_add(1, std::memory_order_seq_cst);
+                kept->pinned.push_back(region);
+                continue;
+            }
+            for (const RegisteredMemory& memory : region->memory) {
+                if (memory.descriptor == route.descriptors[local_of(i)])
+                    kept->with_rail.push_back(memory.owner);
+            }
+        }
+        return kept;
+    } catch (const std::bad_alloc&) {
+        for (std::uint32_t i = chunks.begin; i < chunks.end; ++i)
+            locals[local_of(i)]->given_up.fetch_add(1, std::memory_order_seq_cst);
+        return nullptr;
     }
 }
 

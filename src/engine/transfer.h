@@ -115,9 +115,11 @@ class Transfer : public Work {
     /// threads keep. no_thread: there is none.
     std::atomic<ThreadTag> keeps_to{no_thread};
     bool retired = false;          ///< released in flight; guarded by the list's lock
+    std::uint32_t waited_for = 0;  ///< a round that outlasted a deregistration; the same
     Transfer* previous = nullptr;  // the engine's list
     Transfer* next = nullptr;
 
+    Transfer() { keeps_memory = keep_memory; }
     ~Transfer() {
         if (start_control) start_control->gone(*this);
         if (peer) peer->handles.fetch_sub(1, std::memory_order_relaxed);
@@ -186,6 +188,9 @@ class Transfer : public Work {
     static Verdict may_repeat_early(Work& work, std::uint32_t chunk) noexcept;
     /// Asks the peer which keys its memory has now. Work's renews.
     static Verdict renew_keys(Work& work, const Refusal& refusal) noexcept;
+    /// Work's keeps_memory.
+    static std::unique_ptr<KeptMemory> keep_memory(const Work& work, Run chunks, const Route& route,
+                                                   KeptAs as) noexcept;
     void send_notification() noexcept;
     static void on_notified(OutMessage& message, Status status) noexcept;
     [[nodiscard]] Verdict take_present_key(const Refusal& refusal, RemoteRegion& region) noexcept;

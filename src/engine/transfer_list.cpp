@@ -89,6 +89,31 @@ bool TransferList::in_flight_on(const Registration& region) const {
     return false;
 }
 
+void TransferList::give_up_in_flight() noexcept {
+    const MutexLock lock(mutex_);
+    for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {
+        if (transfer->done()) continue;
+        for (const auto& region : transfer->locals)
+            region->given_up.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+bool TransferList::newly_in_flight_on(const Registration& region) const {
+    const MutexLock lock(mutex_);
+    for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {
+        if (!transfer->done() && transfer->waited_for != transfer->round() && transfer->uses(region))
+            return true;
+    }
+    return false;
+}
+
+void TransferList::waited_in_vain_for(const Registration& region) {
+    const MutexLock lock(mutex_);
+    for (Transfer* transfer = head_; transfer; transfer = transfer->next) {
+        if (!transfer->done() && transfer->uses(region)) transfer->waited_for = transfer->round();
+    }
+}
+
 void TransferList::stop_transfers_to(const Peer& peer, Status status) {
     const MutexLock lock(mutex_);
     for (Transfer* transfer = head_; transfer; transfer = transfer->next) {

@@ -50,6 +50,12 @@ class TransferList {
         const MutexLock lock(mutex_);
         change();
     }
+    /// As that, but for rounds that were waited for in vain.
+    [[nodiscard]] bool newly_in_flight_on(const Registration& region) const;
+    /// Those that are in flight on it were.
+    void waited_in_vain_for(const Registration& region);
+    /// As if the operations of what is in flight had been given up, for good.
+    void give_up_in_flight() noexcept;
     /// Into `watched.transfers` and `watched.bytes` of the peers: what all transfers to them have come to,
     /// with those that have been freed. Of the engine's watch.
     void add_up(std::span<const std::shared_ptr<Peer>> peers);

@@ -3,10 +3,12 @@
 #include <rdma/fi_cm.h>
 
 #include <cstddef>
+#include <utility>
 
 #include "common/log.h"
 #include "common/mutex.h"
 #include "common/occasional.h"
+#include "fabric/memory_region.h"
 
 namespace railyard::fabric {
 
@@ -40,8 +42,20 @@ Domain::Domain(std::shared_ptr<const Device> device, std::string rail)
 }
 
 Domain::~Domain() {
+    {
+        const MutexLock lock(kept_mutex_);
+        while (registered_)
+            registered_ = std::exchange(registered_->next_kept, nullptr);
+    }
     const MutexLock lock(domains_mutex());
     domain_.reset();
+}
+
+void Domain::keep_registered(std::shared_ptr<MemoryRegion> region) const noexcept {
+    const MutexLock lock(kept_mutex_);
+    if (std::exchange(region->kept, true)) return;
+    region->next_kept = std::exchange(registered_, nullptr);
+    registered_ = std::move(region);
 }
 
 bool Domain::drain_events() noexcept {

@@ -32,6 +32,8 @@ class ConnectionSink {
     ~ConnectionSink() = default;
 };
 
+class MemoryRegion;
+
 class Domain {
   public:
     /// Throws Error{backend}.
@@ -52,6 +54,8 @@ class Domain {
         const MutexLock lock(kept_mutex_);
         kept_.push_back(std::move(memory));
     }
+    /// Stays until all else that was opened in the domain is closed. Any thread.
+    void keep_registered(std::shared_ptr<MemoryRegion> region) const noexcept;
 
     /// From now on, `sink` hears of what happens to `connection`; until unwatch. Role holder only. Throws
     /// std::bad_alloc.
@@ -85,6 +89,8 @@ class Domain {
     Fid<fid_fabric> fabric_;
     Fid<fid_eq> event_queue_;  // efa aborts the process on an internal error when none is bound
     Fid<fid_domain> domain_;
+    mutable std::shared_ptr<MemoryRegion> registered_
+        ABSL_GUARDED_BY(kept_mutex_);  ///< MemoryRegion::next_kept
 };
 
 }  // namespace railyard::fabric

@@ -4,6 +4,7 @@
 #include <rdma/fi_domain.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "common/memory_range.h"
 #include "fabric/domain.h"
@@ -25,6 +26,9 @@ class MemoryRegion {
     /// What a peer subtracts from a pointer of ours to address it: 0 with virtual addressing, else the start.
     [[nodiscard]] std::uint64_t address_base() const noexcept { return address_base_; }
     explicit operator bool() const noexcept { return static_cast<bool>(region_); }
+
+    bool kept = false;                        ///< Domain::keep_registered's
+    std::shared_ptr<MemoryRegion> next_kept;  ///< the same
 
   private:
     Fid<fid_mr> region_;

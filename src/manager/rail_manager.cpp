@@ -238,6 +238,11 @@ std::vector<Rail*> RailManager::rails_of(const RailSet& set) const {
     return rails;
 }
 
+void RailManager::keep_memory(const Registration& region) noexcept {
+    for (std::size_t i = 0; i < region.memory.size(); ++i)
+        rails_[region.rails[i]]->keep_memory(region.memory[i]);
+}
+
 void RailManager::deregister_memory(Registration& region) noexcept {
     KnownRange* const known = std::exchange(region.known, nullptr);
     if (!known) return give_back(region);

@@ -82,6 +82,8 @@ class RailManager {
     /// Memory of the GPU with that CUDA ordinal: on its rails, or staged where they do not reach it.
     std::shared_ptr<Registration> register_device_memory(std::uint64_t address, std::uint64_t length,
                                                          std::uint64_t ordinal);
+    /// Before the rails go: operations of it may be under way (Rail::keep_memory).
+    void keep_memory(const Registration& region) noexcept;
     void deregister_memory(Registration& region) noexcept;
 
     /// Whether device memory of any GPU can be registered, as far as is known before it is tried.

@@ -91,6 +91,8 @@ class Registration {
     std::atomic<bool> known_no_more{false};
     /// Transfers of it that are being made, for us or for peers: it is not deregistered meanwhile.
     std::atomic<std::uint32_t> pins{0};
+    /// Operations of it that were given up, and that libfabric may go on with (Work::keeps_memory).
+    std::atomic<std::uint32_t> given_up{0};
 };
 
 /// Keys that the owner has told since, as the older ones were refused. Any thread.

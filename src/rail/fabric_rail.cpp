@@ -118,6 +118,7 @@ FabricRail::~FabricRail() {
     for (const auto& aside : fabric_->aside)
         control_->give_up(*aside->messages, Status::canceled);
     control_->cancel_all();
+    stop_counting();
     if (fabric_->domain.caps().waits_to_close) {
         const std::size_t unread = most_unread();
         close_apart(std::move(fabric_), unread);
@@ -135,7 +136,15 @@ FabricRail::~FabricRail() {
 RegisteredMemory FabricRail::register_memory(const MemoryRange& range) {
     auto region = std::make_shared<fabric::MemoryRegion>(fabric_->domain, fabric_->endpoint, range);
     RegisteredMemory memory{region, region->descriptor(), region->key(), region->address_base()};
+    if (range.owner) keep_memory(memory);
     return memory;
+}
+
+/// A thread may close the endpoints long after the rail has gone, and libfabric go on with what it has until
+/// then.
+void FabricRail::keep_memory(const RegisteredMemory& memory) noexcept {
+    if (!fabric_->domain.caps().waits_to_close) return;
+    fabric_->domain.keep_registered(std::static_pointer_cast<fabric::MemoryRegion>(memory.owner));
 }
 
 std::uint64_t FabricRail::max_chunk() const noexcept {

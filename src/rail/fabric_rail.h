@@ -20,6 +20,7 @@
 #include "fabric/wait_set.h"
 #include "rail/control_channel.h"
 #include "rail/fabric_rail_config.h"
+#include "rail/given_up.h"
 #include "rail/prompt_looks.h"
 #include "rail/rail.h"
 #include "rail/rate_meter.h"
@@ -71,6 +72,7 @@ class FabricRail final : public Rail {
     ~FabricRail() override;
 
     RegisteredMemory register_memory(const MemoryRange& range) override;
+    void keep_memory(const RegisteredMemory& memory) noexcept override;
     [[nodiscard]] bool reaches_gpu_memory() const noexcept override {
         return fabric_->endpoint.reaches_gpu_memory();
     }
@@ -104,7 +106,7 @@ class FabricRail final : public Rail {
         std::uint32_t chunks = 1;  ///< it and those behind it
         /// Since it was posted its route has had another key. May be set of one that was posted later.
         bool has_old_key = false;
-        std::atomic<std::uint32_t>* late = nullptr;  ///< of one that was given up: its Submission::late
+        std::unique_ptr<GivenUp> given_up;
 
         [[nodiscard]] std::uint64_t bytes() const noexcept {
             std::uint64_t sum = 0;
@@ -236,6 +238,19 @@ class FabricRail final : public Rail {
     void renew() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void put_renewal_off(const std::exception& error) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     std::unique_ptr<fabric::UnsentBytesDropped> drop_unsent_bytes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void drain_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void take_back() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    /// Where there are slots and addresses for it.
+    void start_sender() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void open_sender(std::unique_ptr<Operations> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool go_elsewhere(const Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] Work::Verdict verdict_on(const Returned& returned) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[nodiscard]] bool waits_too_long(const Returned& returned) const noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void excuse_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     // fabric_rail_frozen.cpp
     void stop_sending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void freeze() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -244,15 +259,13 @@ class FabricRail final : public Rail {
     struct Aside;
     struct Opened;
     [[nodiscard]] Aside* aside_of(const Operation& operation) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void note_unsettled() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
-        unsettled_ = unnamed_ || !fabric_->aside.empty();
-    }
+    void note_unsettled() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] std::optional<fabric::AddressVector::Another> addresses_for_another()
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void set_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void hand_over_operations(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void settle_aside() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void take_back(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    void take_back(Aside& aside, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] bool waits_for_nothing(Aside& aside) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void close_aside(std::size_t place) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void hand_over_returned(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -268,8 +281,9 @@ class FabricRail final : public Rail {
     void give_up_aside(Aside& aside) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void release_returned(std::uint32_t number, bool closed) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void keep_late(Late late) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    static void end_late(Operation& operation) noexcept;
-    static void end_late(Operations& operations) noexcept;
+    void stop_counting() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    static void keep(Operation& operation, Work::KeptAs as) noexcept;
+    static void end_late(Operations& operations, bool closed) noexcept;
     void end_late_behind(std::uint32_t number) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     static void on_stopped_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
     static void on_given_up_complete(fabric::OpContext& op, const fabric::Completion& completion) noexcept;
@@ -282,21 +296,6 @@ class FabricRail final : public Rail {
     static void close_now(std::shared_ptr<Opened> fabric, std::size_t most_unread) noexcept;
     static void keep_open(std::shared_ptr<Opened> fabric, std::atomic<Opened*>& list) noexcept;
     static std::atomic<Opened*> open_for_ever_, without_thread_;  ///< next_open
-
-    // fabric_rail_failures.cpp
-    void drain_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void take_back() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    /// Where there are slots and addresses for it.
-    void start_sender() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void open_sender(std::unique_ptr<Operations> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool go_elsewhere(const Submission& submission, Run chunks) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[nodiscard]] Work::Verdict verdict_on(const Returned& returned) const noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[nodiscard]] bool waits_too_long(const Returned& returned) const noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    void excuse_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
     /// A sender that is closed once all that it has sent has ended (ProviderCaps::waits_to_close): these
     /// operations stay with their transfers until then.

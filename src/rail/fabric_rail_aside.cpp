@@ -31,6 +31,10 @@ FabricRail::Aside* FabricRail::aside_of(const Operation& operation) noexcept {
     return nullptr;
 }
 
+void FabricRail::note_unsettled() noexcept {
+    unsettled_ = unnamed_ || !fabric_->aside.empty();
+}
+
 /// Where the provider waits before it closes. Not for ever, where there is no memory for another sender; on a
 /// broken queue nobody would hear that all has ended.
 bool FabricRail::may_set_aside() noexcept {
@@ -170,7 +174,7 @@ void FabricRail::settle_aside() noexcept {
         ++place;
         if (aside.given_up) continue;
         if (gone) {
-            take_back(aside);  // nothing of it leaves any more
+            take_back(aside, false);  // nothing of it leaves any more
             aside.given_up = true;
         } else if (unheard || now >= aside.until) {
             give_up_aside(aside);
@@ -217,7 +221,7 @@ void FabricRail::close_aside(std::size_t place) noexcept {
     drain_all();  // what had ended before counts
     closed_aside_ = 0;
     flushed_by_us_ = fabric_->queue.flushed();
-    take_back(aside);
+    take_back(aside, true);
     auto& operations = fabric_->operations;
     if (operations.size() == kept_generations) operations.erase(operations.begin());
     operations.insert(operations.end() - 1, std::move(aside.operations));  // the last are the present ones
@@ -230,10 +234,10 @@ void FabricRail::close_aside(std::size_t place) noexcept {
 }
 
 /// Nothing that it has can come to anything any more: what has not ended goes out again, as does what has
-/// waited for that.
-void FabricRail::take_back(Aside& aside) noexcept {
+/// waited for that. Not closed: libfabric may still look at it.
+void FabricRail::take_back(Aside& aside, bool closed) noexcept {
     control_->take_back(*aside.messages);
-    end_late(*aside.operations);
+    end_late(*aside.operations, closed);
     if (aside.unended != 0) {
         RAILYARD_LOG(warn, name().c_str(),
                      "a sender is closed with %u operations that have not been answered: carried out again "
@@ -242,6 +246,7 @@ void FabricRail::take_back(Aside& aside) noexcept {
         for (Operation& operation : *aside.operations) {
             if (!operation.posted || operation.handler == ignore_completion) continue;
             operation.handler = ignore_completion;
+            if (!closed) keep(operation, Work::KeptAs::with_rail);
             operation.submission->outstanding -= operation.chunks;
             give_back(*operation.submission, chunks_of(operation));
         }

@@ -142,7 +142,7 @@ void FabricRail::renew() noexcept {
     drain_all();  // what had ended before counts; what the closing flushes has only been interrupted
     flushed_by_us_ = fabric_->queue.flushed();
     closing_ = false;
-    end_late(*fabric_->operations.back());
+    end_late(*fabric_->operations.back(), true);
     take_back();
     hand_over_returned(0);
     try {

@@ -45,15 +45,25 @@ void FabricRail::on_stopped_complete(fabric::OpContext& op, const fabric::Comple
 /// Its transfer is told, and hears no more of it; who has the memory may ask whether it has ended.
 void FabricRail::give_up(Operation& operation, fabric::OpContext::Handler handler) noexcept {
     Submission& submission = *operation.submission;
-    if (submission.late) {
-        submission.late->fetch_add(1, std::memory_order_relaxed);
-        operation.late = submission.late;
-    }
+    keep(operation, Work::KeptAs::pinned);
     operation.handler = handler;
     submission.outstanding -= operation.chunks;
     counters_.count_error(Status::remote_disconnect);
     if (submission.route->path) note_failure(*submission.route->path);
     submission.lane->work->part_done(Status::remote_disconnect, operation.chunks);
+}
+
+/// Before its transfer hears that it is over. For ever, where there is no memory for another word of it.
+void FabricRail::keep(Operation& operation, Work::KeptAs as) noexcept {
+    const Submission& submission = *operation.submission;
+    const Work& work = *submission.lane->work;
+    std::atomic<std::uint32_t>* const late = as == Work::KeptAs::pinned ? submission.late : nullptr;
+    if (late) late->fetch_add(1, std::memory_order_relaxed);
+    std::unique_ptr<KeptMemory> memory;
+    if (work.keeps_memory) memory = work.keeps_memory(work, chunks_of(operation), *submission.route, as);
+    if (!late && !memory) return;
+    operation.given_up.reset(new (std::nothrow) GivenUp(late, std::move(memory)));
+    if (!operation.given_up) static_cast<void>(memory.release());
 }
 
 /// It was given up on the present sender, and took its place there until now. What has failed may still land
@@ -62,8 +72,10 @@ void FabricRail::on_given_up_complete(fabric::OpContext& op, const fabric::Compl
     Operation& operation = static_cast<Operation&>(op);
     FabricRail& rail = *operation.rail;
     rail.role_.assert_held();
-    if (completion.status == Status::ok) end_late(operation);
-    if (operation.late) rail.keep_late({present_sender, std::exchange(operation.late, nullptr)});
+    if (completion.status != Status::ok && operation.given_up) {
+        if (auto* const late = operation.given_up->take_late()) rail.keep_late({present_sender, late});
+    }
+    operation.given_up.reset();
     rail.posted_ -= operation.chunks;
     operation.handler = rail.ordinary_handler();
     operation.next = rail.free_operations_;
@@ -79,18 +91,32 @@ bool FabricRail::disown(Operation& operation) noexcept {
 }
 
 void FabricRail::ignore_completion(fabric::OpContext& op, const fabric::Completion& completion) noexcept {
-    if (completion.status == Status::ok) end_late(static_cast<Operation&>(op));
+    const std::unique_ptr<GivenUp>& given_up = static_cast<Operation&>(op).given_up;
+    if (!given_up) return;
+    given_up->memory.reset();
+    if (completion.status == Status::ok) given_up->end_late();  // else the device may go on with it
 }
 
-/// Nothing of it reaches memory any more.
-void FabricRail::end_late(Operation& operation) noexcept {
-    if (std::atomic<std::uint32_t>* const late = std::exchange(operation.late, nullptr))
-        late->fetch_sub(1, std::memory_order_release);
+/// Nothing of them reaches memory any more.
+void FabricRail::end_late(Operations& operations, bool closed) noexcept {
+    for (Operation& operation : operations) {
+        if (!operation.given_up) continue;
+        operation.given_up->end_late();
+        if (closed) operation.given_up.reset();
+    }
 }
 
-void FabricRail::end_late(Operations& operations) noexcept {
-    for (Operation& operation : operations)
-        end_late(operation);
+/// The rail goes, and its operations may stay for long: who counts them may have gone when they end.
+void FabricRail::stop_counting() noexcept {
+    const auto stop = [](Operations& operations) {
+        for (Operation& operation : operations) {
+            if (operation.given_up) operation.given_up->take_late();
+        }
+    };
+    for (const auto& operations : fabric_->operations)
+        stop(*operations);
+    for (const auto& aside : fabric_->aside)
+        stop(*aside->operations);
 }
 
 void FabricRail::keep_late(Late late) noexcept {

@@ -117,6 +117,9 @@ class alignas(cache_line) Rail {
     virtual RegisteredMemory register_memory(const MemoryRange& range) = 0;
     /// True when the rail moves GPU memory without a copy by the CPU: its ranges may name a GPU.
     [[nodiscard]] virtual bool reaches_gpu_memory() const noexcept { return false; }
+    /// Operations of it may be under way when the rail goes: where the provider goes on with them by itself,
+    /// it stays registered until it cannot any more. Before deregister_memory.
+    virtual void keep_memory(const RegisteredMemory&) noexcept {}
     /// Ends the registration: no operation touches the memory through it afterwards.
     void deregister_memory(RegisteredMemory& memory) noexcept;
 

@@ -68,6 +68,11 @@ struct Route {
     [[nodiscard]] bool has_failed() const noexcept { return path && path->failed(); }
 };
 
+/// Memory that stays registered until this goes (Work::keeps_memory).
+struct KeptMemory {
+    virtual ~KeptMemory() = default;
+};
+
 /// The pull side of a transfer. One round: arm() by the poster; then rails pull the lanes dry, each operation
 /// and each submission ends in one part_done(). The round is over when everything armed is done.
 class Work {
@@ -184,6 +189,14 @@ class Work {
     RenewKey renews = nullptr;
     Work* whole = this;  ///< the one that is asked
     Verdict renew_key(const Refusal& refusal) noexcept { return renews(*whole, refusal); }
+
+    /// `pinned`: whoever deregisters it has to wait; else what the provider has of it stays behind that.
+    enum class KeptAs : std::uint8_t { pinned, with_rail };
+    /// Where there is: keeps the local memory of these chunks, which have not ended, registered with the
+    /// route's rail until what it returns goes; nullptr, where there is no memory for that: for ever.
+    using KeepMemory = std::unique_ptr<KeptMemory> (*)(const Work& work, Run chunks, const Route& route,
+                                                       KeptAs as) noexcept;
+    KeepMemory keeps_memory = nullptr;
 
     [[nodiscard]] bool asks_before_repeat() const noexcept { return immediate && repeats; }
     Verdict may_repeat(std::uint32_t chunk) noexcept { return repeats(*this, chunk); }

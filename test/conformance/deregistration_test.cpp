@@ -63,6 +63,58 @@ TEST_P(DeregistrationTest, MemoryOfATransferThatIsBeingMadeIsNotDeregistered) {
     EXPECT_TRUE(over);
 }
 
+/// libfabric may go on with it, for nobody knows how long.
+TEST_P(DeregistrationTest, MemoryOfWhatWasGivenUpIsRefusedAtOnceAndGoesWithIt) {
+    EnginePair pair(GetParam(), GetParam(), {{"connect_timeout_ms", "2000"}});
+    Buffer buffer(*pair.a, 4096);
+    buffer.region->given_up = 1;
+    const auto begin = std::chrono::steady_clock::now();
+    expect_error(Status::not_allowed, "given up", [&] { pair.a->deregister_memory(buffer.region); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2000));
+    EXPECT_FALSE(buffer.region->deregistered.load());
+    buffer.region->given_up = 0;
+    EXPECT_TRUE(pair.until([&] { return buffer.region->deregistered.load(); }));
+}
+
+/// A host that ends deregisters hundreds of ranges, one after the other.
+TEST_P(DeregistrationTest, ATransferIsWaitedForOnceForAllOfItsMemory) {
+    constexpr std::size_t size = 2 << 20;
+    EnginePair pair(GetParam(), GetParam(), {{"connect_timeout_ms", "1000"}});
+    std::vector<std::unique_ptr<Buffer>> sources;
+    Buffer target(*pair.b, 4 * size);
+    const auto remote = pair.publish(target);
+    std::vector<LocalDescriptor> from;
+    std::vector<RemoteDescriptor> to;
+    for (std::size_t i = 0; i < 4; ++i) {
+        sources.push_back(std::make_unique<Buffer>(*pair.a, size));
+        from.push_back(sources.back()->local(0, size));
+        to.push_back({target.address() + i * size, size, &remote});
+    }
+    Transfer* transfer = pair.a->prepare(Operation::write, from, to, "beta", std::nullopt);
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    const Status posted = pair.a->post(*transfer);
+    if (GetParam().progress_thread || may_write_alone(GetParam()) || posted != Status::in_progress) {
+        if (posted == Status::in_progress) {
+            EXPECT_EQ(pair.wait(*transfer), Status::ok);  // before its memory goes
+        }
+        GTEST_SKIP() << "it cannot be kept in flight";
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    for (const auto& source : sources)
+        expect_error(Status::not_allowed, "in flight", [&] { pair.a->deregister_memory(source->region); });
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    EXPECT_GE(waited, std::chrono::milliseconds(1000));
+    EXPECT_LT(waited, std::chrono::milliseconds(3000)) << "for each of them";
+    expect_error(Status::not_allowed, "in flight", [&] { pair.a->deregister_memory(sources[1]->region); });
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2000)) << "who asks again";
+    EXPECT_EQ(pair.wait(*transfer), Status::ok);
+    pair.a->release(transfer);
+    EXPECT_TRUE(pair.until([&] {
+        return std::all_of(sources.begin(), sources.end(),
+                           [](const auto& source) { return source->region->deregistered.load(); });
+    }));
+}
+
 /// As programs do that register for each of their operations, and drop the one before afterwards.
 TEST_P(DeregistrationTest, MemoryThatIsRegisteredOnceMoreStaysUsable) {
     EnginePair pair(GetParam());

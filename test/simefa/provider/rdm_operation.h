@@ -32,6 +32,7 @@ struct RdmOperation {
     Peer* peer = nullptr;
     void* context = nullptr;
     Segment local[segment_limit];
+    std::uint32_t regions[segment_limit] = {};  ///< held (RegionTable::hold); 0: none
     std::uint64_t length = 0, remote = 0, key = 0, data = 0, tag = 0;
     std::uint64_t completion_flags = 0;
     std::uint64_t queued = 0;  ///< payload bytes handed to the device (received, of `asked`)

@@ -42,16 +42,18 @@ int RdmProtocol::fill(RdmOperation& operation, const Request& request, Peer& pee
     operation.peer = &peer;
     peer.retain();
     operation.segment_count = static_cast<std::uint8_t>(request.count);
+    const bool copied = request.inject_call || request.flags & FI_INJECT;
+    RegionTable& regions = endpoint_.domain().regions();
     int status = status_ok;
     for (std::size_t i = 0; i < request.count; ++i) {
         operation.local[i] = {reinterpret_cast<std::uint64_t>(request.iov[i].iov_base),
                               request.iov[i].iov_len};
         void* descriptor = request.descriptors ? request.descriptors[i] : nullptr;
         if (!descriptor) continue;
-        if (const int wrong = endpoint_.domain().regions().resolve(descriptor, operation.local[i]))
-            status = wrong;
+        if (const int wrong = regions.resolve(descriptor, operation.local[i])) status = wrong;
+        if (!copied) operation.regions[i] = regions.hold(descriptor);
     }
-    if (status == status_ok && (request.inject_call || request.flags & FI_INJECT) && operation.length > 0) {
+    if (status == status_ok && copied && operation.length > 0) {
         operation.injected = std::make_unique<std::byte[]>(operation.length);
         gather(operation.injected.get(), operation.local, operation.segment_count, 0, operation.length);
         operation.local[0] = {reinterpret_cast<std::uint64_t>(operation.injected.get()), operation.length};

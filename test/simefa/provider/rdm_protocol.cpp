@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "provider/address_vector.h"
 #include "provider/endpoint.h"
@@ -32,7 +33,9 @@ RdmProtocol::RdmProtocol(Endpoint& endpoint)
 
 RdmProtocol::~RdmProtocol() {
     for (RdmOperation& operation : operations_) {
-        if (operation.live && operation.peer) operation.peer->release();
+        if (!operation.live) continue;
+        release_regions(operation);
+        if (operation.peer) operation.peer->release();
     }
     for (ControlPacket& packet : control_)
         packet.peer->release();
@@ -58,7 +61,14 @@ RdmOperation* RdmProtocol::allocate() noexcept {
     return operation;
 }
 
+void RdmProtocol::release_regions(RdmOperation& operation) noexcept {
+    for (std::uint32_t& key : operation.regions) {
+        if (key != 0) endpoint_.domain().regions().release(std::exchange(key, 0));
+    }
+}
+
 void RdmProtocol::recycle(RdmOperation& operation) noexcept {
+    release_regions(operation);
     operation.live = false;
     operation.peer->release();
     free_.push_back(&operation);
@@ -131,6 +141,7 @@ void RdmProtocol::start_native(RdmOperation& operation) noexcept {
     // What waited for the handshake goes out as it was posted, though the post that was to ring may have rung
     // before, or been refused: nobody rings for it then.
     endpoint_.transmit().post(*device, operation.more && operation.kind == Operation::Kind::write);
+    release_regions(operation);  // the device has it
 }
 
 void RdmProtocol::list(RdmOperation& operation) noexcept {

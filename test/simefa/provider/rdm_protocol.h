@@ -57,6 +57,7 @@ class RdmProtocol final : private OperationOwner, private RdmMatching::Sink {
     // Posting (rdm_post.cpp) and sending (rdm_protocol.cpp).
     RdmOperation* allocate() noexcept;
     void recycle(RdmOperation& operation) noexcept;
+    void release_regions(RdmOperation& operation) noexcept;
     RdmOperation* find(std::uint32_t number) noexcept;
     int fill(RdmOperation& operation, const Request& request, Peer& peer) noexcept;
     ssize_t post_rma(const Request& request, Peer& peer) noexcept;

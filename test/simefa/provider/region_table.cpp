@@ -29,6 +29,15 @@ std::uint32_t next_serial() noexcept {
     std::abort();
 }
 
+/// The real one keeps pointers to registrations in what it has queued.
+[[noreturn]] void go_to_a_closed_region() noexcept {
+    std::fprintf(
+        stderr,
+        "simefa: memory is deregistered of which fabric efa has operations queued: the real one goes "
+        "on with what has been freed\n");
+    std::abort();
+}
+
 bool contains(const RegionSlot& slot, const Segment& range) noexcept {
     return range.address >= slot.base && range.length <= slot.length &&
            range.address - slot.base <= slot.length - range.length;
@@ -49,6 +58,7 @@ std::uint32_t RegionTable::add(const Region& region) {
         // Where it starts differs between processes and domains, so that a stale key is unlikely to fit.
         const auto start = (this_process() ^ serial_ * 2654435761U ^ environment().seed) % (generations - 1);
         generations_.push_back(static_cast<std::uint16_t>(start));
+        held_.push_back(0);
     }
     std::uint16_t& generation = generations_[index];
     generation = static_cast<std::uint16_t>(generation % (generations - 1) + 1);
@@ -64,6 +74,7 @@ std::uint32_t RegionTable::add(const Region& region) {
 
 void RegionTable::remove(std::uint32_t key) noexcept {
     const std::uint32_t index = key & index_mask;
+    if (held_[index] != 0) go_to_a_closed_region();
     record_.regions[index].key.store(0);
     const std::uint32_t end = record_.users_end.load();
     for (std::uint32_t i = 0; i < end; ++i) {
@@ -73,6 +84,19 @@ void RegionTable::remove(std::uint32_t key) noexcept {
         }
     }
     free_.push_back(index);
+}
+
+std::uint32_t RegionTable::hold(const void* descriptor) noexcept {
+    const auto word = reinterpret_cast<std::uint64_t>(descriptor);
+    const auto key = static_cast<std::uint32_t>(word);
+    if (word >> 32 != serial_ || key == 0) return 0;
+    if (record_.regions[key & index_mask].key.load(std::memory_order_relaxed) != key) return 0;
+    ++held_[key & index_mask];
+    return key;
+}
+
+void RegionTable::release(std::uint32_t key) noexcept {
+    --held_[key & index_mask];
 }
 
 void* RegionTable::descriptor(std::uint32_t key) const noexcept {

@@ -28,8 +28,13 @@ class RegionTable {
     /// Key of four bytes, never 0; 0: full. A key comes back only after 16383 other regions in its slot.
     std::uint32_t add(const Region& region);
     /// Returns when nobody copies to or from the region any more; a process that died meanwhile does not
-    /// count.
+    /// count. Ends the process where the protocol has operations that name it.
     void remove(std::uint32_t key) noexcept;
+
+    /// The protocol of fabric efa has one more operation with that descriptor, which it reads until it has
+    /// handed all of it to the device; returns the key. 0: none of ours.
+    std::uint32_t hold(const void* descriptor) noexcept;
+    void release(std::uint32_t key) noexcept;
 
     /// What fi_mr_desc gives for a key, and back. Neither a pointer nor valid in another domain.
     [[nodiscard]] void* descriptor(std::uint32_t key) const noexcept;
@@ -48,6 +53,7 @@ class RegionTable {
     const std::uint32_t serial_;
     std::vector<std::uint32_t> free_;
     std::vector<std::uint16_t> generations_;
+    std::vector<std::uint32_t> held_;  ///< by index
 };
 
 }  // namespace simefa

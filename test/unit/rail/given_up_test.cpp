@@ -65,6 +65,43 @@ TEST_F(WaitsToClose, WhatWasGivenUpIsClosedWhenItsPeerIsHeardOf) {
     EXPECT_EQ(rail_.load(), 0u);
 }
 
+/// What a transfer keeps of its memory, by Work::KeptAs.
+std::array<int, 2> kept{};
+struct Kept final : KeptMemory {
+    explicit Kept(Work::KeptAs how) : as(how) { ++kept[static_cast<std::size_t>(as)]; }
+    ~Kept() override { --kept[static_cast<std::size_t>(as)]; }
+    const Work::KeptAs as;
+};
+std::unique_ptr<KeptMemory> keep_one(const Work&, Run run, const Route&, Work::KeptAs as) noexcept {
+    EXPECT_EQ(run.size(), 1u);
+    return std::make_unique<Kept>(as);
+}
+
+/// libfabric may have it queued, and looks at its registration when it goes on.
+TEST_F(WaitsToClose, MemoryIsKeptForWhatWasGivenUp) {
+    kept = {};
+    std::atomic<std::uint32_t> late{0};
+    Offer stuck(rail_, 4, 1, nullptr, 64, &late);
+    stuck.work.keeps_memory = keep_one;
+    const std::vector<void*> old = std::exchange(script.posted, {});
+    replace();
+    EXPECT_EQ(kept, (std::array{0, 0})) << "its transfer does that";
+    FabricRailProbe::end_patience(rail_);
+    rail_.progress();
+    ASSERT_TRUE(stuck.work.done());
+    EXPECT_EQ(kept, (std::array{4, 0}));
+    complete({old[0]});
+    EXPECT_EQ(kept, (std::array{3, 0}));
+    complete({old[1]}, FI_EIO);
+    EXPECT_EQ(kept, (std::array{2, 0})) << "the device alone has that now";
+    EXPECT_EQ(late, 3u);
+    script_messages();
+    send(1, 0);
+    EXPECT_EQ(FabricRailProbe::set_aside(rail_), 0u);
+    EXPECT_EQ(kept, (std::array{0, 0})) << "its endpoint is closed";
+    EXPECT_EQ(late, 0u);
+}
+
 /// Senders that can never be closed, as many as may be: what is under way on the next one stays there.
 class NoneMayBeSetAside : public WaitsToClose {
   protected:
