@@ -106,7 +106,7 @@ void Engine::Impl::on_number(const Letter& letter) {
 /// Not with a rail's role held.
 void Engine::Impl::send_inquiries() noexcept {
     while (true) {
-        const auto [inquiry, again] = inquiries_.take_due(now_ns());
+        const auto [inquiry, again, waited] = inquiries_.take_due(now_ns());
         if (!inquiry) return;
         if (again) {
             inquiry->peer->doubt_introduction();

@@ -27,10 +27,17 @@ void Engine::Impl::let_keys_be_renewed(Transfer& transfer) noexcept {
 
 /// Not with a rail's role held.
 void Engine::Impl::send_key_inquiries() noexcept {
+    // Whoever waited for the answer has given up by then, and a later refusal asks anew.
+    const std::uint64_t patience = 2 * config_.params.connect_timeout_ms * 1'000'000;
     while (true) {
-        const auto [inquiry, again] = key_inquiries_.take_due(now_ns());
+        const auto [inquiry, again, waited] = key_inquiries_.take_due(now_ns());
         if (!inquiry) return;
         const std::shared_ptr<Peer>& peer = inquiry->peer;
+        if (waited > patience || inquiry->verdict() == Work::Verdict::lost) {
+            // Each message would take a receive buffer of a peer that looks at none.
+            if (key_inquiries_.take_answered(peer->nonce(), inquiry->question.id)) inquiry->answer({});
+            continue;
+        }
         try {
             peer->require_introduction();
             if (again) peer->doubt_introduction();

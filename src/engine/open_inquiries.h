@@ -44,6 +44,9 @@ class OpenInquiries {
     struct Due {
         std::shared_ptr<Inquiry> inquiry;  ///< nullptr: none
         bool again = false;
+        /// ns between the times that it was to be sent, each as short as it is meant to be: a time in which
+        /// nobody looked counts as one pause.
+        std::uint64_t waited = 0;
     };
     /// One that is to be sent now, for the first time or, in growing pauses, again. Not with a rail's role
     /// held.
@@ -55,8 +58,9 @@ class OpenInquiries {
         std::erase_if(open_, [](const Open& open) { return open.inquiry.expired(); });
         for (auto open = open_.begin(); !due.inquiry && open != open_.end(); ++open) {
             if (open->due > now_ns) continue;
-            due = {open->inquiry.lock(), open->due != 0};
+            due = {open->inquiry.lock(), open->due != 0, open->waited};
             open->due = now_ns + open->pause;
+            open->waited += open->pause;
             open->pause = std::min(2 * open->pause, longest_pause_ns);
         }
         count();
@@ -83,6 +87,7 @@ class OpenInquiries {
         std::weak_ptr<Inquiry> inquiry;
         std::uint64_t due = 0;  ///< ns; at once
         std::uint64_t pause = first_pause_ns;
+        std::uint64_t waited = 0;  ///< ns
     };
     static constexpr std::uint64_t first_pause_ns = 50'000'000, longest_pause_ns = 1'000'000'000;
     void count() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -1,6 +1,8 @@
-// Strangers that ask for the keys of an engine's memory.
+// Questions about the keys of memory: of strangers, and to nobody who answers.
 #include "engine/metadata.h"
 #include "engine/request.h"
+#include "engine/transfer.h"
+#include "log_lines.h"
 #include "simulated_machine.h"
 #include "stranger.h"
 
@@ -60,6 +62,61 @@ TEST_F(KeysTest, AreToldToThoseWhoHaveBeenToldOneBefore) {
           KeyQuestion{0, buffer.address() + 1, 4096, 0, 0, first.keys[0].key, 1, first.keys[1].key},
           KeyQuestion{0, buffer.address(), 4096, 1, 0, first.keys[0].key, 1, first.keys[1].key}})
         EXPECT_TRUE(ask(wrong).rails.empty());
+}
+
+/// A WRITE whose key is refused, by an owner that has gone, or that nobody drives: it would hear of each
+/// question, and has to have a receive buffer for it.
+void is_forgotten(bool destroyed) {
+    const Fabric fabric{"efa-direct", 2, false};
+    const LogLines log(log::Level::debug);
+    EnginePair pair(fabric, fabric,
+                    {{"keep_keys", "always"}, {"connect_timeout_ms", "200"}, {"keepalive_ms", "0"}});
+    const Buffer source(*pair.a, 4096, 7);
+    Buffer target(*pair.b, 4096);
+    const auto remote = pair.publish(target);
+    const LocalDescriptor from = source.local(0, 4096);
+    const RemoteDescriptor to{target.address(), 4096, &remote};
+    Transfer* const transfer = pair.a->prepare(Operation::write, {&from, 1}, {&to, 1}, "beta", std::nullopt);
+    ASSERT_EQ(pair.run(*transfer), Status::ok);
+    pair.b->deregister_memory(target.region);
+    const auto asked = [] {
+        return LogLines::count("asked which keys its memory") +
+               LogLines::count("could not be asked for keys");
+    };
+    const auto drive = [&](int ms) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+        for (Patience loop; std::chrono::steady_clock::now() < end; loop.turn())
+            pair.a->progress();
+    };
+    const Status posted = pair.a->post(*transfer);
+    for (int i = 0; i < 1000 && asked() == 0; ++i)
+        drive(1);
+    ASSERT_GT(asked(), 0);
+    if (destroyed) pair.b.reset();
+    const Status ended = wait_alone(*pair.a, *transfer, posted);
+    ASSERT_NE(ended, Status::in_progress);
+    if (!destroyed) {
+        EXPECT_EQ(ended, Status::backend);
+    }
+    drive(1000);
+    const long before = asked();
+    const Growth sends("sends");
+    drive(2500);
+    EXPECT_EQ(asked(), before);
+    if (!destroyed) {
+        EXPECT_EQ(sends.value(), 0u) << "nothing is told the owner either";
+        target.region = pair.b->register_memory(target.address(), 4096, 0);
+        EXPECT_EQ(pair.run(*transfer), Status::ok) << "a later refusal asks anew";
+    }
+    pair.a->release(transfer);
+}
+
+TEST(KeyQuestions, ThatAnOwnerDoesNotAnswerWhomNobodyDrivesAreForgotten) {
+    is_forgotten(false);
+}
+
+TEST(KeyQuestions, ThatAnOwnerDoesNotAnswerWhoHasGoneAreForgotten) {
+    is_forgotten(true);
 }
 
 }  // namespace
