@@ -85,8 +85,14 @@ KeyTable Engine::Impl::present_keys(const KeyQuestion& question) {
 
 void Engine::Impl::on_keys(const Letter& letter) {
     KeyAnswer answer = decode_key_answer(letter.text);
-    if (const auto inquiry = key_inquiries_.take_answered(letter.nonce, answer.id))
-        inquiry->answer(std::move(answer.memory));
+    const auto inquiry = key_inquiries_.take_answered(letter.nonce, answer.id);
+    if (!inquiry) return;
+    if (!answer.memory.rails.empty() && answer.memory.rails != inquiry->rails)
+        RAILYARD_LOG(info, letter.agent.c_str(),
+                     "its memory is on other rails now than 0x%llx was described on: operations by those end "
+                     "with an error until its description is loaded anew",
+                     static_cast<unsigned long long>(inquiry->question.address));
+    inquiry->answer(std::move(answer.memory));
 }
 
 }  // namespace railyard

@@ -19,7 +19,7 @@ namespace railyard {
 /// Which keys a region of a peer's has now. Any thread.
 class KeyInquiry {
   public:
-    /// `region` has rails.
+    /// `region` has rails. Throws std::bad_alloc.
     KeyInquiry(std::shared_ptr<Peer> asked, std::uint64_t id, const RemoteRegion& region,
                const Work::Refusal& refusal)
         : peer(std::move(asked)),
@@ -30,7 +30,8 @@ class KeyInquiry {
                    region.rails.front(),
                    region.keys.front().key,
                    refusal.route.remote_rail,
-                   refusal.key} {}
+                   refusal.key},
+          rails(region.rails) {}
     /// Until the answer, lost once the peer is gone.
     [[nodiscard]] Work::Verdict verdict() const noexcept {
         const Work::Verdict verdict = verdict_.load(std::memory_order_acquire);
@@ -48,6 +49,7 @@ class KeyInquiry {
 
     const std::shared_ptr<Peer> peer;
     const KeyQuestion question;
+    const RailSet rails;  ///< that the region has keys for
     const std::uint64_t asked_at = now_ns();
 
   private:

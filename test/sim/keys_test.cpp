@@ -1,4 +1,4 @@
-// Questions about the keys of memory: of strangers, and to nobody who answers.
+// Questions about the keys of memory: of strangers, to strangers, and to nobody who answers.
 #include "engine/metadata.h"
 #include "engine/request.h"
 #include "engine/transfer.h"
@@ -28,6 +28,15 @@ class KeysTest : public testing::Test {
             return answer.has_value();
         })) << "a question is not answered";
         return answer.value_or(KeyTable{});
+    }
+
+    /// Who asks introduces itself first.
+    void acknowledge(const Letter& hello) {
+        const Introduction introduction = decode_introduction(hello.text);
+        for (const IntroducedPair& introduced : introduction.pairs)
+            mallory_.rails->rail(introduced.pair.remote).admit_sender(introduced.sender);
+        mallory_.say(MessageKind::hello_ack, "mallory", mallory_.nonce,
+                     encode_acknowledgement(hello.nonce, introduction.pairs));
     }
 
     const Fabric fabric_{"efa-direct", 2, false};
@@ -62,6 +71,45 @@ TEST_F(KeysTest, AreToldToThoseWhoHaveBeenToldOneBefore) {
           KeyQuestion{0, buffer.address() + 1, 4096, 0, 0, first.keys[0].key, 1, first.keys[1].key},
           KeyQuestion{0, buffer.address(), 4096, 1, 0, first.keys[0].key, 1, first.keys[1].key}})
         EXPECT_TRUE(ask(wrong).rails.empty());
+}
+
+/// As of a range whose pages lie on another NUMA node once it is registered again.
+TEST_F(KeysTest, OfOtherRailsThanItIsKnownOnAreOfNoUse) {
+    const LogLines log(log::Level::info);
+    const std::vector<std::uint8_t> theirs(4096);
+    const auto address = reinterpret_cast<std::uint64_t>(theirs.data());
+    MemoryInfo described;
+    described.nonce = mallory_.nonce;
+    described.provider = mallory_.rails->provider();
+    described.address = address;
+    described.length = theirs.size();
+    const auto region = mallory_.rails->register_memory(address, theirs.size(), 0);
+    described.rails = {0};
+    described.keys = {region->own_keys().front()};
+    mallory_.rails->deregister_memory(*region);
+
+    victim_->load_connection_info("mallory", encode(mallory_.info()));
+    const auto remote = victim_->load_remote_memory("mallory", encode(described), address, theirs.size());
+    const Buffer source(*victim_, theirs.size());
+    const LocalDescriptor from = source.local(0, theirs.size());
+    const RemoteDescriptor to{address, theirs.size(), &remote};
+    Transfer* const transfer =
+        victim_->prepare(Operation::write, {&from, 1}, {&to, 1}, "mallory", std::nullopt);
+    Status status = victim_->post(*transfer);
+    EXPECT_TRUE(mallory_.until([&] {
+        Letters letters;
+        mallory_.inbox.take_letters(letters);
+        for (const Letter& letter : letters) {
+            if (letter.kind == MessageKind::hello) acknowledge(letter);
+            if (letter.kind != MessageKind::keys_asked) continue;
+            const KeyAnswer answer{decode_key_question(letter.text).id, {{1}, described.keys}};
+            mallory_.say(MessageKind::keys, "mallory", mallory_.nonce, encode(answer));
+        }
+        return (status = victim_->poll(*transfer)) != Status::in_progress;
+    }));
+    EXPECT_EQ(status, Status::backend);
+    EXPECT_TRUE(LogLines::contain("its memory is on other rails now")) << "it is to be described anew";
+    victim_->release(transfer);
 }
 
 /// A WRITE whose key is refused, by an owner that has gone, or that nobody drives: it would hear of each
