@@ -15,6 +15,39 @@ bool is_transparent_huge(const char* line, unsigned long long& kilobytes) noexce
            std::sscanf(line, "FilePmdMapped: %llu kB", &kilobytes) == 1;
 }
 
+/// Of a mapping's range. The kernel calls the file of each memfd_secret so, which has no other path.
+bool is_of_secret_memory(const char* line) noexcept {
+    const char* const name = std::strchr(line, '/');
+    return name &&
+           (std::strcmp(name, "/secretmem (deleted)\n") == 0 || std::strcmp(name, "/secretmem\n") == 0);
+}
+
+/// VM_IO, VM_PFNMAP or VM_MIXEDMAP.
+bool is_of_driver(const char* line) noexcept {
+    return std::strncmp(line, "VmFlags:", 8) == 0 &&
+           (std::strstr(line, " io ") || std::strstr(line, " pf ") || std::strstr(line, " mm "));
+}
+
+/// Calls `take` with each line of the mapping there, that of its range first.
+template <class Take>
+void read_mapping(const char* smaps, std::uint64_t address, Take&& take) noexcept {
+    std::FILE* const maps = std::fopen(smaps, "re");
+    if (!maps) return;
+    char line[512];
+    bool at_start = true, within = false;
+    while (std::fgets(line, sizeof(line), maps)) {
+        unsigned long long from = 0, to = 0;
+        char permissions[5] = {};
+        if (at_start && std::sscanf(line, "%llx-%llx %4s", &from, &to, permissions) == 3) {
+            if (within) break;
+            within = address >= from && address < to;
+        }
+        if (at_start && within) take(line);
+        at_start = std::strchr(line, '\n') != nullptr;
+    }
+    std::fclose(maps);
+}
+
 std::uint64_t transparent_huge_page() noexcept {
     unsigned long long size = 0;
     if (std::FILE* const file = std::fopen("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "re")) {
@@ -46,29 +79,33 @@ std::optional<Mapping> mapping_at(pid_t process, std::uint64_t address) noexcept
     return found;
 }
 
+bool is_kept(std::uint64_t address, const char* smaps) noexcept {
+    bool kept = false;
+    read_mapping(smaps, address,
+                 [&](const char* line) { kept = kept || is_of_secret_memory(line) || is_of_driver(line); });
+    return kept;
+}
+
+bool is_kept_at(pid_t process, std::uint64_t address) noexcept {
+    char smaps[32];
+    std::snprintf(smaps, sizeof(smaps), "/proc/%d/smaps", process);
+    return is_kept(address, smaps);
+}
+
 std::uint64_t page_size_at(std::uint64_t address, const char* smaps) noexcept {
     auto size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    std::FILE* const maps = std::fopen(smaps, "re");
-    if (!maps) return size;
-    char line[512];
-    bool at_start = true, within = false;
     unsigned long long start = 0, end = 0, huge = 0;
-    while (std::fgets(line, sizeof(line), maps)) {
+    read_mapping(smaps, address, [&](const char* line) {
         unsigned long long from = 0, to = 0, kilobytes = 0;
-        char permissions[5] = {};
-        if (at_start && std::sscanf(line, "%llx-%llx %4s", &from, &to, permissions) == 3) {
-            if (within) break;
-            within = address >= from && address < to;
+        if (std::sscanf(line, "%llx-%llx", &from, &to) == 2) {
             start = from;
             end = to;
-        } else if (at_start && within && std::sscanf(line, "KernelPageSize: %llu kB", &kilobytes) == 1) {
+        } else if (std::sscanf(line, "KernelPageSize: %llu kB", &kilobytes) == 1) {
             size = kilobytes * 1024;
-        } else if (at_start && within && is_transparent_huge(line, kilobytes)) {
+        } else if (is_transparent_huge(line, kilobytes)) {
             huge += kilobytes * 1024;
         }
-        at_start = std::strchr(line, '\n') != nullptr;
-    }
-    std::fclose(maps);
+    });
     if (huge == 0) return size;
     const std::uint64_t page = transparent_huge_page();
     const std::uint64_t first = (start + page - 1) / page * page, last = end / page * page;

@@ -240,7 +240,9 @@ bool HostRail::fail(Submission& submission, int error) noexcept {
     return false;
 }
 
-/// As with memfd_secret, and mappings that drivers make of devices or of what they allocated.
+/// As with memfd_secret, and mappings that drivers make of devices or of what they allocated. All else that
+/// is mapped has no page for it (a file that was cut short, a full tmpfs), and whoever touches it there is
+/// ended by SIGBUS, the target over tcp, too. Of our side the kernel takes what we may touch ourselves.
 bool HostRail::is_kept_from_us(const Submission& submission) const noexcept {
     if (fabric_copies_alike_) return false;
     const Work& work = *submission.lane->work;
@@ -248,8 +250,9 @@ bool HostRail::is_kept_from_us(const Submission& submission) const noexcept {
     const auto here = mapping_at(getpid(), chunk.local + submission.moved);
     const auto there = mapping_at(process_of(*submission.route).pid(), chunk.remote + submission.moved);
     if (!here || !there) return false;
-    return work.kind == Work::Kind::write ? here->readable && there->writable
-                                          : there->readable && here->writable;
+    const bool write = work.kind == Work::Kind::write;
+    if (!(write ? here->readable && there->writable : there->readable && here->writable)) return false;
+    return is_kept_at(process_of(*submission.route).pid(), chunk.remote + submission.moved);
 }
 
 }  // namespace railyard

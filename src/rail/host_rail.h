@@ -65,7 +65,7 @@ class HostRail final : public HostPeerRail {
     /// of the process alone.
     [[nodiscard]] bool may_not_be_copied_to(int error) const noexcept;
 
-    /// The next chunk's memory is there on both sides, and yet the kernel did not get at it.
+    /// The next chunk's memory is there on both sides, and yet the kernel lets nobody else get at it.
     [[nodiscard]] bool is_kept_from_us(const Submission& submission) const noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 

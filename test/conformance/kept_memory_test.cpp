@@ -1,4 +1,4 @@
-// Memory that the kernel keeps from other processes, between peers on one host.
+// Memory that the kernel keeps from other processes, or has no pages for, between peers on one host.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -69,6 +69,39 @@ TEST_P(KeptMemory, GoesOverTheFabricAndIsTriedOnceATransfer) {
         pair.a->release(transfer);
     }
     pair.b->deregister_memory(kept);
+}
+
+/// As where a file was cut short, or a file system is full. Over tcp it is the target's own thread that
+/// touches it, and its process would end.
+TEST_P(KeptMemory, WhatHasNoPagesIsRefused) {
+    constexpr std::size_t page = 4096, size = 64 * page, length = 16 * page;
+    const int file = memfd_create("short", MFD_CLOEXEC);
+    ASSERT_EQ(ftruncate(file, size), 0);
+    void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    EnginePair pair(GetParam());
+    const auto address = reinterpret_cast<std::uint64_t>(mapped), middle = address + size / 2;
+    const auto cut = pair.b->register_memory(address, size, 0);
+    const auto remote = pair.a->load_remote_memory("beta", pair.b->memory_metadata(*cut), address, size);
+    Buffer ours(*pair.a, size, 'x');
+    ASSERT_EQ(ftruncate(file, 2 * page), 0);
+    const auto run = [&](Operation operation, std::uint64_t to, std::size_t bytes) {
+        const LocalDescriptor local = ours.local(0, bytes);
+        const RemoteDescriptor there{to, bytes, &remote};
+        Transfer* const transfer = pair.a->prepare(operation, {&local, 1}, {&there, 1}, "beta", std::nullopt);
+        const Status status = pair.run(*transfer);
+        EXPECT_EQ(transfer->routes.front().path->failovers(), 0u);
+        pair.a->release(transfer);
+        return status;
+    };
+    for (const Operation operation : {Operation::write, Operation::read}) {
+        EXPECT_EQ(run(operation, middle, length), Status::backend);
+        EXPECT_EQ(run(operation, address + page, length), Status::backend) << "part of it is there";
+        EXPECT_EQ(run(operation, address, 2 * page), Status::ok) << "that is there";
+    }
+    pair.b->deregister_memory(cut);
+    munmap(mapped, size);
+    close(file);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, KeptMemory,

@@ -1,4 +1,4 @@
-// Sizes of pages, by a list of mappings as the kernel's.
+// Sizes of pages, and what is kept from other processes, by a list of mappings as the kernel's.
 #include "common/mapping.h"
 
 #include <gtest/gtest.h>
@@ -69,6 +69,54 @@ TEST_F(PageSize, IsTheUsualOneWhereNothingCanBeRead) {
     const auto usual = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     EXPECT_EQ(page_size_at(start, "/no/such"), usual);
     EXPECT_EQ(page_size_at(reinterpret_cast<std::uint64_t>(&usual)), usual);
+}
+
+/// Of mappings one behind the other, what each one's lines say.
+class KeptMemory : public testing::Test {
+  protected:
+    ~KeptMemory() override { std::filesystem::remove(file_); }
+    bool is_kept_with(const std::string& name, const std::string& flags) {
+        std::ofstream out(file_);
+        const std::string kept = "VmFlags: rd wr mr mw me io pf mm dd \n";
+        out << "1000000-1200000 rw-s 00000000 00:0e 7    /secretmem (deleted)\n" << kept;
+        out << "1200000-1400000 rw-s 00000000 00:0e 7    " << name << "\nSize:   1 kB\nVmFlags: " << flags;
+        out << " \n1400000-1600000 rw-s 00000000 00:0e 7    /secretmem (deleted)\n" << kept;
+        out.close();
+        EXPECT_TRUE(is_kept(0x11fffff, file_.c_str()));
+        EXPECT_TRUE(is_kept(0x1400000, file_.c_str()));
+        EXPECT_FALSE(is_kept(0x1600000, file_.c_str())) << "nothing is there";
+        const bool kept_at_start = is_kept(0x1200000, file_.c_str());
+        EXPECT_EQ(is_kept(0x13fffff, file_.c_str()), kept_at_start);
+        return kept_at_start;
+    }
+
+  private:
+    const std::filesystem::path file_ =
+        std::filesystem::temp_directory_path() / ("kept." + std::to_string(getpid()));
+};
+
+TEST_F(KeptMemory, IsThatOfMemfdSecretAndOfDrivers) {
+    const std::string usual = "rd wr sh mr mw me ms";
+    EXPECT_TRUE(is_kept_with("/secretmem (deleted)", usual + " lo dd"));
+    for (const char* flag : {"io", "pf", "mm"})
+        EXPECT_TRUE(is_kept_with("/dev/nvidia0", usual + " " + flag + " dd")) << flag;
+    EXPECT_FALSE(is_kept_with("/dev/shm/file", usual));
+    EXPECT_FALSE(is_kept_with("", usual));
+    EXPECT_FALSE(is_kept_with("/tmp/secretmem (deleted)", usual));
+    EXPECT_FALSE(is_kept_with("/secretmem (deleted).too", usual));
+    EXPECT_FALSE(is_kept(0x1200000, "/no/such"));
+}
+
+TEST_F(KeptMemory, IsKnownOfThisProcess) {
+    const int mine = 0;
+    EXPECT_FALSE(is_kept_at(getpid(), reinterpret_cast<std::uint64_t>(&mine)));
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        if (line.find("[vvar]") == std::string::npos) continue;
+        EXPECT_TRUE(is_kept_at(getpid(), std::stoull(line, nullptr, 16))) << "the kernel's own page";
+        return;
+    }
+    GTEST_SKIP() << "the kernel maps no page of its own here";
 }
 
 }  // namespace mapping_test
