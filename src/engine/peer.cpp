@@ -30,8 +30,9 @@ std::shared_ptr<Peer> Peer::anew() const {
 }
 
 Peer::~Peer() {
-    log_totals();
     const std::shared_ptr<RailManager> rails = rails_.lock();
+    if (rails && !rails->own_process()) return;  // a thread of the parent may have been at work on them
+    log_totals();
     if (!rails) return;
     for (const auto& endpoint : resolved_)
         endpoint->rail->remove_peer(endpoint->address);

@@ -70,8 +70,8 @@ struct DueKeepalive {
 };
 
 /// Shared by the peer table and the transfers and messages towards it. Gives its addresses back to the rails
-/// when it goes, where they still exist; so the last reference must not be dropped with a rail's role held.
-/// Any thread.
+/// when it goes, where they still exist and are this process's; so the last reference must not be dropped
+/// with a rail's role held. Any thread.
 class Peer {
   public:
     /// `ids`: of messages to this instance.

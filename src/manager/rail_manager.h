@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/fork_watch.h"
 #include "common/params.h"
 #include "common/random.h"
 #include "manager/gpu_path.h"
@@ -45,6 +46,8 @@ class RailManager {
                 std::filesystem::path rdma_devices = {});
     ~RailManager();
 
+    /// False in a forked child: the rails are its parent's.
+    [[nodiscard]] bool own_process() const noexcept { return generation_ == fork_generation(); }
     [[nodiscard]] std::size_t size() const noexcept { return rails_.size(); }
     [[nodiscard]] Rail& rail(std::size_t index) const noexcept { return *rails_[index]; }
     /// Carries transfers to ourselves.
@@ -146,6 +149,7 @@ class RailManager {
     void publish(Rail& rail) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
     [[nodiscard]] std::vector<Rail*> rails_of(const RailSet& set) const;
 
+    const std::uint32_t generation_ = fork_generation();  ///< of the process
     Gpus gpus_;
     const std::filesystem::path rdma_devices_;
     const std::string vram_staging_;
