@@ -249,10 +249,17 @@ void EagerSender::on_data(std::uint64_t nonce, std::uint64_t id, std::uint32_t t
 bool EagerSender::is_over(EagerRound& round, std::uint64_t now) noexcept {
     if (round.under_way) return false;
     if (round.transfer.kind == Work::Kind::read) return true;  // nothing of the answer is taken any more
-    if (!round.stopped_at) round.stopped_at = now;
+    if (!round.stopped_at) {
+        round.stopped_at = now;
+        round.interrupted = false;
+    }
     const bool one_way = !round.several_ways && !round.message.restarted;
-    return (one_way && round.rail->sender_generation() != round.sender) ||
-           now - round.stopped_at >= word_limit_ns || round.transfer.peer->state() == PeerState::gone;
+    if (one_way && round.rail->sender_generation() != round.sender) return true;
+    if (!round.interrupted && round.transfer.peer->state() == PeerState::gone) {
+        round.interrupted = true;
+        round.rail->request_renewal();
+    }
+    return now - round.stopped_at >= word_limit_ns;
 }
 
 /// Then the caller sends it.

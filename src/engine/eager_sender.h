@@ -46,6 +46,7 @@ struct EagerRound {
     Rail* rail = nullptr;                   ///< that the message was last sent over, and its sender then
     std::uint32_t sender = 0;
     bool several_ways = false;  ///< it had been sent another way before, or failed there
+    bool interrupted = false;   ///< once it was stopped: that sender is to be replaced, as the peer is gone
     EagerRound* previous = nullptr;
     EagerRound* next = nullptr;
 };
@@ -55,7 +56,8 @@ struct EagerRound {
 /// as it comes. Both may get lost, so the peer is asked again, in growing pauses, until it answers, and while
 /// nothing of the data comes; it takes each id once. A WRITE that is stopped waits for the answer, too, until
 /// the one connection that the message has left by is gone, or for `word_limit_ns`: what the peer has by then
-/// it may still put in its place. Any thread; allocates nothing.
+/// it may still put in its place. Where the peer is gone, that connection is ended for it: the kernel would
+/// go on sending. Any thread; allocates nothing.
 class EagerSender final : public AnswerSink {
   public:
     /// Under way at once; more have other ways, and must not wait for one peer.

@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 
+#include "engine/transfer.h"
 #include "network.h"
 #include "peers.h"
 #include "sanitized.h"
@@ -288,6 +289,35 @@ INSTANTIATE_TEST_SUITE_P(Faults, OneOfTwoLinksUnderNotices,
                                          Notices{"small_thread", 64, true}, Notices{"alone_inline", 0, false},
                                          Notices{"alone_thread", 0, true}),
                          [](const auto& way) { return way.param.name; });
+
+using Disconnected = NetFaults;
+
+/// The kernel keeps what it could not send, and would send it then.
+TEST_F(Disconnected, UnderASmallWriteBehindADeadLinkNothingOfItComesOnceTheLinkIsBack) {
+    start("e1", false);
+    const auto b = peer("b");
+    b->process->load("alpha", engine_->connection_info());
+    Transfer* const small = b->prepare(Operation::write, 64, 0, "before");
+    EXPECT_TRUE(until([&] { return run(*small) != Status::ok || small->eagerly; }));
+    ASSERT_TRUE(small->eagerly) << "it never goes as a message";
+    const std::uint32_t before = b->process->checksum(0);
+
+    Trouble trouble(Fault::black_hole, 1);
+    trouble.strike();
+    fill_pattern(b->near->bytes, 9);
+    const std::string late = "late";
+    ASSERT_EQ(engine_->post(*small, &late), Status::in_progress);
+    ASSERT_TRUE(small->eagerly);
+    drive(milliseconds(20));  // the kernel has it
+    engine_->disconnect("b");
+    EXPECT_EQ(wait(*small), Status::remote_disconnect);
+    trouble.mend();
+    drive(milliseconds(2 * patience_ms));  // what TCP has not sent it sends again meanwhile
+    const Words told = b->process->notifications();
+    EXPECT_EQ(std::count(told.begin(), told.end(), "alpha:" + late), 0) << "of a transfer that has failed";
+    EXPECT_GT(told.size(), 0u) << "of those before";
+    EXPECT_EQ(b->process->checksum(0), before) << "written to after the error";
+}
 
 using Killed = NetFaults;
 

@@ -36,7 +36,12 @@ struct KeepingRail final : StubRail {
         message.done(message, status);
     }
     void replace_sender() { sender_generation_.fetch_add(1); }
+    bool request_renewal() noexcept override {
+        ++renewals;
+        return true;
+    }
     OutMessage* kept = nullptr;
+    int renewals = 0;  ///< that were asked for
 
   private:
     bool serve(bool) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
@@ -178,6 +183,33 @@ TEST_F(EagerSenderTest, ARoundThatWentOneWayIsOverWithThatAgain) {
     second_.replace_sender();
     sender_.look();
     EXPECT_TRUE(write_.done());
+}
+
+/// What the kernel has of it would land there all the same, and its notification with it.
+TEST_F(EagerSenderTest, WhatIsUnderWayToAPeerThatIsGoneIsOverOnceItsConnectionIsGone) {
+    first_.end(Status::ok);
+    peer_->mark_gone();
+    write_.stop(Status::remote_disconnect);
+    sender_.look();
+    EXPECT_FALSE(write_.done()) << "the kernel may have it";
+    sender_.look();
+    EXPECT_EQ(first_.renewals, 1) << "once, as others are interrupted for it";
+    EXPECT_EQ(second_.renewals, 0);
+    first_.replace_sender();
+    sender_.look();
+    EXPECT_TRUE(write_.done());
+    EXPECT_EQ(write_.status(), Status::remote_disconnect);
+}
+
+TEST_F(EagerSenderTest, WhatIsUnderWayToAPeerThatIsGoneIsWaitedForNoLongerThanElsewhere) {
+    first_.end(Status::ok);
+    stop();
+    EXPECT_EQ(first_.renewals, 0) << "who has stopped it interrupts it, if need be";
+    peer_->mark_gone();
+    sender_.look();
+    EXPECT_FALSE(write_.done());
+    EXPECT_EQ(first_.renewals, 1);
+    expect_over_in_time();
 }
 
 struct EagerReadTest : EagerSenderTest {
