@@ -203,11 +203,19 @@ void EagerSender::unlink(EagerRound& round) noexcept {
     buffer = std::string();
 }
 
-EagerRound* EagerSender::find(std::uint64_t nonce, std::uint64_t id) noexcept {
-    EagerRound* round = first_;
-    while (round && (round->id != id || round->transfer.peer->nonce() != nonce))
-        round = round->next;
-    return round;
+EagerRound* EagerSender::heard(std::uint64_t nonce, std::uint64_t id) noexcept {
+    EagerRound* found = nullptr;
+    std::uint64_t now = 0;
+    for (EagerRound* round = first_; round; round = round->next) {
+        if (round->transfer.peer->nonce() != nonce) continue;
+        if (round->id == id) {
+            found = round;
+        } else {
+            if (now == 0) now = now_ns();
+            round->others_heard_at = now;
+        }
+    }
+    return found;
 }
 
 bool EagerSender::answered(EagerRound& round, Status status) noexcept {
@@ -222,7 +230,7 @@ void EagerSender::on_answer(std::uint64_t nonce, const Answer& answer) noexcept 
     EagerRound* round = nullptr;
     {
         const MutexLock lock(mutex_);
-        round = find(nonce, answer.id);
+        round = heard(nonce, answer.id);
         if (!round) return;
         if (answer.status == Status::ok && round->transfer.kind == Work::Kind::read) return;  // without data
         if (!answered(*round, answer.status)) return;
@@ -235,7 +243,7 @@ void EagerSender::on_data(std::uint64_t nonce, std::uint64_t id, std::uint32_t t
     EagerRound* round = nullptr;
     {
         const MutexLock lock(mutex_);
-        round = find(nonce, id);
+        round = heard(nonce, id);
         if (!round) return;
         const std::uint32_t before = round->received;
         const bool whole = take_in(*round, total, offset, data);
@@ -262,9 +270,15 @@ bool EagerSender::is_over(EagerRound& round, std::uint64_t now) noexcept {
     return now - round.stopped_at >= word_limit_ns;
 }
 
-/// Then the caller sends it.
+/// Then the caller sends it. Not as soon as it has left, nor while its answer may only wait behind others.
 bool EagerSender::may_ask_again(EagerRound& round, std::uint64_t now) noexcept {
-    if (round.again_at > now || round.under_way) return false;
+    if (round.under_way) {
+        round.again_at = now + round.pause;
+        return false;
+    }
+    if (round.again_at > now) return false;
+    const std::uint64_t latest = round.again_at - round.pause + longest_pause_ns;
+    if (round.others_heard_at + round.pause > now && now < latest) return false;
     Path& path = *round.transfer.peer->control_route().path;
     if (round.pause > first_pause_ns && path.introduced()) {
         path.forget();

@@ -41,6 +41,7 @@ struct EagerRound {
     std::uint32_t chunk = 0, in_chunk = 0;  ///< where the next one goes
     std::uint64_t again_at = 0;             ///< ns
     std::uint64_t pause = 0;                ///< ns; before that
+    std::uint64_t others_heard_at = 0;      ///< ns; when something for another round came from its peer
     std::uint64_t stopped_at = 0;           ///< ns; when the round was seen to be stopped
     std::size_t bytes = 0;                  ///< of the message, as EagerSender counts them
     Rail* rail = nullptr;                   ///< that the message was last sent over, and its sender then
@@ -54,10 +55,11 @@ struct EagerRound {
 /// A round is over when the kernel has the message, which is its transfer's, and the peer has answered: a
 /// WRITE when data and notification are in their places there, a READ with the data, which goes to its places
 /// as it comes. Both may get lost, so the peer is asked again, in growing pauses, until it answers, and while
-/// nothing of the data comes; it takes each id once. A WRITE that is stopped waits for the answer, too, until
-/// the one connection that the message has left by is gone, or for `word_limit_ns`: what the peer has by then
-/// it may still put in its place. Where the peer is gone, that connection is ended for it: the kernel would
-/// go on sending. Any thread; allocates nothing.
+/// nothing of the data comes; it takes each id once. While it answers others, the answer may only be behind
+/// theirs on a slow link: it is not asked again meanwhile, for `longest_pause_ns` at most. A WRITE that is
+/// stopped waits for the answer, too, until the one connection that the message has left by is gone, or for
+/// `word_limit_ns`: what the peer has by then it may still put in its place. Where the peer is gone, that
+/// connection is ended for it: the kernel would go on sending. Any thread; allocates nothing.
 class EagerSender final : public AnswerSink {
   public:
     /// Under way at once; more have other ways, and must not wait for one peer.
@@ -89,7 +91,8 @@ class EagerSender final : public AnswerSink {
         std::uint64_t done_below = 0;
     };
     void unlink(EagerRound& round) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    EagerRound* find(std::uint64_t nonce, std::uint64_t id) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    /// That something has come for it; nullptr: it is not there.
+    EagerRound* heard(std::uint64_t nonce, std::uint64_t id) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     Ids ids_of(const EagerRound& round) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     /// True: the round was waiting for it alone, and is the caller's to end.
     bool answered(EagerRound& round, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

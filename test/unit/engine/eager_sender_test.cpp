@@ -12,6 +12,7 @@
 
 #include <absl/base/thread_annotations.h>
 
+#include "common/clock.h"
 #include "engine/message_ids.h"
 #include "engine/metadata.h"
 #include "engine/transfer.h"
@@ -218,6 +219,11 @@ struct EagerReadTest : EagerSenderTest {
         std::this_thread::sleep_for(std::chrono::nanoseconds(EagerSender::first_pause_ns));
         sender_.look();
     }
+    void end_well() {
+        sender_.on_data(nonce, write_.eager->id, 8, 0, "all that");
+        EXPECT_EQ(write_.status(), Status::ok);
+        EXPECT_TRUE(write_.done());
+    }
 };
 
 /// The answer would be on its way twice, on a link that is slow already.
@@ -234,6 +240,41 @@ TEST_F(EagerReadTest, IsNotAskedForAgainWhileItsDataComes) {
     sender_.on_data(nonce, write_.eager->id, 8, 4, "more");
     EXPECT_EQ(write_.status(), Status::ok);
     EXPECT_EQ(std::string(bytes_, bytes_ + sizeof(bytes_)), "halfmore");
+}
+
+/// Its own may only wait behind theirs, on a slow link.
+TEST_F(EagerReadTest, IsNotAskedForAgainWhileItsPeerAnswersOthersAndThenIsAllTheSame) {
+    const std::uint64_t asked_at = now_ns();  // or a little later
+    first_.end(Status::ok);
+    const auto others_are_answered_for = [&](std::uint64_t from, std::uint64_t limit_ns) {
+        while (!first_.kept && now_ns() - asked_at < limit_ns) {
+            sender_.on_answer(from, {write_.eager->id + 1, Status::ok});
+            sender_.look();
+            std::this_thread::sleep_for(milliseconds(2));
+        }
+    };
+    others_are_answered_for(nonce, EagerSender::longest_pause_ns * 9 / 10);
+    EXPECT_EQ(first_.kept, nullptr) << "what is slow already has to carry it twice";
+    others_are_answered_for(nonce, 2 * EagerSender::longest_pause_ns);
+    ASSERT_NE(first_.kept, nullptr) << "it may be lost";
+    first_.end(Status::ok);
+    const std::uint64_t again_at = now_ns();
+    others_are_answered_for(nonce + 1, again_at - asked_at + EagerSender::longest_pause_ns);
+    ASSERT_NE(first_.kept, nullptr);
+    EXPECT_LT(now_ns() - again_at, EagerSender::longest_pause_ns / 2) << "another peer's answers say nothing";
+    first_.end(Status::ok);
+    end_well();
+}
+
+/// It may have waited here for its turn.
+TEST_F(EagerReadTest, IsNotAskedForAgainAsSoonAsItHasLeft) {
+    look_after_the_pause();
+    first_.end(Status::ok);
+    sender_.look();
+    EXPECT_EQ(first_.kept, nullptr) << "nobody can have answered it";
+    look_after_the_pause();
+    first_.end(Status::ok);
+    end_well();
 }
 
 }  // namespace eager_sender_test
