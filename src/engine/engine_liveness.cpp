@@ -126,6 +126,7 @@ void Engine::Impl::look_after_all(std::uint64_t now) noexcept {
             if (peer->state() == PeerState::gone && !peer->gone()) renew_stranger(*peer);
         }
         give_back_overdue();
+        inbox_.drop_stale(now);
         mapped_memory_.look(watched_peers_, *rails_, now);
         next = std::min(next, tell(now));
     } catch (const std::exception& error) {

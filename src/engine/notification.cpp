@@ -23,10 +23,6 @@ constexpr std::uint8_t no_signature = 0, hmac_sha256 = 1;
 constexpr std::uint64_t complaint_pause_ns = 1'000'000'000;
 constexpr std::size_t max_letter = std::size_t{2} << 20;
 constexpr std::size_t max_letters = 4096;
-/// Unfinished messages of which nothing comes for so long are dropped where room is needed. Looking for them
-/// takes a while when there are many, and is done so often at most.
-constexpr std::uint64_t partial_limit_ns = 120'000'000'000;
-constexpr std::uint64_t sweep_pause_ns = 1'000'000'000;
 
 std::string_view as_text(std::span<const std::byte> bytes) noexcept {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -302,18 +298,6 @@ NotificationInbox::Partials::iterator NotificationInbox::add_piece(const Fragmen
     if (added) partial.last_seen = now_ns();
     held_.unfinished += partial.held() - before;
     return added ? found : partial_.end();
-}
-
-bool NotificationInbox::make_room(std::size_t bytes) {
-    const std::uint64_t now = now_ns();
-    if (now - swept_at_ < sweep_pause_ns) return false;
-    swept_at_ = now;
-    for (auto entry = partial_.begin(); entry != partial_.end();) {
-        const bool stale = now - entry->second.last_seen > partial_limit_ns;
-        if (stale) held_.unfinished -= entry->second.held();
-        entry = stale ? partial_.erase(entry) : std::next(entry);
-    }
-    return held_.unfinished + bytes <= limits_.unfinished;
 }
 
 /// Throws std::bad_alloc, with nothing changed.

@@ -200,6 +200,10 @@ class NotificationInbox final : public ControlSink {
         return letter_count_.load(std::memory_order_acquire) != 0;
     }
     [[nodiscard]] bool empty() const noexcept { return ready_count_.load(std::memory_order_acquire) == 0; }
+    /// Forgets messages of which nothing has come for minutes: their senders have been cut off in the middle.
+    /// Of the engine's watch, as often as it likes; after a time in which nobody looked not at once, as the
+    /// rest may be there and not have been read.
+    void drop_stale(std::uint64_t now_ns) noexcept;
     /// That have come from that instance, and were new.
     [[nodiscard]] std::uint64_t notifications_from(std::uint64_t nonce) const;
     /// What it holds now, as the limits count it.
@@ -241,6 +245,7 @@ class NotificationInbox final : public ControlSink {
     bool has_room(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     Partials::iterator add_piece(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool make_room(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    void sweep(std::uint64_t now) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     void push(std::string agent, std::string message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool deliver(const Fragment& fragment, EarlyNotices::Notice& whole) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool deliver_partial(const Fragment& fragment, Partials::iterator found)
@@ -282,9 +287,10 @@ class NotificationInbox final : public ControlSink {
     std::size_t promised_ ABSL_GUARDED_BY(mutex_) = 0;  ///< of held_.notifications, to NotificationRooms
     Partials partial_ ABSL_GUARDED_BY(mutex_);
     RecentMessages delivered_ ABSL_GUARDED_BY(mutex_);
-    EarlyNotices early_ ABSL_GUARDED_BY(mutex_);          ///< what waits there counts as unfinished
-    std::atomic<bool> owes_credit_{false};                ///< written under the mutex
-    std::uint64_t swept_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns
+    EarlyNotices early_ ABSL_GUARDED_BY(mutex_);               ///< what waits there counts as unfinished
+    std::atomic<bool> owes_credit_{false};                     ///< written under the mutex
+    std::uint64_t swept_at_ ABSL_GUARDED_BY(mutex_) = 0;       // ns; for want of room
+    std::uint64_t idly_swept_at_ ABSL_GUARDED_BY(mutex_) = 0;  // ns; by the engine's watch
     std::vector<Notification> ready_ ABSL_GUARDED_BY(mutex_);
     std::atomic<std::size_t> ready_count_{0};  ///< and of late marks
     /// Marks that there was no memory for when they came: no buffer holds them back.

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/wire.h"
 #include "engine/request.h"
@@ -350,6 +351,37 @@ TEST_F(NotificationInboxTest, AFragmentThatComesTwiceCountsOnce) {
     const auto got = taken(inbox_);
     ASSERT_EQ(got.size(), 1u);
     EXPECT_EQ(got[0].message, text);
+}
+
+/// Who has been cut off in the middle of a message sends the rest to nobody.
+TEST_F(NotificationInboxTest, WhatNothingMoreComesOfIsDropped) {
+    constexpr std::uint64_t second = 1'000'000'000;
+    const std::uint64_t begun = now_ns();
+    inbox_.on_control(lone_fragment(1, 5000, 0, 1000));
+    for (std::uint64_t after = 0; after <= 120; ++after)
+        inbox_.drop_stale(begun + after * second);
+    EXPECT_GT(inbox_.held().unfinished, 0u) << "the rest may be on its way yet";
+    inbox_.on_control(lone_fragment(2, 5000, 0, 1000));
+    for (std::uint64_t after = 121; after <= 130; ++after)
+        inbox_.drop_stale(begun + after * second);
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
+    for (const Bytes& part : cut(std::string(5000, 'h')))
+        inbox_.on_control(part);
+    EXPECT_EQ(taken(inbox_).size(), 1u);
+}
+
+/// The rest may lie in a socket.
+TEST_F(NotificationInboxTest, NothingIsDroppedRightAfterATimeInWhichNobodyLooked) {
+    constexpr std::uint64_t second = 1'000'000'000;
+    const std::uint64_t begun = now_ns();
+    inbox_.drop_stale(begun);
+    inbox_.on_control(lone_fragment(1, 5000, 0, 1000));
+    for (std::uint64_t after = 600; after < 603; ++after)
+        inbox_.drop_stale(begun + after * second);
+    EXPECT_GT(inbox_.held().unfinished, 0u);
+    for (std::uint64_t after = 603; after < 613; ++after)
+        inbox_.drop_stale(begun + after * second);
+    EXPECT_EQ(inbox_.held().unfinished, 0u);
 }
 
 }  // namespace
