@@ -36,6 +36,21 @@ class FragmentPieces {
         bytes_ += bytes.size();
         return true;
     }
+    /// True when these very bytes, of which there is at least one, have come.
+    [[nodiscard]] bool has(std::uint32_t begin, std::string_view bytes) const {
+        auto piece = pieces_.upper_bound(begin);
+        if (piece == pieces_.begin()) return false;
+        for (--piece; piece != pieces_.end() && piece->first <= begin; ++piece) {
+            const std::size_t skipped = begin - piece->first;
+            if (skipped >= piece->second.size()) return false;
+            const std::string_view there = std::string_view(piece->second).substr(skipped, bytes.size());
+            if (bytes.substr(0, there.size()) != there) return false;
+            if (there.size() == bytes.size()) return true;
+            bytes.remove_prefix(there.size());
+            begin += static_cast<std::uint32_t>(there.size());
+        }
+        return false;
+    }
     /// True when every byte of a message of that length has come, given that none behind its end was added.
     [[nodiscard]] bool whole(std::uint32_t total) const noexcept { return bytes_ == total; }
     /// Bytes that it holds, roughly.

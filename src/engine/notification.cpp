@@ -204,6 +204,13 @@ bool NotificationInbox::Partial::agrees_with(const Fragment& fragment) const noe
            agent == fragment.agent;
 }
 
+/// One that goes another way is sent from its start.
+bool NotificationInbox::Partial::has_again(const Fragment& fragment) {
+    if (whole() || !pieces.has(fragment.offset, fragment.payload)) return false;
+    last_seen = now_ns();
+    return true;
+}
+
 bool NotificationInbox::accept(const Fragment& fragment) {
     if (fragment.kind == MessageKind::ping) return true;  // that it came is all
     if (fragment.kind == MessageKind::eager_answer) return pass_on_answer(fragment);
@@ -224,6 +231,7 @@ bool NotificationInbox::accept(const Fragment& fragment) {
     }
     auto found = partial_.find(fragment.key);
     if (found != partial_.end() && !found->second.agrees_with(fragment)) return false;
+    if (found != partial_.end() && found->second.has_again(fragment)) return true;
     // One that was whole, and that there was no memory for, has this piece.
     if (found == partial_.end() || !found->second.whole()) {
         if (!has_room(fragment)) {

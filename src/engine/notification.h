@@ -228,6 +228,8 @@ class NotificationInbox final : public ControlSink {
         [[nodiscard]] std::size_t held() const noexcept;
         [[nodiscard]] bool whole() const noexcept { return pieces.whole(total); }
         [[nodiscard]] bool agrees_with(const Fragment& fragment) const noexcept;
+        /// The fragment is there already.
+        bool has_again(const Fragment& fragment);
     };
     using Partials = std::map<Key, Partial>;
     /// Why a fragment was not taken; an index into their texts, and into what limits their lines in the log.

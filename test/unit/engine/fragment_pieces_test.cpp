@@ -32,5 +32,22 @@ TEST(FragmentPieces, OverlapsAreRefusedAndGapsSeen) {
     EXPECT_EQ(pieces.take(), text);
 }
 
+TEST(FragmentPieces, WhatHasComeIsKnownWhereverItIsCut) {
+    FragmentPieces pieces;
+    EXPECT_FALSE(pieces.has(0, "x"));
+    EXPECT_TRUE(pieces.add(20, "klmno"));
+    EXPECT_TRUE(pieces.add(10, "abcde"));
+    EXPECT_TRUE(pieces.add(16, "ghij"));
+    EXPECT_TRUE(pieces.has(10, "abcde"));
+    EXPECT_TRUE(pieces.has(11, "bcd"));
+    EXPECT_TRUE(pieces.has(18, "ijkl")) << "of two pieces";
+    EXPECT_TRUE(pieces.has(16, "ghijklmno"));
+    EXPECT_FALSE(pieces.has(18, "ijkx")) << "other bytes";
+    EXPECT_FALSE(pieces.has(9, "xabc"));
+    EXPECT_FALSE(pieces.has(12, "cdefgh")) << "one is missing";
+    EXPECT_FALSE(pieces.has(22, "mnop")) << "past the end";
+    EXPECT_FALSE(pieces.has(25, "p"));
+}
+
 }  // namespace
 }  // namespace railyard

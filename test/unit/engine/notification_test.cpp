@@ -14,6 +14,7 @@
 #include "common/wire.h"
 #include "engine/request.h"
 #include "fragments.h"
+#include "log_lines.h"
 #include "rail/control_channel.h"
 
 namespace railyard {
@@ -339,7 +340,10 @@ TEST_F(NotificationInboxTest, DataOfEagerReadsIsPassedOn) {
     EXPECT_EQ(inbox_.held().unfinished, 0u);
 }
 
+/// As where a message goes another way from its start. Other bytes in the place of those that have come are
+/// refused.
 TEST_F(NotificationInboxTest, AFragmentThatComesTwiceCountsOnce) {
+    const test::LogLines log(log::Level::warn);
     const std::string text(900, 'd');
     const auto parts = cut(text, 5);
     for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -351,6 +355,10 @@ TEST_F(NotificationInboxTest, AFragmentThatComesTwiceCountsOnce) {
     const auto got = taken(inbox_);
     ASSERT_EQ(got.size(), 1u);
     EXPECT_EQ(got[0].message, text);
+    EXPECT_EQ(log.count(), 0) << log.all().front();
+    inbox_.on_control(cut(text, 6).front());
+    inbox_.on_control(cut(std::string(900, 'e'), 6).front());
+    EXPECT_EQ(log.count("contradicts"), 1);
 }
 
 /// Who has been cut off in the middle of a message sends the rest to nobody.
