@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/log.h"
+#include "common/occasional.h"
 #include "common/status.h"
 
 namespace railyard {
@@ -59,11 +60,14 @@ EagerTarget::Given EagerTarget::answer(const char* what, const std::string& agen
     });
     if (refused != refusals_.end()) return {refused->answer, true};
     const bool again = taken_.contains(key.first, key.second);
+    const bool served = again && taken_.has_come(key.first, key.second).value_or(false);
     try {
         act();
         return {{key.second, Status::ok}, again};
     } catch (const Error& error) {
-        RAILYARD_LOG(warn, agent.c_str(), "a small %s was refused: %s", what, error.what());
+        if (!served && worth_a_line(++refused_))
+            RAILYARD_LOG(warn, agent.c_str(), "a small %s was refused: %s (%llu so far)", what, error.what(),
+                         static_cast<unsigned long long>(refused_));
         const Answer answer{key.second, error.status()};
         if (refusals_.size() == most_refusals) refusals_.pop_front();
         refusals_.push_back({key.first, answer});

@@ -80,6 +80,7 @@ class EagerTarget {
     TokenTable by_token_ ABSL_GUARDED_BY(mutex_);
     RecentMessages taken_ ABSL_GUARDED_BY(mutex_);
     std::deque<Refusal> refusals_ ABSL_GUARDED_BY(mutex_);
+    std::uint64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;  ///< to those that had not been served before
     RecentTable<std::string, Key> kept_ ABSL_GUARDED_BY(mutex_){SIZE_MAX, most_kept};
 };
 

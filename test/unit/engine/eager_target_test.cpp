@@ -166,6 +166,8 @@ TEST_F(EagerTargetTest, WhatWasRefusedStaysRefused) {
     for (std::uint64_t id = 10; id < 20 + EagerTarget::most_refusals; ++id)
         EXPECT_EQ(take(id, {{address(0), 2, 0}}, "ef", token + 2), Status::invalid_param);
     EXPECT_EQ(text(0, 2), "cd");
+    EXPECT_LE(lines.count("a small WRITE was refused"), 12) << "a line each";
+    EXPECT_TRUE(lines.contain("(1024 so far)"));
 }
 
 /// So many gaps are there that the lowest is closed: whether what is missing there was taken is not known.
@@ -256,7 +258,7 @@ TEST_F(EagerTargetTest, ANotifiedReadThatComesAgainIsAnsweredWithWhatItWasThen) 
     EXPECT_EQ(give(5, true, 4).data, "now!");
     EXPECT_EQ(give(4, true, 4).data, "then");
     EXPECT_EQ(give(3, true, 3).status, Status::backend);
-    EXPECT_EQ(lines.count("not kept any more"), 1);
+    EXPECT_EQ(lines.count(), 0) << "it has succeeded: this only comes late";
     EXPECT_EQ(taken().size(), 1u) << "it is not delivered twice, in any case";
 }
 
@@ -273,7 +275,7 @@ TEST_F(EagerTargetTest, ReadsOutsideOfRegisteredMemoryAreRefused) {
     EXPECT_EQ(give(1, true, 0, {{address(61), 4, 0}}).status, Status::invalid_param);
     EXPECT_EQ(give(2, true, 0, {{address(0), 4, 0}}, token + 1).status, Status::invalid_param);
     EXPECT_EQ(give(3, false, 0, {{address(0) - 1, 4, 0}}).status, Status::invalid_param);
-    EXPECT_EQ(lines.count("a small READ was refused"), 3);
+    EXPECT_EQ(lines.count("a small READ was refused"), 2) << "the third is not worth a line";
     EXPECT_TRUE(taken().empty());
     region_->length = 128;
     EXPECT_EQ(give(1, true, 0, {{address(61), 4, 0}}).status, Status::invalid_param) << "it was told so";
