@@ -32,10 +32,16 @@ constexpr int most_losses = 16;
     if (!transfer.peer || status == Status::canceled || status == Status::remote_disconnect) return;
     const std::uint64_t count = transfer.peer->traffic.failed.load(std::memory_order_relaxed);
     if (!worth_a_line(count)) return;
-    const char* const cause =
-        status == Status::invalid_param
-            ? "memory of it is registered no more"
-            : "is its memory still registered, and mapped, on both sides? Rails say what the provider says";
+    const bool answered = transfer.eagerly && transfer.eager->answered;
+    const char* cause =
+        "is its memory still registered, and mapped, on both sides? Rails say what the provider says";
+    if (status == Status::invalid_param) {
+        cause = "memory of it is registered no more";
+    } else if (answered && status == Status::not_allowed) {
+        cause = "too many notifications wait for the peer's application to take them";
+    } else if (answered && status == Status::backend) {
+        cause = "asked again so late, the peer does not know what became of it, or keeps its data no more";
+    }
     RAILYARD_LOG(warn, transfer.peer->agent().c_str(), "a %s has failed: %s (%llu so far): %s",
                  transfer.kind == Work::Kind::read ? "READ" : "WRITE", to_string(status),
                  static_cast<unsigned long long>(count), cause);

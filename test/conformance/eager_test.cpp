@@ -8,6 +8,7 @@
 #include "engine/eager_sender.h"
 #include "engine/transfer.h"
 #include "log_lines.h"
+#include "sim/stranger.h"
 
 namespace railyard::test {
 namespace {
@@ -274,6 +275,28 @@ TEST_P(SleepyTargetTest, MemoryThatIsGoneThereIsAnError) {
     EXPECT_EQ(pair_->run(*transfer), Status::invalid_param);
     EXPECT_NE(to().bytes[0], 4);
     EXPECT_FALSE(pair_->b->has_notifications());
+    pair_->a->release(transfer);
+}
+
+/// It is not what such an error means of other transfers. Said in the target's place, as it takes much until
+/// one says so.
+TEST_P(SleepyTargetTest, WhatItIsRefusedForIsSaid) {
+    start();
+    Transfer* const transfer = acquainted();
+    Stranger stranger(*pair_->a, {"tcp", 1, false});
+    const std::uint64_t target = decode_connection(pair_->b->connection_info()).nonce;
+    const LogLines lines;
+    const auto refuse = [&](Status status) {
+        ASSERT_EQ(pair_->a->post(*transfer), Status::in_progress);
+        ASSERT_TRUE(transfer->eagerly);
+        stranger.say(MessageKind::eager_answer, "beta", target, encode(Answer{transfer->eager->id, status}));
+        EXPECT_EQ(wait_alone(*pair_->a, *transfer, Status::in_progress), status);
+    };
+    refuse(Status::not_allowed);
+    EXPECT_EQ(lines.count("too many notifications wait for the peer's application"), 1);
+    refuse(Status::backend);
+    EXPECT_EQ(lines.count("does not know what became of it"), 1);
+    EXPECT_EQ(lines.count("is its memory still registered"), 0);
     pair_->a->release(transfer);
 }
 
