@@ -116,22 +116,27 @@ class EarlyWindow {
 
     /// What the target says of the marks that it has looked at may be lost, and it says each thing once.
     static constexpr std::uint64_t longest_dearth_ns = 1'000'000'000;
+    /// After which a target that had no number for us may have one: as long as its closed ones rest.
+    static constexpr std::uint64_t refused_pause_ns = 10'000'000'000;
     /// To be called where one that has so many could not begin. True: for want of marks, as others before it,
     /// all the time since longest_dearth_ns; no other is begun, and another number is asked for, as after
-    /// doubt(). One of several threads that call it hears so.
+    /// doubt(). One of several threads that call it hears so. Where the target had no number, one is asked
+    /// for after refused_pause_ns.
     [[nodiscard]] bool ends_dearth(std::uint32_t operations, std::uint64_t now_ns) noexcept {
         const State state = state_.load(std::memory_order_relaxed);
-        if (state.phase < (operations == 1 ? usable : usable_for_several) || state.mark == 0 ||
-            state.left >= operations)
+        const bool refused = state.phase >= usable && state.mark == 0;
+        if (!refused &&
+            (state.phase < (operations == 1 ? usable : usable_for_several) || state.left >= operations))
             return false;
-        std::uint64_t since = dearth_since_.load(std::memory_order_relaxed);
-        if (since == 0) {
-            dearth_since_.store(now_ns, std::memory_order_relaxed);
+        if (!has_passed(refused ? refused_pause_ns : longest_dearth_ns, now_ns)) return false;
+        if (refused) {
+            change([](State& numberless) {
+                if (numberless.phase < usable || numberless.mark != 0) return false;
+                numberless.phase = 0;
+                return true;
+            });
             return false;
         }
-        if (now_ns < since + longest_dearth_ns ||
-            !dearth_since_.compare_exchange_strong(since, 0, std::memory_order_relaxed))
-            return false;
         change([](State& doubtful) {
             if (doubtful.phase < usable) return false;
             doubtful.phase = doubted;
@@ -195,6 +200,16 @@ class EarlyWindow {
         if (state.phase == doubted && state.under_way == 0) state.phase = 0;
         return true;
     }
+    /// Since the first call after forget_dearth(), to one of several threads.
+    bool has_passed(std::uint64_t pause_ns, std::uint64_t now_ns) noexcept {
+        std::uint64_t since = dearth_since_.load(std::memory_order_relaxed);
+        if (since == 0) {
+            dearth_since_.store(now_ns, std::memory_order_relaxed);
+            return false;
+        }
+        return now_ns >= since + pause_ns &&
+               dearth_since_.compare_exchange_strong(since, 0, std::memory_order_relaxed);
+    }
     void forget_dearth() noexcept {
         if (dearth_since_.load(std::memory_order_relaxed)) dearth_since_.store(0, std::memory_order_relaxed);
     }
@@ -210,7 +225,7 @@ class EarlyWindow {
 
     std::atomic<State> state_{};
     std::atomic<std::uint64_t> dearth_since_{
-        0};  ///< ns; the target has told of no mark since; 0: none lacked
+        0};  ///< ns; the target has told of no mark, or had no number, since; 0: none lacked
     static_assert(std::atomic<State>::is_always_lock_free);
 };
 

@@ -39,6 +39,26 @@ TEST(EarlyWindow, WithoutANumberNothingIsEarly) {
     EXPECT_FALSE(window.wants_number());
 }
 
+/// It may have been given out to others, which have gone since.
+TEST(EarlyWindow, ATargetWithoutANumberIsAskedAgainLater) {
+    constexpr std::uint64_t pause = EarlyWindow::refused_pause_ns, begun = 7 * pause;
+    EarlyWindow window;
+    EXPECT_TRUE(window.asks());
+    for (std::uint64_t time = begun; time < begun + 3 * pause; time += pause) {
+        window.answer(0, 0, 0, 5);
+        EXPECT_FALSE(window.begin());
+        EXPECT_FALSE(window.ends_dearth(1, time));
+        EXPECT_FALSE(window.ends_dearth(1, time + pause - 1));
+        EXPECT_FALSE(window.wants_number()) << "it has just said so";
+        EXPECT_FALSE(window.ends_dearth(1, time + pause)) << "it knows us";
+        EXPECT_TRUE(window.wants_number());
+        EXPECT_TRUE(window.asks());
+    }
+    window.answer(0, 3, wide, 0);
+    EXPECT_TRUE(window.begin());
+    EXPECT_FALSE(window.wants_number());
+}
+
 /// How many it lets begin; they end at once.
 int left_of(EarlyWindow& window) {
     int count = 0;
