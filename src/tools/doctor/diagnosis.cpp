@@ -119,12 +119,19 @@ class Diagnosis {
             unset_first(facts_, Wanted::interfaces) + "see whether libfabric has tcp: `fi_info -l`" + meant);
     }
 
+    /// How a limit of processes is raised. Kubernetes has no option for it.
+    [[nodiscard]] std::string for_good(const std::string& of_unit, const std::string& of_container) const {
+        if (facts_.container == "Kubernetes")
+            return "pods have the limits of the node's container runtime: " + of_unit +
+                   " in its systemd unit (containerd.service, say)";
+        return "for good in /etc/security/limits.conf, " + of_unit + " (systemd), --ulimit " + of_container +
+               " (containers)";
+    }
+
     void check_files() {
         const std::uint64_t rails = survey_.rails.size(), least = files_besides + rails * files_of_rail;
         if (!facts_.files || rails == 0) return;
-        const char* const remedy =
-            "`ulimit -n 65536`; for good in /etc/security/limits.conf, LimitNOFILE=65536 (systemd), "
-            "--ulimit nofile=65536 (containers)";
+        const std::string remedy = "`ulimit -n 65536`; " + for_good("LimitNOFILE=65536", "nofile=65536");
         const std::string open = std::to_string(*facts_.files) + " files may be open";
         if (*facts_.files == no_limit) return add(Severity::ok, "files", "any number of files may be open");
         if (*facts_.files < least) {
@@ -152,8 +159,7 @@ class Diagnosis {
         add(Severity::warning, "memlock",
             "only " + std::to_string(*facts_.memlock >> 10) +
                 " KiB may be locked: registering more memory fails",
-            "`ulimit -l unlimited`; for good in /etc/security/limits.conf, LimitMEMLOCK=infinity (systemd), "
-            "--ulimit memlock=-1 (containers)");
+            "`ulimit -l unlimited`; " + for_good("LimitMEMLOCK=infinity", "memlock=-1"));
     }
 
     void check_fork() {
@@ -172,12 +178,29 @@ class Diagnosis {
     }
 
     void check_huge_pages() {
-        if (facts_.free_huge_pages > 0) {
-            return add(Severity::ok, "huge-pages",
-                       std::to_string(facts_.free_huge_pages) + " huge pages are free");
+        if (facts_.free_huge_pages == 0) {
+            return add(Severity::note, "huge-pages", "none is free: EFA's buffers take ordinary pages",
+                       "`sysctl vm.nr_hugepages=1024`, or more where memory is registered in huge pages");
         }
-        add(Severity::note, "huge-pages", "none is free: EFA's buffers take ordinary pages",
-            "`sysctl vm.nr_hugepages=1024`, or more where memory is registered in huge pages");
+        const std::string free = std::to_string(facts_.free_huge_pages);
+        if (facts_.huge_page_limit >= facts_.huge_page)
+            return add(Severity::ok, "huge-pages", free + " huge pages are free");
+        // Where the limit is one of use alone, and not of reservations, libfabric is given the page, and
+        // touching it is what fails.
+        add(Severity::warning, "huge-pages",
+            free + " are free on the machine, and this " +
+                (facts_.container.empty() ? "process's control group" : "container") +
+                " may use none: EFA's buffers there may end the process with a bus error",
+            (facts_.container == "Kubernetes"
+                 ? "ask for hugepages-" + size_of_huge_page() + " in the pod's resource limits"
+                 : std::string("raise the control group's hugetlb limit")) +
+                ", or set FI_EFA_USE_HUGE_PAGE=0");
+    }
+
+    /// As Kubernetes writes it.
+    [[nodiscard]] std::string size_of_huge_page() const {
+        const std::uint64_t size = facts_.huge_page;
+        return size >> 30 ? std::to_string(size >> 30) + "Gi" : std::to_string(size >> 20) + "Mi";
     }
 
     void check_gpus() {

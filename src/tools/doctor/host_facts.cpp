@@ -72,11 +72,27 @@ void read_process(const std::string& root, HostFacts& facts) {
     facts.may_trace = (capabilities >> cap_sys_ptrace & 1) != 0;
 }
 
+/// Of our control group (version 2, else 1), for pages of `size` bytes.
+std::uint64_t huge_page_limit(const std::string& root, std::uint64_t size) {
+    const std::string name = "/hugetlb." + (size >> 30   ? std::to_string(size >> 30) + "GB"
+                                            : size >> 20 ? std::to_string(size >> 20) + "MB"
+                                                         : std::to_string(size >> 10) + "KB");
+    const std::string group = value_of(file_text(root + "/proc/self/cgroup"), "0::");
+    for (const std::string& path : {group + name + ".max", "/hugetlb" + name + ".limit_in_bytes"}) {
+        const std::string limit = file_text(root + "/sys/fs/cgroup" + path);
+        if (!limit.empty()) return limit.starts_with("max") ? no_limit : number_in(limit);
+    }
+    return no_limit;
+}
+
 void read_kernel(const std::string& root, HostFacts& facts) {
     const std::string release = file_text(root + "/proc/sys/kernel/osrelease");
     if (std::sscanf(release.c_str(), "%u.%u", &facts.kernel.major, &facts.kernel.minor) != 2)
         facts.kernel = {};
-    facts.free_huge_pages = number_in(value_of(file_text(root + "/proc/meminfo"), "HugePages_Free:"));
+    const std::string memory = file_text(root + "/proc/meminfo");
+    facts.free_huge_pages = number_in(value_of(memory, "HugePages_Free:"));
+    facts.huge_page = number_in(value_of(memory, "Hugepagesize:")) << 10;
+    facts.huge_page_limit = huge_page_limit(root, facts.huge_page);
     facts.ptrace_scope = static_cast<int>(number_in(file_text(root + "/proc/sys/kernel/yama/ptrace_scope")));
 }
 
@@ -98,7 +114,10 @@ unsigned rdma_core_version(const std::string& root) {
 
 std::string container_under(const std::string& root) {
     std::error_code error;
-    if (fs::exists(root + "/var/run/secrets/kubernetes.io", error)) return "Kubernetes";
+    // A pod has the account's directory unless that is not mounted, and the variable always.
+    if (fs::exists(root + "/var/run/secrets/kubernetes.io", error) ||
+        !variable(root, "KUBERNETES_SERVICE_HOST").empty())
+        return "Kubernetes";
     if (fs::exists(root + "/.dockerenv", error)) return "Docker";
     if (fs::exists(root + "/run/.containerenv", error)) return "Podman";
     return {};

@@ -33,15 +33,17 @@ constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
 struct HostFacts {
     KernelVersion kernel;
-    unsigned rdma_core = 0;                 ///< major version; 0: not installed, or unknown
-    std::optional<std::uint64_t> memlock;   ///< bytes that may be locked, or no_limit; nothing: unknown
-    std::optional<std::uint64_t> files;     ///< that may be open, or no_limit; nothing: unknown
-    bool may_lock_memory = false;           ///< CAP_IPC_LOCK of the machine, whatever the limit says
-    std::uint64_t free_huge_pages = 0;      ///< of the default size
-    int ptrace_scope = 0;                   ///< of Yama; 0 where there is none
-    bool may_trace = false;                 ///< CAP_SYS_PTRACE
-    bool reads_memory = true;               ///< process_vm_readv is allowed (seccomp)
-    std::string container;                  ///< "Docker", "Podman", "Kubernetes"; empty: none is known
+    unsigned rdma_core = 0;                    ///< major version; 0: not installed, or unknown
+    std::optional<std::uint64_t> memlock;      ///< bytes that may be locked, or no_limit; nothing: unknown
+    std::optional<std::uint64_t> files;        ///< that may be open, or no_limit; nothing: unknown
+    bool may_lock_memory = false;              ///< CAP_IPC_LOCK of the machine, whatever the limit says
+    std::uint64_t free_huge_pages = 0;         ///< of the default size, on the machine
+    std::uint64_t huge_page = 0;               ///< bytes of one of these; 0: unknown
+    std::uint64_t huge_page_limit = no_limit;  ///< bytes of them that the control group allows
+    int ptrace_scope = 0;                      ///< of Yama; 0 where there is none
+    bool may_trace = false;                    ///< CAP_SYS_PTRACE
+    bool reads_memory = true;                  ///< process_vm_readv is allowed (seccomp)
+    std::string container;                     ///< "Docker", "Podman", "Kubernetes"; empty: none is known
     std::optional<std::uint64_t> free_shm;  ///< bytes free in /dev/shm; nothing: there is no such directory
     bool writes_shm = true;                 ///< this user may make files there
     std::string fi_provider, fi_provider_path, fi_efa_iface, fi_tcp_iface, fi_net_iface,

@@ -255,6 +255,39 @@ TEST(Diagnosis, Memory) {
     expect_one(machine, "huge-pages", Severity::note, "none is free", "vm.nr_hugepages");
 }
 
+TEST(Diagnosis, HugePagesThatAContainerMayNotUse) {
+    Case machine;
+    machine.facts.huge_page = 2 << 20;
+    EXPECT_TRUE(machine.troubles("huge-pages").empty()) << "there is no limit";
+    machine.facts.huge_page_limit = 2 << 20;
+    EXPECT_TRUE(machine.troubles("huge-pages").empty()) << "it may use one";
+    machine.facts.huge_page_limit = (2 << 20) - 1;
+    expect_one(machine, "huge-pages", Severity::warning,
+               "512 are free on the machine, and this process's control group may use none",
+               "raise the control group's hugetlb limit, or set FI_EFA_USE_HUGE_PAGE=0");
+    machine.facts.container = "Kubernetes";
+    expect_one(machine, "huge-pages", Severity::warning, "this container may use none",
+               "hugepages-2Mi in the pod's resource limits, or set FI_EFA_USE_HUGE_PAGE=0");
+    machine.facts.huge_page = 1 << 30;
+    expect_one(machine, "huge-pages", Severity::warning, "this container may use none", "hugepages-1Gi in");
+    machine.facts.free_huge_pages = 0;
+    expect_one(machine, "huge-pages", Severity::note, "none is free", "vm.nr_hugepages");
+}
+
+/// Kubernetes has no --ulimit.
+TEST(Diagnosis, LimitsOfAPodAreItsRuntimes) {
+    Case machine;
+    machine.facts.memlock = 8 << 20;
+    machine.facts.files = 32;
+    expect_one(machine, "memlock", Severity::warning, "only 8192 KiB", "--ulimit memlock=-1 (containers)");
+    machine.facts.container = "Kubernetes";
+    for (const auto& [check, limit] :
+         {std::pair{"memlock", "LimitMEMLOCK=infinity"}, std::pair{"files", "LimitNOFILE=65536"}}) {
+        expect_one(machine, check, Severity::warning, "only ", std::string(limit) + " in its systemd unit");
+        EXPECT_EQ(machine.troubles(check).at(0).remedy.find("--ulimit"), std::string::npos);
+    }
+}
+
 TEST(Diagnosis, Files) {
     Case machine;
     machine.survey.rails.resize(32, machine.survey.rails.front());

@@ -136,6 +136,26 @@ TEST_F(HostFactsTest, Kernel) {
     EXPECT_EQ(gather().routed, "bond0");
 }
 
+/// The machine's free pages are not a container's: its control group says how many bytes of them it may have.
+TEST_F(HostFactsTest, HugePagesOfTheControlGroup) {
+    put("/proc/meminfo", "HugePages_Free:       40\nHugepagesize:       2048 kB\n");
+    EXPECT_EQ(gather().huge_page, std::uint64_t{2} << 20);
+    EXPECT_EQ(gather().huge_page_limit, no_limit) << "there is no such file";
+    put("/sys/fs/cgroup/hugetlb.1GB.max", "17\n");
+    put("/sys/fs/cgroup/hugetlb/hugetlb.2MB.limit_in_bytes", "4194304\n");
+    EXPECT_EQ(gather().huge_page_limit, 4194304u) << "of version 1";
+    put("/sys/fs/cgroup/hugetlb.2MB.max", "0\n");
+    EXPECT_EQ(gather().huge_page_limit, 0u);
+    put("/sys/fs/cgroup/hugetlb.2MB.max", "max\n");
+    EXPECT_EQ(gather().huge_page_limit, no_limit);
+    put("/proc/self/cgroup", "5:hugetlb:/\n0::/kubepods.slice/pod7\n");
+    put("/sys/fs/cgroup/kubepods.slice/pod7/hugetlb.2MB.max", "2097152\n");
+    EXPECT_EQ(gather().huge_page_limit, 2097152u) << "of the group itself, where all groups are seen";
+    put("/proc/meminfo", "HugePages_Free:       40\nHugepagesize:    1048576 kB\n");
+    put("/proc/self/cgroup", "0::/\n");
+    EXPECT_EQ(gather().huge_page_limit, 17u);
+}
+
 TEST_F(HostFactsTest, ATopologyFileThatHasNotBecomeTheMachine) {
     machine_.this_machine = true;
     EXPECT_EQ(gather().unread_topology, "");
@@ -157,6 +177,12 @@ TEST_F(HostFactsTest, Containers) {
     EXPECT_EQ(gather().container, "Kubernetes");
     fs::create_directories(root_ + "/dev/shm");
     EXPECT_TRUE(gather().free_shm);
+}
+
+TEST_F(HostFactsTest, APodWithoutItsServiceAccountIsKnownByItsEnvironment) {
+    put("/run/.containerenv");
+    put("/proc/self/environ", std::string("KUBERNETES_SERVICE_HOST=10.0.0.1\0A=b\0", 37));
+    EXPECT_EQ(gather().container, "Kubernetes");
 }
 
 TEST_F(HostFactsTest, Devices) {
