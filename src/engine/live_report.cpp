@@ -111,9 +111,10 @@ void append_latency(std::string& text, std::string_view labels, const metrics::L
 }
 
 void append_rails(const LiveReport& report, std::string& text) {
+    const std::string engine = instance_text(report.nonce);
     std::vector<std::string> names;
     for (const RailReport& rail : report.rails)
-        names.push_back(labels({{"agent", report.agent}, {"rail", rail.name}}));
+        names.push_back(labels({{"agent", report.agent}, {"rail", rail.name}, {"engine", engine}}));
     std::vector<Labelled<RailReport>> rails;
     std::vector<Labelled<RailTrafficReport>> traffic;
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -125,10 +126,13 @@ void append_rails(const LiveReport& report, std::string& text) {
 }
 
 void append_peers(const LiveReport& report, std::string& text) {
+    const std::string engine = instance_text(report.nonce);
     std::vector<std::string> names;
     for (const PeerReport& peer : report.peers) {
-        names.push_back(
-            labels({{"agent", report.agent}, {"peer", peer.agent}, {"instance", instance_text(peer.nonce)}}));
+        names.push_back(labels({{"agent", report.agent},
+                                {"peer", peer.agent},
+                                {"instance", instance_text(peer.nonce)},
+                                {"engine", engine}}));
     }
     std::vector<Labelled<PeerReport>> peers;
     std::vector<Labelled<PeerTrafficReport>> traffic;
@@ -181,7 +185,8 @@ void to_prometheus(const LiveReport& report, std::string& text) {
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%" PRIu64 ".%03u", report.written_ms / 1000,
                   static_cast<unsigned>(report.written_ms % 1000));
-    append_sample(text, metrics::written, labels({{"agent", report.agent}}), {}, seconds);
+    append_sample(text, metrics::written,
+                  labels({{"agent", report.agent}, {"engine", instance_text(report.nonce)}}), {}, seconds);
     append_rails(report, text);
     append_peers(report, text);
     text.append(end_of_report).append("\n");

@@ -54,8 +54,9 @@ struct LiveReport {
 /// The last line of every report.
 inline constexpr std::string_view end_of_report = "# EOF";
 
-/// Appends the report to `text`. What a label cannot hold (control characters, bytes that are no UTF-8) is
-/// U+FFFD there. A further figure of a peer or a rail is a member of its report and a row of the tables in
+/// Appends the report to `text`. No sample is one of another engine's, whose agent may have the same name:
+/// the label "engine" is the instance. What a label cannot hold (control characters, bytes that are no UTF-8)
+/// is U+FFFD there. A further figure of a peer or a rail is a member of its report and a row of the tables in
 /// live_metrics.h.
 void to_prometheus(const LiveReport& report, std::string& text);
 

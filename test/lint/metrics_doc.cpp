@@ -42,8 +42,9 @@ std::string table() {
     std::string text = "| metric | type | labels | |\n|---|---|---|---|\n";
     add_row(text, build_info, "gauge", words({"version", "agent", "instance", "provider", "pid"}),
             build_info_help);
-    add_row(text, written, "gauge", words({"agent"}), written_help);
-    const std::string rail = words({"agent", "rail"}), peer = words({"agent", "peer", "instance"});
+    add_row(text, written, "gauge", words({"agent", "engine"}), written_help);
+    const std::string rail = words({"agent", "rail", "engine"}),
+                      peer = words({"agent", "peer", "instance", "engine"});
     add_rows(text, of_rails, rail);
     add_rows(text, of_rail_traffic, rail);
     add_row(text, peer_state, "gauge", peer + " `state`", peer_state_help);

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <set>
+#include <sstream>
 
 #include "common/status.h"
 #include "engine/live_metrics.h"
@@ -111,46 +113,62 @@ TEST(LiveReport, IsPrometheusText) {
 railyard_build_info{version="1.2.3",agent="alpha",instance="0000000000000abc",provider="efa-direct",pid="4711"} 1
 # HELP railyard_written_timestamp_seconds When this was written, in seconds since 1970.
 # TYPE railyard_written_timestamp_seconds gauge
-railyard_written_timestamp_seconds{agent="alpha"} 1700000000.045
+railyard_written_timestamp_seconds{agent="alpha",engine="0000000000000abc"} 1700000000.045
 # HELP railyard_rail_load Operations and submissions on the rail, roughly.
 # TYPE railyard_rail_load gauge
-railyard_rail_load{agent="alpha",rail="rail0:rdmap79s0"} 12
+railyard_rail_load{agent="alpha",rail="rail0:rdmap79s0",engine="0000000000000abc"} 12
 # HELP railyard_rail_crawls 1: it carries far less than the others with as much to do.
 # TYPE railyard_rail_crawls gauge
-railyard_rail_crawls{agent="alpha",rail="rail0:rdmap79s0"} 0
+railyard_rail_crawls{agent="alpha",rail="rail0:rdmap79s0",engine="0000000000000abc"} 0
 # HELP railyard_rail_senders_replaced_total Times that the rail's sender was replaced.
 # TYPE railyard_rail_senders_replaced_total counter
-railyard_rail_senders_replaced_total{agent="alpha",rail="rail0:rdmap79s0"} 0
+railyard_rail_senders_replaced_total{agent="alpha",rail="rail0:rdmap79s0",engine="0000000000000abc"} 0
 # HELP railyard_peer_state The state that a peer is in: one line each, whose value is 1.
 # TYPE railyard_peer_state gauge
-railyard_peer_state{agent="alpha",peer="beta",instance="0123456789abcdef",state="ready"} 1
+railyard_peer_state{agent="alpha",peer="beta",instance="0123456789abcdef",engine="0000000000000abc",state="ready"} 1
 # HELP railyard_peer_paths Pairs of rails that have been used towards the peer.
 # TYPE railyard_peer_paths gauge
-railyard_peer_paths{agent="alpha",peer="beta",instance="0123456789abcdef"} 4
+railyard_peer_paths{agent="alpha",peer="beta",instance="0123456789abcdef",engine="0000000000000abc"} 4
 # HELP railyard_peer_paths_failed Of these, pairs that are left alone because they failed.
 # TYPE railyard_peer_paths_failed gauge
-railyard_peer_paths_failed{agent="alpha",peer="beta",instance="0123456789abcdef"} 0
+railyard_peer_paths_failed{agent="alpha",peer="beta",instance="0123456789abcdef",engine="0000000000000abc"} 0
 # HELP railyard_peer_on_host 1: its process is on this host, and the host rail writes and reads its memory.
 # TYPE railyard_peer_on_host gauge
-railyard_peer_on_host{agent="alpha",peer="beta",instance="0123456789abcdef"} 0
+railyard_peer_on_host{agent="alpha",peer="beta",instance="0123456789abcdef",engine="0000000000000abc"} 0
 # EOF
 )");
 }
 
 TEST(LiveReport, FiguresOfOneNameStandTogetherUnderOneHead) {
-    const std::string text = text_of(busy_sample());
+    LiveReport report = busy_sample();
+    report.rails[0].name = "r0";
+    report.rails[1].name = "r1";
+    const std::string text = text_of(report);
     const std::string wanted =
         R"(# HELP railyard_rail_operations_total Operations that ended well.
 # TYPE railyard_rail_operations_total counter
-railyard_rail_operations_total{agent="alpha",rail="rail0:rdmap79s0",operation="write"} 1099511627778
-railyard_rail_operations_total{agent="alpha",rail="rail0:rdmap79s0",operation="read"} 1099511627779
-railyard_rail_operations_total{agent="alpha",rail="rail1:rdmap80s0",operation="write"} )";
+railyard_rail_operations_total{agent="alpha",rail="r0",engine="0000000000000abc",operation="write"} 1099511627778
+railyard_rail_operations_total{agent="alpha",rail="r0",engine="0000000000000abc",operation="read"} 1099511627779
+railyard_rail_operations_total{agent="alpha",rail="r1",engine="0000000000000abc",operation="write"} )";
     EXPECT_NE(text.find(wanted), std::string::npos) << text;
     for (const char* name : {"railyard_rail_operations_total", "railyard_peer_transfer_seconds"}) {
         const std::string head = std::string("# TYPE ") + name + " ";
         EXPECT_NE(text.find(head), std::string::npos);
         EXPECT_EQ(text.find(head), text.rfind(head)) << name;
     }
+}
+
+/// A collector that finds one sample in two engines' files refuses all of them.
+TEST(LiveReport, EnginesOfOneNameShareNoSample) {
+    LiveReport other = busy_sample();
+    ++other.nonce;
+    std::istringstream lines(text_of(busy_sample()) + text_of(other));
+    std::set<std::string> seen;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with('#')) continue;
+        EXPECT_TRUE(seen.insert(line.substr(0, line.rfind(' '))).second) << line;
+    }
+    EXPECT_GT(seen.size(), 100u);
 }
 
 TEST(LiveReport, AHistogramIsOfGrowingBucketsInSeconds) {
@@ -161,7 +179,8 @@ TEST(LiveReport, AHistogramIsOfGrowingBucketsInSeconds) {
     traffic.write_latency.counts.back() = 4;
     traffic.write_latency.sum_ns = 12'345'678'901;
     const std::string text = text_of(report);
-    const std::string of = R"({agent="alpha",peer="beta",instance="0123456789abcdef",operation="write")";
+    const std::string of =
+        R"({agent="alpha",peer="beta",instance="0123456789abcdef",engine="0000000000000abc",operation="write")";
     for (const std::string& line :
          {"_bucket" + of + R"(,le="0.000001024"} 1)", "_bucket" + of + R"(,le="0.000002048"} 1)",
           "_bucket" + of + R"(,le="0.000004096"} 3)", "_bucket" + of + R"(,le="8.589934592"} 3)",
@@ -268,15 +287,16 @@ TEST(LiveReport, WhatIsNoReportIsRefusedWithTheReason) {
         EXPECT_NE(refusal(text.substr(0, cut)), "accepted") << cut;
     const std::pair<const char*, const char*> damages[] = {
         {"state=\"ready\"", "state=\"fine\""},
-        {"paths{agent=\"alpha\",peer=\"beta\",instance=\"0123456789abcdef\"} 4",
-         "paths{agent=\"alpha\",peer=\"beta\",instance=\"0123456789abcdef\"} four"},
+        {"paths{agent=\"alpha\",peer=\"beta\",instance=\"0123456789abcdef\",engine=\"0000000000000abc\"} 4",
+         "paths{agent=\"alpha\",peer=\"beta\",instance=\"0123456789abcdef\",engine=\"0000000000000abc\"} "
+         "four"},
         {"instance=\"0000000000000abc\"", "instance=\"00000000000000000abcdefgh\""},
         {"pid=\"4711\"", "process=\"4711\""},
         {"} 1700000000.045", "} -1"},
         {"} 1700000000.045", "} nan"},
         {"} 1700000000.045", "}"},
-        {"{agent=\"alpha\"} 17", "{agent=\"alpha} 17"},
-        {"{agent=\"alpha\"} 17", "{agent=alpha} 17"},
+        {"engine=\"0000000000000abc\"} 17", "engine=\"0000000000000abc} 17"},
+        {"engine=\"0000000000000abc\"} 17", "engine=0000000000000abc} 17"},
         {"operation=\"write\"} 5.0", "operation=\"write\"} -5.0"},
         {"} 1099511627776", "} 1e9"}};
     for (const auto& [old, fresh] : damages) {
