@@ -418,6 +418,20 @@ class WithStacks(InTree):
         self.run_under(20, "exit 1", results=again)
         self.assertEqual(self.summary(results, "--again", again)[1][-1], "1 passed, 1 failed")
 
+    def test_a_test_without_a_record_has_failed(self):
+        results = os.path.join(self.root, "results")
+        again = os.path.join(results, "again")
+        os.makedirs(again)
+        self.run_under(20, "echo 1 != 2; exit 1", results=results)
+        self.run_under(20, "true", results=again)
+        self.run_under(20, "true", results=results)
+        options = ["--runner-status", "1", "--again", again, "--expected", self.write("expected", "sh\nwithout\n")]
+        code, lines = self.summary(results, *options)
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed"))
+        self.assertIn("FAILED   without: left no record", lines)
+        self.write("expected", "sh\n")
+        self.assertEqual(self.summary(results, *options)[0], 0)
+
     def test_what_no_second_run_may_judge(self):
         for number, (limit, script) in enumerate([
                 (1, "sleep 1004"), (20, "setsid sleep 1005 & exit 1"), (20, "kill -SEGV $$"),
