@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the documentation names is there: paths, options, settings, functions.  doc_names.py ROOT
 
+Nor does code in a table have a pipe, which would have to be escaped: whoever copies it has a backslash more.
 A page of decisions (docs/adr) tells of its time, and is not looked at.
 """
 import functools
@@ -92,6 +93,8 @@ def findings(root):
             if line.startswith("```"):
                 fenced = not fenced
                 continue
+            if not fenced and line.startswith("|") and any("\\|" in code for code in CODE.findall(line)):
+                yield f"{path}:{number}: code in a table has an escaped pipe: write it without one"
             for code in [line] if fenced else code_of(line):
                 for name in wrong_names(root, code, words, options, defines, settings):
                     yield f"{path}:{number}: {name}"

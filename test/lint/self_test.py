@@ -173,6 +173,8 @@ class DocNames(InTree):
             found = list(doc_names.findings(self.root))
             self.assertEqual(len(found), 1, f"{text}: {found}")
             self.assertIn(finding, found[0])
+        self.write("docs/a.md", "a `b \\| c`\n| pipe \\| text | `code` |\n| `b \\| c` | x |\n")
+        self.assertEqual([finding.partition(": ")[0] for finding in doc_names.findings(self.root)], ["docs/a.md:3"])
         self.write("docs/adr/0001-old.md", "`src/gone.h`\n")
         self.write("docs/a.md", "")
         self.assertEqual(list(doc_names.findings(self.root)), [], "decisions tell of their time")
