@@ -3,6 +3,7 @@
 #include <iostream>
 #include <thread>
 
+#include "../least_of.h"
 #include "far_side.h"
 
 namespace railyard::flow::test {
@@ -170,14 +171,18 @@ TEST_P(FlowFaults, EndingBesideTheDeadTakesBoundedTime) {
     EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
 }
 
-/// However many grains are under way to it: a quarter of a second, and what a busy machine adds.
+/// However many grains are under way to it: a quarter of a second.
 TEST_P(FlowFaults, RemovingAStoppedTargetWaitsOnce) {
-    FarTarget target;
-    Initiator initiator(instance_, GetParam(), ring_size, grain_length);
-    ASSERT_NO_FATAL_FAILURE(stop_under_way(target, initiator));
-    const auto begun = Clock::now();
-    EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, target.info));
-    EXPECT_LT(Clock::now() - begun, milliseconds(1700));  // eight of them one after the other take 2 s
+    const auto remove = [&] {
+        FarTarget target;
+        Initiator initiator(instance_, GetParam(), ring_size, grain_length);
+        EXPECT_NO_FATAL_FAILURE(stop_under_way(target, initiator));
+        const auto begun = Clock::now();
+        EXPECT_RYF(ryf_initiator_remove_target(initiator.handle, target.info));
+        return Clock::now() - begun;
+    };
+    const milliseconds limit(900);
+    EXPECT_LT(railyard::test::least_of(limit, remove), limit) << "one after the other";
 }
 
 /// So that it does not take itself for connected for ever. The initiator's program does not call meanwhile.

@@ -1,4 +1,5 @@
 // Peers that do not take what is posted to them, or not yet.
+#include "least_of.h"
 #include "scripted_rail.h"
 
 namespace railyard {
@@ -50,17 +51,28 @@ TEST_F(FabricRailTest, HundredsOfPeersThatBlockDoNotHoldUpAnother) {
     EXPECT_TRUE(std::all_of(blocked.begin(), blocked.end(), [this](Offer& offer) { return ends(offer); }));
 }
 
-TEST_F(FabricRailTest, HundredsOfPeersThatTakeNothingAreGivenUpInTheTimeOfOne) {
-    std::deque<Offer> blocked;
-    const auto start = std::chrono::steady_clock::now();
-    for (PeerAddress peer = 1; peer <= 400; ++peer) {
-        script.silent.insert(peer);
-        blocked.emplace_back(rail_, 4, peer);
-    }
-    const auto offered = std::chrono::steady_clock::now() - start;
-    EXPECT_TRUE(std::all_of(blocked.begin(), blocked.end(), [this](Offer& offer) { return ends(offer); }));
-    EXPECT_LT(std::chrono::steady_clock::now() - start - offered, 20 * std::chrono::nanoseconds(give_up_ns))
-        << "one after the other";  // 400 of them
+/// Beside its patience what a busy machine adds is little.
+class SlowRailTest : public FabricRailTest {
+  protected:
+    static constexpr std::chrono::milliseconds patience{300};
+    SlowRailTest() : FabricRailTest(1, true, std::chrono::nanoseconds(patience).count()) {}
+};
+
+TEST_F(SlowRailTest, HundredsOfPeersThatTakeNothingAreGivenUpInTheTimeOfOne) {
+    PeerAddress last = 0;
+    const auto give_up = [&] {
+        std::deque<Offer> blocked;
+        for (int i = 0; i < 400; ++i) {
+            script.silent.insert(++last);
+            blocked.emplace_back(rail_, 4, last);
+        }
+        const auto offered = std::chrono::steady_clock::now();
+        EXPECT_TRUE(
+            std::all_of(blocked.begin(), blocked.end(), [this](Offer& offer) { return ends(offer); }));
+        return std::chrono::steady_clock::now() - offered;
+    };
+    const auto limit = 3 * patience;
+    EXPECT_LT(test::least_of(limit, give_up), limit) << "one series after the other";
 }
 
 /// Gives nobody up before a test that a slow machine drives is over.
