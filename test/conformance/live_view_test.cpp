@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <set>
 
+#include "least_of.h"
 #include "log_lines.h"
 #include "stats_directory.h"
 
@@ -19,6 +20,9 @@ class LiveView : public testing::Test {
     [[nodiscard]] std::size_t files() const {
         return static_cast<std::size_t>(
             std::distance(fs::directory_iterator(directory_.path()), fs::directory_iterator{}));
+    }
+    [[nodiscard]] bool is_there(const std::string& agent) const {
+        return fs::exists(directory_.path() / (agent + ".prom"));
     }
     [[nodiscard]] LiveReport read(const std::string& agent) const { return directory_.read(agent); }
     /// Of the peer, in alpha's file; nothing where it is not there.
@@ -53,6 +57,7 @@ TEST_P(LiveViewTest, TheFileFollowsAPeerFromItsLoadToItsEnd) {
     const auto started = std::chrono::steady_clock::now();
     {
         SmallWrite work(GetParam(), params());
+        ASSERT_TRUE(work.pair.until([&] { return is_there("alpha") && is_there("beta"); }));
         LiveReport report = read("alpha");
         EXPECT_EQ(report.agent, "alpha");
         EXPECT_EQ(report.provider, work.pair.a->provider());
@@ -65,10 +70,10 @@ TEST_P(LiveViewTest, TheFileFollowsAPeerFromItsLoadToItsEnd) {
         EXPECT_EQ(peer("beta")->nonce, read("beta").nonce);
         EXPECT_EQ(peer("beta")->on_host, GetParam().local_rail ? 1u : 0u);
         EXPECT_LE(peer("beta")->paths, work.pair.a->peers().at(0).paths);
-        EXPECT_EQ(files(), 2u);
+        EXPECT_TRUE(work.pair.until([&] { return files() == 2; }));  // one that is being written has two
         const PeerReport before = *peer("beta");
         work.pair.b.reset();
-        EXPECT_EQ(files(), 1u) << "what has ended leaves its file";
+        EXPECT_TRUE(work.pair.until([&] { return files() == 1; })) << "what has ended leaves its file";
         if (GetParam().provider == "tcp") {
             EXPECT_TRUE(work.pair.until([&] { return peer("beta")->state == PeerState::gone; }));
             EXPECT_GT(peer("beta")->failed, 0u);
@@ -87,17 +92,24 @@ TEST_P(LiveViewTest, TheFileFollowsAPeerFromItsLoadToItsEnd) {
 
 TEST_P(LiveViewTest, ItIsWrittenOnceASecondWhateverHappens) {
     SmallWrite work(GetParam(), params());
-    std::set<std::uint64_t> times;
-    EXPECT_TRUE(work.pair.until([&] {
-        work.pair.run(*work.transfer);
-        times.insert(read("alpha").written_ms);
-        return times.size() == 3;
-    }));
-    std::uint64_t before = 0;
-    for (const std::uint64_t time : times) {
-        EXPECT_GE(time, before + 990);  // two clocks
-        before = time;
-    }
+    ASSERT_TRUE(work.pair.until([&] { return is_there("alpha"); }));
+    const auto too_soon = [&] {
+        std::set<std::uint64_t> times;
+        EXPECT_TRUE(work.pair.until([&] {
+            work.pair.run(*work.transfer);
+            times.insert(read("alpha").written_ms);
+            return times.size() == 3;
+        }));
+        std::int64_t most = 0;
+        std::uint64_t before = 0;
+        for (const std::uint64_t time : times) {
+            most = std::max(most, 1000 - static_cast<std::int64_t>(time - before));
+            before = time;
+        }
+        return most;
+    };
+    // Two clocks; what a busy machine writes late is followed too soon.
+    EXPECT_LE(least_of(11, too_soon), 10);
     work.pair.a->release(work.transfer);
 }
 

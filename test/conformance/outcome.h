@@ -77,7 +77,7 @@ Outcome carry_out(EnginePair& pair, const std::string& text, std::chrono::millis
 
 /// `failing(at)` is a round during which the at-th of something fails, which `has_failed` has seen and
 /// `where` describes; `sound` one without. Each `stride`th, until nothing is left that could fail. A round
-/// that takes `soon`, and does so again, has waited for what was lost; once, the machine may have stopped us.
+/// that takes `soon` each of three times has waited for what was lost; else the machine may have stopped us.
 /// How far it came.
 template <class Failing, class HasFailed, class Where, class Sound>
 long fail_in_turn(long stride, std::chrono::milliseconds soon, Failing&& failing, HasFailed&& has_failed,
@@ -85,14 +85,15 @@ long fail_in_turn(long stride, std::chrono::milliseconds soon, Failing&& failing
     constexpr long limit = 20'000;
     long at = 0;
     for (int without = 0, failures = 0; without < 3 && failures < 10 && at < limit; at += stride) {
-        auto begin = std::chrono::steady_clock::now();
-        Outcome outcome = failing(at);
-        auto took = std::chrono::steady_clock::now() - begin;
-        if (outcome.honest() && took >= soon && sound() == all_well) {
-            begin = std::chrono::steady_clock::now();
+        Outcome outcome;
+        const auto carry_on = [&] {
+            const auto begin = std::chrono::steady_clock::now();
             outcome = failing(at);
-            took = std::chrono::steady_clock::now() - begin;
-        }
+            return std::chrono::steady_clock::now() - begin;
+        };
+        auto took = carry_on();
+        for (int tries = 1; tries < 3 && outcome.honest() && took >= soon && sound() == all_well; ++tries)
+            took = carry_on();
         without = has_failed() ? 0 : without + 1;
         const std::string place = has_failed() ? where() : "nothing failed";
         const Outcome after = sound();
