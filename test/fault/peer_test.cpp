@@ -327,20 +327,27 @@ TEST_P(SilentPeers, PostsHastenTheWayBack) {
     start({{"peer_timeout_ms", "500"}});
     const auto peer = target("beta", 4096);
     Transfer* transfer = peer->prepare(Operation::write, 4096);
-    ASSERT_TRUE(carried_out(*transfer));
-    vanish(*peer);
-    EXPECT_EQ(run(*transfer), Status::remote_disconnect);
-    EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }));
-    drive(milliseconds(2000));  // probes are seldom by now
-    const auto wanted = Clock::now();
-    EXPECT_TRUE(
-        until([&] { return run(*transfer) == Status::ok || Clock::now() - wanted > milliseconds(1400); }));
-    return_again(*peer);
-    const auto back = Clock::now();
-    EXPECT_TRUE(until([&] { return run(*transfer) == Status::ok; }));
-    const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - back);
-    EXPECT_LT(took, milliseconds(500)) << "a probe each 0.05 to 0.1 s";
-    RecordProperty("back_to_success_ms", static_cast<int>(took.count()));
+    const auto go_and_return = [&] {
+        EXPECT_TRUE(carried_out(*transfer));
+        vanish(*peer);
+        EXPECT_EQ(run(*transfer), Status::remote_disconnect);
+        EXPECT_TRUE(until([&] { return state_of("beta") == PeerState::gone; }));
+        drive(milliseconds(2000));  // probes are seldom by now
+        const auto wanted = Clock::now();
+        EXPECT_TRUE(until(
+            [&] { return run(*transfer) == Status::ok || Clock::now() - wanted > milliseconds(1400); }));
+        return_again(*peer);
+        const auto back = Clock::now();
+        EXPECT_TRUE(carried_out(*transfer));
+        const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - back);
+        RecordProperty("back_to_success_ms", static_cast<int>(took.count()));
+        return took;
+    };
+    // The median of three, as a probe of each second comes at the right time now and then.
+    int soon = 0, late = 0;
+    while (soon < 2 && late < 2)
+        ++(go_and_return() < milliseconds(500) ? soon : late);
+    EXPECT_EQ(soon, 2) << "a probe each 0.05 to 0.1 s";
     EXPECT_TRUE(peer->same_bytes());
 }
 
