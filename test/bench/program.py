@@ -46,6 +46,15 @@ def expect_lost_output(*arguments):
     expect(done.returncode == 1 and "railyard-bench: cannot write" in done.stderr, "does not tell that there is no output", done)
 
 
+def least_of(enough, attempt, tries=3):
+    """Of what `attempt` took, in no more tries than it takes to get below `enough`: a busy machine only ever adds to it."""
+    least = attempt()
+    while least >= enough and tries > 1:
+        tries -= 1
+        least = min(least, attempt())
+    return least
+
+
 def expect(condition, message, done=None):
     if not condition:
         fail(message, done)
