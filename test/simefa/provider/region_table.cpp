@@ -53,14 +53,13 @@ std::uint32_t RegionTable::add(const Region& region) {
         index = free_.back();
         free_.pop_back();
     } else {
-        if (generations_.size() == region_slots) return 0;
-        index = static_cast<std::uint32_t>(generations_.size());
+        if (slots_.size() == region_slots) return 0;
+        index = static_cast<std::uint32_t>(slots_.size());
         // Where it starts differs between processes and domains, so that a stale key is unlikely to fit.
         const auto start = (this_process() ^ serial_ * 2654435761U ^ environment().seed) % (generations - 1);
-        generations_.push_back(static_cast<std::uint16_t>(start));
-        held_.push_back(0);
+        slots_.push_back({static_cast<std::uint16_t>(start), 0});
     }
-    std::uint16_t& generation = generations_[index];
+    std::uint16_t& generation = slots_[index].generation;
     generation = static_cast<std::uint16_t>(generation % (generations - 1) + 1);
     RegionSlot& slot = record_.regions[index];
     slot.base = region.base;
@@ -74,7 +73,7 @@ std::uint32_t RegionTable::add(const Region& region) {
 
 void RegionTable::remove(std::uint32_t key) noexcept {
     const std::uint32_t index = key & index_mask;
-    if (held_[index] != 0) go_to_a_closed_region();
+    if (slots_[index].held != 0) go_to_a_closed_region();
     record_.regions[index].key.store(0);
     const std::uint32_t end = record_.users_end.load();
     for (std::uint32_t i = 0; i < end; ++i) {
@@ -91,12 +90,12 @@ std::uint32_t RegionTable::hold(const void* descriptor) noexcept {
     const auto key = static_cast<std::uint32_t>(word);
     if (word >> 32 != serial_ || key == 0) return 0;
     if (record_.regions[key & index_mask].key.load(std::memory_order_relaxed) != key) return 0;
-    ++held_[key & index_mask];
+    ++slots_[key & index_mask].held;
     return key;
 }
 
 void RegionTable::release(std::uint32_t key) noexcept {
-    --held_[key & index_mask];
+    --slots_[key & index_mask].held;
 }
 
 void* RegionTable::descriptor(std::uint32_t key) const noexcept {

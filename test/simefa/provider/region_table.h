@@ -52,8 +52,11 @@ class RegionTable {
     DomainRecord& record_;
     const std::uint32_t serial_;
     std::vector<std::uint32_t> free_;
-    std::vector<std::uint16_t> generations_;
-    std::vector<std::uint32_t> held_;  ///< by index
+    struct Slot {
+        std::uint16_t generation = 0;
+        std::uint32_t held = 0;
+    };
+    std::vector<Slot> slots_;  ///< by index
 };
 
 }  // namespace simefa
