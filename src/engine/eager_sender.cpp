@@ -204,14 +204,19 @@ void EagerSender::unlink(EagerRound& round) noexcept {
 }
 
 EagerRound* EagerSender::heard(std::uint64_t nonce, std::uint64_t id) noexcept {
+    const bool alone = first_ && !first_->next && first_->id == id;  // as with most who wait for each
+    const std::uint64_t now = alone ? 0 : now_ns();
+    const bool tells = !alone && (told_of_ != nonce || now - told_at_ >= first_pause_ns / 8);
+    if (tells) {
+        told_of_ = nonce;
+        told_at_ = now;
+    }
     EagerRound* found = nullptr;
-    std::uint64_t now = 0;
-    for (EagerRound* round = first_; round; round = round->next) {
+    for (EagerRound* round = first_; round && (!found || tells); round = round->next) {
         if (round->transfer.peer->nonce() != nonce) continue;
         if (round->id == id) {
             found = round;
-        } else {
-            if (now == 0) now = now_ns();
+        } else if (tells) {
             round->others_heard_at = now;
         }
     }

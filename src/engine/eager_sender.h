@@ -91,7 +91,8 @@ class EagerSender final : public AnswerSink {
         std::uint64_t done_below = 0;
     };
     void unlink(EagerRound& round) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-    /// That something has come for it; nullptr: it is not there.
+    /// That something has come for it, of which its peer's others are told now and then; nullptr: it is not
+    /// there.
     EagerRound* heard(std::uint64_t nonce, std::uint64_t id) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     Ids ids_of(const EagerRound& round) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     /// True: the round was waiting for it alone, and is the caller's to end.
@@ -110,6 +111,8 @@ class EagerSender final : public AnswerSink {
     Mutex mutex_;
     std::vector<std::string> buffers_ ABSL_GUARDED_BY(mutex_);  // that nobody uses; room for `most_buffers`
     EagerRound* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
+    std::uint64_t told_of_ ABSL_GUARDED_BY(mutex_) = 0;  ///< the instance that heard() told others of last
+    std::uint64_t told_at_ ABSL_GUARDED_BY(mutex_) = 0;  ///< ns
 };
 
 }  // namespace railyard
