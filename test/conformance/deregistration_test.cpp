@@ -107,7 +107,8 @@ TEST_P(DeregistrationTest, ATransferIsWaitedForOnceForAllOfItsMemory) {
     EXPECT_LT(waited, std::chrono::milliseconds(3000)) << "for each of them";
     expect_error(Status::not_allowed, "in flight", [&] { pair.a->deregister_memory(sources[1]->region); });
     EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2000)) << "who asks again";
-    EXPECT_EQ(pair.wait(*transfer), Status::ok);
+    // Where the provider has not taken all of it, what is left was given up after connect_timeout_ms.
+    EXPECT_NE(pair.wait(*transfer), Status::in_progress);
     pair.a->release(transfer);
     EXPECT_TRUE(pair.until([&] {
         return std::all_of(sources.begin(), sources.end(),
