@@ -87,7 +87,7 @@ TEST_F(HostileRequestTest, OneThatIsWithdrawnAfterwardsIsAnswered) {
         mallory_.inbox.take_letters(letters);
         for (const Letter& letter : letters) {
             if (letter.kind == MessageKind::answer) answered = decode_answer(letter.text).id == asked_;
-            if (letter.kind == MessageKind::hello) acknowledge(letter);
+            if (letter.kind == MessageKind::hello) mallory_.acknowledge(letter);
         }
         return answered;
     }));

@@ -30,15 +30,6 @@ class KeysTest : public testing::Test {
         return answer.value_or(KeyTable{});
     }
 
-    /// Who asks introduces itself first.
-    void acknowledge(const Letter& hello) {
-        const Introduction introduction = decode_introduction(hello.text);
-        for (const IntroducedPair& introduced : introduction.pairs)
-            mallory_.rails->rail(introduced.pair.remote).admit_sender(introduced.sender);
-        mallory_.say(MessageKind::hello_ack, "mallory", mallory_.nonce,
-                     encode_acknowledgement(hello.nonce, introduction.pairs));
-    }
-
     const Fabric fabric_{"efa-direct", 2, false};
     std::unique_ptr<Engine> victim_ = make_engine("victim", fabric_, {{"keep_keys", "always"}});
     Stranger mallory_{*victim_, fabric_};
@@ -100,7 +91,7 @@ TEST_F(KeysTest, OfOtherRailsThanItIsKnownOnAreOfNoUse) {
         Letters letters;
         mallory_.inbox.take_letters(letters);
         for (const Letter& letter : letters) {
-            if (letter.kind == MessageKind::hello) acknowledge(letter);
+            if (letter.kind == MessageKind::hello) mallory_.acknowledge(letter);
             if (letter.kind != MessageKind::keys_asked) continue;
             const KeyAnswer answer{decode_key_question(letter.text).id, {{1}, described.keys}};
             mallory_.say(MessageKind::keys, "mallory", mallory_.nonce, encode(answer));

@@ -45,19 +45,11 @@ class RequestTest : public testing::Test {
             for (const Letter& letter : letters) {
                 if (letter.kind == MessageKind::answer && decode_answer(letter.text).id == asked_)
                     answer = decode_answer(letter.text).status;
-                if (letter.kind == MessageKind::hello) acknowledge(letter);
+                if (letter.kind == MessageKind::hello) mallory_.acknowledge(letter);
             }
             return answer.has_value();
         })) << "a request is not answered";
         return answer.value_or(Status::in_progress);
-    }
-    /// The victim introduces itself before it writes; a NIC that knows it is all that takes.
-    void acknowledge(const Letter& hello) {
-        const Introduction introduction = decode_introduction(hello.text);
-        for (const IntroducedPair& introduced : introduction.pairs)
-            mallory_.rails->rail(introduced.pair.remote).admit_sender(introduced.sender);
-        mallory_.say(MessageKind::hello_ack, "mallory", mallory_.nonce,
-                     encode_acknowledgement(hello.nonce, introduction.pairs));
     }
 
     static ParamMap staging(ParamMap params) {

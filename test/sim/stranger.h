@@ -75,6 +75,16 @@ class Stranger : public BareRails {
         ASSERT_TRUE(until([&] { return said.over; }));
     }
 
+    /// The engine introduces itself before it writes, and before it asks; a NIC that knows it is all that
+    /// takes.
+    void acknowledge(const Letter& hello) {
+        const Introduction introduction = decode_introduction(hello.text);
+        for (const IntroducedPair& from : introduction.pairs)
+            rails->rail(from.pair.remote).admit_sender(from.sender);
+        say(MessageKind::hello_ack, "mallory", nonce,
+            encode_acknowledgement(hello.nonce, introduction.pairs));
+    }
+
     /// What the engine has answered so far, this class's own HELLO left out: sends one, with a pair that
     /// nobody else should name, and waits for its answer, which comes after those to everything before.
     std::vector<Acknowledgement> answers() {
