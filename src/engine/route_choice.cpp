@@ -81,12 +81,16 @@ void take_share(std::span<const Route> routes, ThreadTag me) noexcept {
     }
 }
 
-/// The one through with it first, of those that `takes` agrees to; routes.size(): none.
+bool is_anothers(ThreadTag keeper, ThreadTag me) noexcept {
+    return keeper != me && keeper != no_thread;
+}
+
+/// The one through with it first, of those that `takes`; routes.size(): none.
 template <class Takes>
 std::size_t first_through(std::span<const Route> routes, std::uint32_t chunks, Takes&& takes) noexcept {
     std::size_t best = routes.size();
     for (std::size_t i = 0; i < routes.size(); ++i) {
-        if (routes[i].has_failed() || !takes(routes[i].rail->keeper().thread())) continue;
+        if (!takes(routes[i])) continue;
         if (best == routes.size() || routes[i].rail->ends_before(*routes[best].rail, chunks)) best = i;
     }
     return best;
@@ -104,11 +108,11 @@ bool keeps_share(std::span<const Route> routes, OfferTerms terms, ThreadTag me) 
     const auto look = [&] {
         others = nobodys = mine = false;
         for (const Route& route : routes) {
-            if (route.has_failed()) continue;
             const ThreadTag keeper = route.rail->keeper().thread();
+            others = others || is_anothers(keeper, me);
+            if (is_anothers(keeper, me) || route.has_failed()) continue;  // see choose_rail
             mine = mine || keeper == me;
             nobodys = nobodys || keeper == no_thread;
-            others = others || (keeper != me && keeper != no_thread);
         }
     };
     look();
@@ -205,26 +209,32 @@ bool goes_undivided(const Transfer& transfer, const Lane& striped, std::span<con
 
 RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, ThreadTag me,
                        bool may_keep) noexcept {
-    const auto any = [](ThreadTag) { return true; };
-    // Nearly always all of them are the thread's own, or its share is.
+    const auto any = [](const Route& route) { return !route.has_failed(); };
+    const auto own = [me](const Route& route) {
+        return route.rail->keeper().thread() == me && !route.has_failed();
+    };
+    // Nearly always all of them are the thread's own, or its share is. The paths of others' rails are not
+    // looked at: each operation of theirs writes to those.
     bool others = false, nobodys = false;
-    std::size_t best = first_through(routes, chunks, [&](ThreadTag keeper) {
-        others = others || (keeper != me && keeper != no_thread);
+    std::size_t best = first_through(routes, chunks, [&](const Route& route) {
+        const ThreadTag keeper = route.rail->keeper().thread();
+        others = others || is_anothers(keeper, me);
+        if (is_anothers(keeper, me) || route.has_failed()) return false;
         nobodys = nobodys || keeper == no_thread;
-        return keeper == me || (keeper == no_thread && may_keep);
+        return keeper == me || may_keep;
     });
     if (may_keep && others && (nobodys || best == routes.size())) {
         take_share(routes, me);
-        best = first_through(routes, chunks, [&](ThreadTag keeper) { return keeper == me; });
+        best = first_through(routes, chunks, own);
     }
     if (best == routes.size()) {
         best = first_through(routes, chunks, any);
         return {best == routes.size() ? 0 : best, false, others};
     }
-    const Rail& own = *routes[best].rail;
-    if (others && own.weight() < Rail::full_weight) [[unlikely]] {
+    const Rail& best_own = *routes[best].rail;
+    if (others && best_own.weight() < Rail::full_weight) [[unlikely]] {
         const std::size_t first = first_through(routes, chunks, any);
-        if (worth_meeting(*routes[first].rail, own, chunks)) return {first, false, true};
+        if (worth_meeting(*routes[first].rail, best_own, chunks)) return {first, false, true};
     }
     RailKeeper& keeper = routes[best].rail->keeper();
     if (keeper.thread() != me) keeper.set(me);
@@ -259,8 +269,9 @@ LaneShares::LaneShares(std::span<const Submission> offered, ShareTerms terms) no
 
 bool LaneShares::leaves_out(const Submission& submission) const noexcept {
     const Route& route = *submission.route;
-    return route.has_failed() ||
-           (terms_.kept_by != no_thread && route.rail->keeper().thread() != terms_.kept_by);
+    // Others' paths are not looked at, as in choose_rail.
+    return (terms_.kept_by != no_thread && route.rail->keeper().thread() != terms_.kept_by) ||
+           route.has_failed();
 }
 
 std::uint32_t LaneShares::weight_of(const Submission& submission) const noexcept {

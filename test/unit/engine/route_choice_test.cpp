@@ -2,6 +2,7 @@
 #include "engine/route_choice.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <memory>
@@ -294,6 +295,49 @@ TEST_F(RouteChoiceTest, WhoPostsItsShareOfBatchesKeepsToItsRails) {
     EXPECT_EQ(post(4096, 64), (Numbers{1, 1, 1, 1})) << "the other one's are idle";
     EXPECT_EQ(transfer_->keeps_to.load(), no_thread);
     EXPECT_EQ(post(32 << 10, std::uint64_t{64} << 15), (Numbers{1, 1, 1, 1})) << "not small";
+}
+
+/// A path that ends the process where somebody looks at it.
+class UntouchablePath {
+  public:
+    ~UntouchablePath() { munmap(page_, size); }
+    [[nodiscard]] Path* get() const { return static_cast<Path*>(page_); }
+
+  private:
+    static constexpr std::size_t size = 4096;
+    void* page_ = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+};
+
+/// Their lines go to the thread whose operations write to them and back again: twice the time of a small
+/// transfer, where the cores are far apart.
+TEST_F(RouteChoiceTest, PathsOfRailsThatOthersKeepAreNotLookedAt) {
+    constexpr ThreadTag other = 1;
+    Callers callers;
+    const UntouchablePath path;
+    ASSERT_NE(path.get(), MAP_FAILED);
+    for (const bool striped : {false, true}) {
+        const auto post = [&] {
+            make(striped ? 64 : 1, striped, 16);
+            for (std::size_t i = 0; i < 2; ++i)
+                transfer_->routes[i].path = path.get();
+            transfer_->arm(count_submissions(*transfer_), nullptr);
+            const Numbers before = offers();
+            offer_lanes(*transfer_, {false, true, &callers});
+            EXPECT_EQ(rails_[0].offered + rails_[1].offered, before[0] + before[1]);
+        };
+        for (std::size_t i = 0; i < 2; ++i)
+            rails_[i].keeper().set(other);
+        for (std::size_t i = 2; i < 4; ++i)
+            rails_[i].keeper().set(this_thread_tag());
+        callers.compare(callers.mine(), 1, 1);  // it posts its share
+        EXPECT_EXIT(
+            {
+                for (std::uint32_t i = 1; i < Callers::batches_per_look; ++i)
+                    post();
+                std::_Exit(HasFailure() ? 1 : 0);
+            },
+            testing::ExitedWithCode(0), "");
+    }
 }
 
 /// Between a look at the rails and the hand-over they may all have become slow, or failed.
