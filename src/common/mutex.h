@@ -1,10 +1,10 @@
-// std::mutex with the annotations that let clang check who may touch what.
+// Mutexes with the annotations that let clang check who may touch what.
 #pragma once
 
 #include <absl/base/thread_annotations.h>
+#include <pthread.h>
 
 #include <mutex>
-#include <shared_mutex>
 
 namespace railyard {
 
@@ -31,16 +31,23 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
     Mutex& mutex_;
 };
 
-/// A Mutex that many may hold at once to look.
+/// A Mutex that many may hold at once to look. Who wants it alone comes before those who begin to look later:
+/// with std::shared_mutex, whose lock prefers readers, it waits for as long as some of them overlap. So a
+/// thread that holds it must not look once more.
 class ABSL_LOCKABLE SharedMutex {
   public:
-    void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
-    void unlock() noexcept ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
-    void lock_shared() ABSL_SHARED_LOCK_FUNCTION() { mutex_.lock_shared(); }
-    void unlock_shared() noexcept ABSL_UNLOCK_FUNCTION() { mutex_.unlock_shared(); }
+    SharedMutex() = default;
+    ~SharedMutex() { pthread_rwlock_destroy(&lock_); }
+    SharedMutex(const SharedMutex&) = delete;
+    SharedMutex& operator=(const SharedMutex&) = delete;
+
+    void lock() noexcept ABSL_EXCLUSIVE_LOCK_FUNCTION() { pthread_rwlock_wrlock(&lock_); }
+    void unlock() noexcept ABSL_UNLOCK_FUNCTION() { pthread_rwlock_unlock(&lock_); }
+    void lock_shared() noexcept ABSL_SHARED_LOCK_FUNCTION() { pthread_rwlock_rdlock(&lock_); }
+    void unlock_shared() noexcept ABSL_UNLOCK_FUNCTION() { pthread_rwlock_unlock(&lock_); }
 
   private:
-    std::shared_mutex mutex_;
+    pthread_rwlock_t lock_ = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 };
 
 /// Holds a SharedMutex for a scope, alone: to change what it guards.

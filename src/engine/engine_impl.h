@@ -43,7 +43,10 @@
 
 namespace railyard {
 
-class Engine::Impl final : private RequestSender, private MessageRetry, private Introducer {
+class Engine::Impl final : private RequestSender,
+                           private MessageRetry,
+                           private Introducer,
+                           private ServedTransfers {
   public:
     explicit Impl(EngineConfig config);
     ~Impl();
@@ -59,9 +62,8 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::shared_ptr<Registration> register_memory(std::uint64_t address, std::uint64_t length,
                                                   std::uint64_t device_id, MemoryType type);
     void deregister_memory(const std::shared_ptr<Registration>& region);
-    /// A transfer in flight, or one that is being made, does something with it.
-    [[nodiscard]] bool is_used(const Registration& region) const noexcept;
-    [[nodiscard]] bool is_used_for_long(const Registration& region) const noexcept;
+    /// By transfers in flight, or that are being made, and by what was given up.
+    [[nodiscard]] MemoryUse use_of(const Registration& region) const noexcept;
     [[nodiscard]] bool is_overdue(const Registration& region) noexcept;
     [[noreturn]] void refuse_deregistration(Registration& region);
     void deregister_all() noexcept;
@@ -208,7 +210,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     /// Tells the peer of our rails where it must know them and does not yet.
     void introduce(const std::shared_ptr<Peer>& peer);
     /// The same on the way of a post, where nothing may be thrown.
-    void introduce_again(const std::shared_ptr<Peer>& peer) noexcept;
+    void introduce_again(const std::shared_ptr<Peer>& peer) noexcept override;
     void handle_letters() noexcept;
     void handle_each(Letters& letters) noexcept;
     void handle_or_refuse(Letters& one) noexcept;
@@ -250,14 +252,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::shared_ptr<Peer> require_instance(const Letter& letter, const char* what);
     void on_request(const Letter& letter);
     void on_answer(const Letter& letter);
-    /// The asker wants no more of them; they are answered as soon as they have ended.
-    void withdraw(const Peer& peer, const std::vector<std::uint64_t>& ids);
-    bool withdraw_served(std::uint64_t nonce, std::uint64_t id, std::uint64_t now) noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(served_mutex_);
-    [[nodiscard]] bool is_among_withdrawals(std::uint64_t nonce, std::uint64_t id) const noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(served_mutex_);
-    bool was_withdrawn(const Peer& peer, std::uint64_t id) noexcept;
-    void forget_withdrawal(const Peer& peer, std::uint64_t id) noexcept;
     std::shared_ptr<Registration> memory_of_token(std::uint64_t token);
     Status flush_for(const Request& request);
     /// `late`: outlives the rails' part in it.
@@ -300,7 +294,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     void watch_soon() noexcept;
     bool look_at_transfers(std::uint64_t now);
     void note_progress(Transfer& transfer, bool in_flight, std::uint64_t now);
-    void interrupt_transfer(Transfer& transfer) noexcept;
+    void interrupt_transfer(Transfer& transfer) noexcept override;
     Peer::Health ask_paths(const std::shared_ptr<Peer>& peer, std::uint64_t now, std::uint64_t patience);
     void end_overdue(Transfer& transfer, std::uint32_t round, std::uint64_t now) noexcept;
     bool carry_out_again(Peer& peer);
@@ -325,15 +319,19 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
 
     const EngineConfig config_;
     const std::uint64_t nonce_;
-    MessageCounters message_counters_;
     Callers callers_;
+    // Written by any thread that prepares, or sends a message, and by each post over uneven rails.
+    alignas(cache_line) MessageCounters message_counters_;
     std::atomic<std::uint64_t> next_transfer_{0};
-    std::atomic<bool> uneven_{false};  ///< rails have different weights
     std::atomic<std::uint32_t> weighted_posts_{0};
     std::atomic<std::uint32_t> messages_in_flight_{0};  ///< that the destructor waits for: no pings
-    std::atomic<std::uint32_t> seen_changes_{0};        ///< of the rails
-    std::atomic<std::uint64_t> next_watch_{0};          ///< ns
-    std::atomic<std::uint64_t> next_weighing_{0};       ///< ns
+    Mutex spares_mutex_;
+    std::vector<std::unique_ptr<OwnMessage>> spares_ ABSL_GUARDED_BY(spares_mutex_);
+    // Read with each post and poll, of any thread, and nearly never written.
+    alignas(cache_line) std::atomic<bool> uneven_{false};  ///< rails have different weights
+    std::atomic<std::uint32_t> seen_changes_{0};           ///< of the rails
+    std::atomic<std::uint64_t> next_watch_{0};             ///< ns
+    std::atomic<std::uint64_t> next_weighing_{0};          ///< ns
     std::atomic<bool> watching_{false};
     std::uint64_t next_unanswered_look_ = 0;            ///< ns; of who has set watching_
     std::uint64_t looked_at_ = 0;                       ///< ns; the same
@@ -350,8 +348,6 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::vector<Rail::MeasuredRate> rates_of_rails_;  ///< the same
     std::unique_ptr<StatsFile> stats_file_;           ///< the same; nullptr: nobody wants it
     std::unique_ptr<StatsSocket> stats_socket_;       ///< the same
-    Mutex spares_mutex_;
-    std::vector<std::unique_ptr<OwnMessage>> spares_ ABSL_GUARDED_BY(spares_mutex_);
     MpscList<OutMessage> undelivered_;
     EarlyInquiries inquiries_;
     KeyInquiries key_inquiries_;
@@ -363,7 +359,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     std::atomic<std::uint64_t> registration_epoch_{0};
     const bool process_barriers_ = has_process_barrier();
     const MessageAuth auth_{config_.params.cluster_secret};
-    NotificationInbox inbox_{{}, nonce_, &auth_};
+    alignas(cache_line) NotificationInbox inbox_{{}, nonce_, &auth_};
     EagerTarget eager_target_{inbox_};
     EagerSender eager_sender_{*this};
     /// Sent notifications: freed outside of the rails' roles, because the last one gives its peer back.
@@ -384,11 +380,7 @@ class Engine::Impl final : private RequestSender, private MessageRetry, private 
     Mutex strangers_mutex_;
     RecentTable<std::shared_ptr<Peer>> strangers_ ABSL_GUARDED_BY(strangers_mutex_){
         65'536, config_.most_stranger_pairs};
-    Mutex served_mutex_;
-    std::list<Served> served_ ABSL_GUARDED_BY(served_mutex_);
-    /// Of requests that were not there, by instance and id: the oldest first.
-    std::deque<std::pair<std::uint64_t, std::uint64_t>> early_withdrawals_ ABSL_GUARDED_BY(served_mutex_);
-    std::atomic<std::size_t> served_count_{0};
+    ServedRequests served_;
     ForwardRail forward_;
     std::shared_ptr<RailManager> rails_;
     ProgressThreads threads_;

@@ -49,17 +49,13 @@ std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t addres
     return region;
 }
 
-bool Engine::Impl::is_used(const Registration& region) const noexcept {
+MemoryUse Engine::Impl::use_of(const Registration& region) const noexcept {
     // In this order: pins go once their transfer is in flight, and what is given up is counted before its
     // transfer ends.
-    return region.pins.load(std::memory_order_seq_cst) != 0 || transfers_.in_flight_on(region) ||
-           region.given_up.load(std::memory_order_seq_cst) != 0;
-}
-
-/// Its users will not end for some time: another deregistration has waited for them, or they were given up.
-bool Engine::Impl::is_used_for_long(const Registration& region) const noexcept {
-    return region.pins.load(std::memory_order_seq_cst) == 0 && !transfers_.newly_in_flight_on(region) &&
-           is_used(region);
+    if (region.pins.load(std::memory_order_seq_cst) != 0) return MemoryUse::now;
+    const MemoryUse use = transfers_.use_of(region);
+    if (use != MemoryUse::none) return use;
+    return region.given_up.load(std::memory_order_seq_cst) != 0 ? MemoryUse::for_long : MemoryUse::none;
 }
 
 bool Engine::Impl::is_overdue(const Registration& region) noexcept {
@@ -91,8 +87,8 @@ void Engine::Impl::deregister_memory(const std::shared_ptr<Registration>& region
     if (process_barriers_) process_barrier();
     const std::uint64_t limit = now_ns() + config_.params.connect_timeout_ms * 1'000'000;
     const bool again = is_overdue(*region);
-    while (is_used(*region)) {
-        if (now_ns() > limit || (!again && is_used_for_long(*region))) refuse_deregistration(*region);
+    for (MemoryUse use = use_of(*region); use != MemoryUse::none; use = use_of(*region)) {
+        if (now_ns() > limit || (!again && use == MemoryUse::for_long)) refuse_deregistration(*region);
         if (!progress()) sched_yield();
     }
     if (give_back(region)) return;
@@ -135,7 +131,7 @@ void Engine::Impl::give_back_overdue() {
                      [](const auto& region) { return region->overdue; });
     }
     for (const auto& region : overdue) {
-        if (is_used(*region) || !give_back(region)) continue;
+        if (use_of(*region) != MemoryUse::none || !give_back(region)) continue;
         RAILYARD_LOG(info, agent().c_str(),
                      "%llu bytes whose deregistration was refused for transfers in flight are deregistered",
                      static_cast<unsigned long long>(region->length));

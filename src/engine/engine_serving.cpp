@@ -25,10 +25,7 @@ std::shared_ptr<RemoteRegion> asker_memory(const Peer& peer, KeyTable memory) {
     return region;
 }
 
-/// What a withdrawn request is granted to end by itself; who withdrew it waits ForwardRail::word_limit_ns.
-constexpr std::uint64_t withdrawal_patience_ns = 20'000'000;
 constexpr std::uint64_t withdrawal_limit_ns = 250'000'000;  // for the message, with a peer that takes nothing
-constexpr std::size_t most_early_withdrawals = 1024;
 
 }  // namespace
 
@@ -59,11 +56,12 @@ std::shared_ptr<Peer> Engine::Impl::require_instance(const Letter& letter, const
 void Engine::Impl::on_request(const Letter& letter) {
     const std::shared_ptr<Peer> peer = require_instance(letter, "request");
     const std::optional<std::uint64_t> asked = request_id(letter.text);
-    if (!asked) return withdraw(*peer, decode_request(letter.text).tokens);
+    if (!asked) return served_.withdraw(peer->nonce(), decode_request(letter.text).tokens, now_ns());
     const std::uint64_t id = *asked;
     try {
         Request request = decode_request(letter.text);
-        if (was_withdrawn(*peer, id)) throw Error(Status::canceled, "it was withdrawn before it came");
+        if (served_.was_withdrawn(peer->nonce(), id))
+            throw Error(Status::canceled, "it was withdrawn before it came");
         if (request.kind == RequestKind::flush) {
             answer(peer, id, flush_for(request));
         } else {
@@ -72,55 +70,13 @@ void Engine::Impl::on_request(const Letter& letter) {
             served.front().id = id;
             served.front().transfer =
                 serve(peer, std::move(request), served.front().late);  // nothing may throw from here on
-            const MutexLock lock(served_mutex_);
-            served_.splice(served_.end(), served);
-            served_count_.store(served_.size(), std::memory_order_release);
-            // Another thread may have read that meanwhile.
-            if (is_among_withdrawals(peer->nonce(), id)) withdraw_served(peer->nonce(), id, now_ns());
+            served_.add(served, now_ns());
         }
     } catch (const Error& error) {
         RAILYARD_LOG(warn, letter.agent.c_str(), "request refused: %s", error.what());
         answer(peer, id, error.status());
     }
-    forget_withdrawal(*peer, id);
-}
-
-/// Messages have no order: what is not there (any more) may still come.
-void Engine::Impl::withdraw(const Peer& peer, const std::vector<std::uint64_t>& ids) {
-    const std::uint64_t now = now_ns();
-    const MutexLock lock(served_mutex_);
-    for (const std::uint64_t id : ids) {
-        if (withdraw_served(peer.nonce(), id, now)) continue;
-        if (early_withdrawals_.size() == most_early_withdrawals) early_withdrawals_.pop_front();
-        early_withdrawals_.emplace_back(peer.nonce(), id);
-    }
-}
-
-bool Engine::Impl::withdraw_served(std::uint64_t nonce, std::uint64_t id, std::uint64_t now) noexcept {
-    const auto served = std::find_if(served_.begin(), served_.end(), [&](const Served& one) {
-        return one.id == id && one.peer->nonce() == nonce;
-    });
-    if (served == served_.end()) return false;
-    if (!served->transfer) return true;  // it has ended
-    served->transfer->end_early(Status::canceled);
-    served->interrupt_at = now + withdrawal_patience_ns;
-    return true;
-}
-
-bool Engine::Impl::is_among_withdrawals(std::uint64_t nonce, std::uint64_t id) const noexcept {
-    return std::find(early_withdrawals_.begin(), early_withdrawals_.end(), std::pair{nonce, id}) !=
-           early_withdrawals_.end();
-}
-
-bool Engine::Impl::was_withdrawn(const Peer& peer, std::uint64_t id) noexcept {
-    const MutexLock lock(served_mutex_);
-    return is_among_withdrawals(peer.nonce(), id);
-}
-
-/// Once it has been answered: without memory for that it is looked at again.
-void Engine::Impl::forget_withdrawal(const Peer& peer, std::uint64_t id) noexcept {
-    const MutexLock lock(served_mutex_);
-    std::erase(early_withdrawals_, std::pair{peer.nonce(), id});
+    served_.forget_withdrawal(peer->nonce(), id);
 }
 
 std::shared_ptr<Registration> Engine::Impl::memory_of_token(std::uint64_t token) {
@@ -185,36 +141,15 @@ Transfer* Engine::Impl::serve(const std::shared_ptr<Peer>& peer, Request request
 }
 
 bool Engine::Impl::finish_served() noexcept {
-    if (served_count_.load(std::memory_order_acquire) == 0) return false;
-    std::list<Served> over;
-    bool any = false, withheld = false;
-    {
-        const MutexLock lock(served_mutex_);
-        for (auto next = served_.begin(); next != served_.end();) {
-            const auto served = next++;
-            if (served->peer->unacquainted()) introduce_again(served->peer);
-            const bool under_way = served->is_under_way();
-            any = any || under_way;
-            const bool late = !under_way && served->late.load(std::memory_order_acquire) != 0;
-            withheld = withheld || late;
-            if (!under_way && !late) {
-                over.splice(over.end(), served_, served);
-            } else if (under_way && served->interrupt_at != UINT64_MAX && now_ns() >= served->interrupt_at) {
-                served->interrupt_at = UINT64_MAX;
-                interrupt_transfer(*served->transfer);
-            }
-        }
-        served_count_.store(served_.size(), std::memory_order_release);
-    }
-    if (withheld) {
+    if (served_.none()) return false;
+    ServedRequests::Look found = served_.look(*this, now_ns());
+    if (found.withheld) {
         for (Rail* rail : rails_->gpu_rails())
             rail->progress();  // one that has nothing else to do has a slot to take back
     }
-    std::erase_if(over, [&](Served& served) { return tell_end(served); });
-    if (over.empty()) return any;
-    const MutexLock lock(served_mutex_);
-    served_.splice(served_.end(), over);
-    served_count_.store(served_.size(), std::memory_order_release);
+    std::erase_if(found.ended, [&](Served& served) { return tell_end(served); });
+    if (found.ended.empty()) return found.under_way;
+    served_.put_back(found.ended);
     return true;
 }
 

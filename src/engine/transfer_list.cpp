@@ -81,12 +81,15 @@ void TransferList::add_up(std::span<const std::shared_ptr<Peer>> peers) {
     }
 }
 
-bool TransferList::in_flight_on(const Registration& region) const {
+MemoryUse TransferList::use_of(const Registration& region) const {
+    MemoryUse use = MemoryUse::none;
     const MutexLock lock(mutex_);
     for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {
-        if (!transfer->done() && transfer->uses(region)) return true;
+        if (transfer->done() || !transfer->uses(region)) continue;
+        if (transfer->waited_for != transfer->round()) return MemoryUse::now;
+        use = MemoryUse::for_long;
     }
-    return false;
+    return use;
 }
 
 void TransferList::give_up_in_flight() noexcept {
@@ -96,15 +99,6 @@ void TransferList::give_up_in_flight() noexcept {
         for (const auto& region : transfer->locals)
             region->given_up.fetch_add(1, std::memory_order_relaxed);
     }
-}
-
-bool TransferList::newly_in_flight_on(const Registration& region) const {
-    const MutexLock lock(mutex_);
-    for (const Transfer* transfer = head_; transfer; transfer = transfer->next) {
-        if (!transfer->done() && transfer->waited_for != transfer->round() && transfer->uses(region))
-            return true;
-    }
-    return false;
 }
 
 void TransferList::waited_in_vain_for(const Registration& region) {

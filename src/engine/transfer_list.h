@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -12,6 +13,13 @@
 #include "engine/transfer.h"
 
 namespace railyard {
+
+/// Whether somebody does something with memory.
+enum class MemoryUse : std::uint8_t {
+    none,
+    for_long,  ///< it has been waited for in vain, and will not end for some time
+    now,
+};
 
 /// Owns every transfer from prepare() to its end. Any thread; never calls out with its lock held.
 class TransferList {
@@ -30,8 +38,8 @@ class TransferList {
     [[nodiscard]] bool has_retired() const noexcept {
         return retired_count_.load(std::memory_order_relaxed) != 0;
     }
-    /// True while a posted transfer that uses `region` is not over.
-    [[nodiscard]] bool in_flight_on(const Registration& region) const;
+    /// By posted transfers that are not over.
+    [[nodiscard]] MemoryUse use_of(const Registration& region) const;
     /// Calls `look(transfer, in_flight, round)` for every transfer, those to ourselves among them, with the
     /// list's lock held. The round may end at any moment, and another one begin.
     template <class Look>
@@ -50,9 +58,7 @@ class TransferList {
         const MutexLock lock(mutex_);
         change();
     }
-    /// As that, but for rounds that were waited for in vain.
-    [[nodiscard]] bool newly_in_flight_on(const Registration& region) const;
-    /// Those that are in flight on it were.
+    /// Those that use it now were.
     void waited_in_vain_for(const Registration& region);
     /// As if the operations of what is in flight had been given up, for good.
     void give_up_in_flight() noexcept;

@@ -1,114 +1,12 @@
-// Engines over tcp on a network that fails: see faults.sh, which this is started by.
-#include <signal.h>
-#include <unistd.h>
+// Links that fail under engines over tcp.
+#include <algorithm>
 
-#include <cstdio>
-#include <future>
-#include <map>
-
-#include "engine/transfer.h"
 #include "least_of.h"
-#include "network.h"
-#include "peers.h"
-#include "sanitized.h"
+#include "net_faults.h"
 #include "wire.h"
 
 namespace railyard::test {
 namespace {
-
-constexpr int patience_ms = 1500;  // longer than a busy machine holds a peer or us up
-constexpr std::size_t size = std::size_t{sanitized ? 1 : 4} << 20;
-
-/// With datagrams, or connections.
-std::string provider() {
-    const char* const chosen = std::getenv("RAILYARD_TEST_PROVIDER");
-    return chosen ? chosen : "tcp";
-}
-
-class NetFaults : public testing::Test, protected Initiator {
-  protected:
-    /// Our engine on machine a, and where its peers are: on the same devices.
-    void start(const std::string& devices, bool progress_thread, ParamMap params = {}, int rails = 1) {
-        devices_ = devices;
-        has_thread_ = progress_thread;
-        params.try_emplace("peer_timeout_ms", std::to_string(patience_ms));
-        peer_timeout_ = params["peer_timeout_ms"];
-        params["devices"] = devices;
-        engine_ = make_engine("alpha", {provider(), rails, progress_thread}, params);
-    }
-    std::unique_ptr<FarSide> peer(const std::string& machine, int rails = 1) {
-        auto process = std::make_unique<OtherMachine>(
-            std::getenv("HWLOC_XMLFILE"), machine,
-            Words{"agent=" + machine, "provider=" + provider(), "devices=" + devices_,
-                  "rails_per_device=" + std::to_string(rails), "peer_timeout_ms=" + peer_timeout_},
-            true, Words{"ip", "netns", "exec", namespace_of(machine)});
-        auto made = std::make_unique<FarSide>(*engine_, std::move(process), machine, size);
-        made->meet();
-        return made;
-    }
-    /// READs and WRITEs in turn, which together fill the whole buffer. WRITEs alone over libfabric before
-    /// 1.18, which frees the memory of a READ twice when its connection breaks under it (docs/gotchas.md).
-    static std::vector<Transfer*> flight(FarSide& peer, std::size_t count = 4) {
-        std::vector<Transfer*> all;
-        for (std::size_t i = 0; i < count; ++i)
-            all.push_back(peer.prepare(
-                i % 2 && FI_VERSION_GE(fi_version(), FI_VERSION(1, 18)) ? Operation::read : Operation::write,
-                size / count, i * size / count));
-        return all;
-    }
-    void run_all(const std::vector<Transfer*>& transfers) {
-        for (Transfer* transfer : transfers)
-            ASSERT_EQ(run(*transfer), Status::ok);
-    }
-
-    struct Course {
-        milliseconds last_end{0};     ///< of those that ended with an error, after the strike
-        milliseconds longest_gap{0};  ///< between two that were carried out
-        int carried_out = 0;          ///< after the strike
-        std::map<Status, int> errors;
-    };
-    /// Reposts each transfer until it ends with an error or `over`. `struck` is when the fault was there.
-    Course pump(const std::vector<Transfer*>& transfers, const std::vector<Transfer*>& others,
-                std::future<Clock::time_point>& struck, Course& of_others) {
-        Course course;
-        std::optional<Clock::time_point> at;
-        std::vector<Transfer*> left = transfers;
-        Clock::time_point last_other = Clock::now();
-        for (const auto* list : {&transfers, &others})
-            for (Transfer* transfer : *list)
-                engine_->post(*transfer);
-        const auto repost = [&](Transfer* transfer, Course& to) {
-            Status status = engine_->poll(*transfer);
-            if (status == Status::in_progress) return true;
-            if (status == Status::ok) {
-                to.carried_out += at ? 1 : 0;
-                if (&to == &of_others) {
-                    to.longest_gap = std::max(to.longest_gap, since(last_other));
-                    last_other = Clock::now();
-                }
-                status = engine_->post(*transfer);
-                if (status == Status::in_progress || status == Status::ok) return true;
-            }
-            ++to.errors[status];
-            to.last_end = at ? since(*at) : milliseconds(0);
-            return false;
-        };
-        EXPECT_TRUE(until([&] {
-            if (!at && struck.wait_for(milliseconds(0)) == std::future_status::ready) at = struck.get();
-            std::erase_if(left, [&](Transfer* transfer) { return !repost(transfer, course); });
-            for (Transfer* transfer : others)
-                repost(transfer, of_others);
-            return left.empty();
-        })) << left.size()
-            << " transfers never ended";
-        return course;
-    }
-    static milliseconds since(Clock::time_point when) {
-        return std::chrono::duration_cast<milliseconds>(Clock::now() - when);
-    }
-
-    std::string devices_, peer_timeout_;
-};
 
 struct Case {
     const char* name;
@@ -217,7 +115,7 @@ TEST_P(OneOfTwoLinks, LostUnderTransfersIsLeftOutAndTakenBack) {
     fill_pattern(b->near->bytes, 9);
     EXPECT_TRUE(until([&] {
         run_all(transfers);
-        return bytes_sent(device) - before > size / 8;
+        return bytes_sent(device) - before > flight_size / 8;
     })) << "not used again";
     std::fprintf(stderr, "carries data again after %lld ms\n", static_cast<long long>(since(mended).count()));
     EXPECT_TRUE(b->same_bytes());
@@ -288,80 +186,12 @@ TEST_P(OneOfTwoLinksUnderNotices, LostInSilenceIsLeftByThemInTime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, OneOfTwoLinksUnderNotices,
-                         testing::Values(Notices{"large_inline", size, false},
-                                         Notices{"large_thread", size, true},
+                         testing::Values(Notices{"large_inline", flight_size, false},
+                                         Notices{"large_thread", flight_size, true},
                                          Notices{"small_inline", 64, false},
                                          Notices{"small_thread", 64, true}, Notices{"alone_inline", 0, false},
                                          Notices{"alone_thread", 0, true}),
                          [](const auto& way) { return way.param.name; });
-
-using Disconnected = NetFaults;
-
-/// The kernel keeps what it could not send, and would send it then.
-TEST_F(Disconnected, UnderASmallWriteBehindADeadLinkNothingOfItComesOnceTheLinkIsBack) {
-    start("e1", false);
-    const auto b = peer("b");
-    b->process->load("alpha", engine_->connection_info());
-    Transfer* const small = b->prepare(Operation::write, 64, 0, "before");
-    EXPECT_TRUE(until([&] { return run(*small) != Status::ok || small->eagerly; }));
-    ASSERT_TRUE(small->eagerly) << "it never goes as a message";
-    const std::uint32_t before = b->process->checksum(0);
-
-    Trouble trouble(Fault::black_hole, 1);
-    trouble.strike();
-    fill_pattern(b->near->bytes, 9);
-    const std::string late = "late";
-    ASSERT_EQ(engine_->post(*small, &late), Status::in_progress);
-    ASSERT_TRUE(small->eagerly);
-    drive(milliseconds(20));  // the kernel has it
-    engine_->disconnect("b");
-    EXPECT_EQ(wait(*small), Status::remote_disconnect);
-    trouble.mend();
-    drive(milliseconds(2 * patience_ms));  // what TCP has not sent it sends again meanwhile
-    const Words told = b->process->notifications();
-    EXPECT_EQ(std::count(told.begin(), told.end(), "alpha:" + late), 0) << "of a transfer that has failed";
-    EXPECT_GT(told.size(), 0u) << "of those before";
-    EXPECT_EQ(b->process->checksum(0), before) << "written to after the error";
-}
-
-using Killed = NetFaults;
-
-TEST_F(Killed, BehindADeadLinkIsFoundOutWithTransfersInFlight) {
-    start("e1", false);
-    const auto b = peer("b");
-    const std::vector<Transfer*> transfers = flight(*b);
-    run_all(transfers);
-    Trouble trouble(Fault::black_hole, 1);
-    auto struck = std::async(std::launch::async, [&] {
-        trouble.strike();
-        b->process->send_signal(SIGKILL);
-        return Clock::now();
-    });
-    Course nobody;
-    const Course course = pump(transfers, {}, struck, nobody);
-    EXPECT_EQ(course.errors, (std::map<Status, int>{{Status::remote_disconnect, 4}}));
-    EXPECT_LT(course.last_end, milliseconds(3 * patience_ms))
-        << patience_ms << " ms and a little are promised";
-    std::fprintf(stderr, "errors within %lld ms\n", static_cast<long long>(course.last_end.count()));
-}
-
-TEST_F(Killed, BehindADeadLinkIsFoundOutIdle) {
-    start("e1", true, {{"keepalive_ms", "200"}});
-    const auto b = peer("b");
-    Transfer* transfer = b->prepare(Operation::write, size);
-    ASSERT_EQ(run(*transfer), Status::ok);
-    EXPECT_TRUE(until([&] { return state_of("b") == PeerState::ready; }));
-    Trouble trouble(Fault::black_hole, 1);
-    trouble.strike();
-    b->process->send_signal(SIGKILL);
-    const auto killed = Clock::now();
-    EXPECT_TRUE(until([&] { return state_of("b") != PeerState::ready; }, std::chrono::seconds(8)));
-    std::fprintf(stderr, "found out after %lld ms\n", static_cast<long long>(since(killed).count()));
-    EXPECT_LT(since(killed), milliseconds(4 * patience_ms));
-    const auto posted = Clock::now();
-    EXPECT_EQ(run(*transfer), Status::remote_disconnect);
-    EXPECT_LT(since(posted), milliseconds(3 * patience_ms));
-}
 
 struct Weather {
     const char* name;
