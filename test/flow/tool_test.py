@@ -245,6 +245,13 @@ class Flow(unittest.TestCase):
         try:
             time.sleep(0.2)  # some are sent to it
             sender.terminate()
+            for _ in range(5):  # over shm one that was stopped with its endpoint's lock held keeps the sender waiting
+                try:
+                    sender.wait(5)
+                    break
+                except subprocess.TimeoutExpired:
+                    target.send_signal(signal.SIGCONT)
+                    target.send_signal(signal.SIGSTOP)
             code, _, err = end(sender)
         finally:
             target.send_signal(signal.SIGCONT)
