@@ -2,6 +2,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "common/output.h"
 #include "common/status.h"
@@ -61,12 +64,26 @@ Control dial_target(const Options& options) {
     }
 }
 
+/// The report comes first: a target that is not there is told of in it.
+int run_dialing(const Options& options, const std::vector<Point>& points) {
+    Report report(options, points.size());
+    std::optional<Control> target;
+    try {
+        target.emplace(dial_target(options));
+    } catch (const Failure& failure) {
+        report.finish(failure.what());
+        return 1;
+    }
+    run_initiator(options, points, std::move(*target), report);
+    return report.all_right() ? 0 : 1;
+}
+
 int run(const Options& options) {
     if (options.is_group()) return run_group(options);
     if (options.role == Role::target) return run_listening(options);
     const std::vector<Point> points = make_points(options);
     if (options.role == Role::both) return run_both(options, points);
-    return run_here(options, points, dial_target(options));
+    return run_dialing(options, points);
 }
 
 }  // namespace

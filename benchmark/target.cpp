@@ -121,8 +121,8 @@ class Target {
     }
 
     Layout checked_layout(const Message& command) const {
-        Layout layout = layout_of(command);
-        if (!memory_ || layout.bytes() > memory_->length()) throw Failure("a layout outside the memory");
+        const Layout layout = layout_of(command);
+        if (!memory_ || !layout.fits(memory_->length())) throw Failure("a layout outside the memory");
         return layout;
     }
 

@@ -100,6 +100,13 @@ std::uint64_t Layout::stride() const noexcept {
     return size >= page ? round_up(size, page) + page : round_up(size, guard) + 2 * guard;
 }
 
+bool Layout::fits(std::uint64_t room) const noexcept {
+    if (size > room) return false;  // so that a stride is no sum that wraps
+    std::uint64_t blocks = 0;
+    return !__builtin_mul_overflow(std::uint64_t{window} * batch, stride(), &blocks) && lead() <= room &&
+           blocks <= room - lead();
+}
+
 const char* to_string(host::Op op) noexcept {
     return op == host::Op::write ? "write" : "read";
 }

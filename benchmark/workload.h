@@ -31,6 +31,8 @@ struct Layout {
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         return lead() + std::uint64_t{window} * batch * stride();
     }
+    /// bytes() are no more than these, whatever somebody else has made of the numbers.
+    [[nodiscard]] bool fits(std::uint64_t room) const noexcept;
 };
 
 /// One row of the table.

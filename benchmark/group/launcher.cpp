@@ -4,10 +4,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <vector>
 
 #include "child_process.h"
+#include "group/group_report.h"
 #include "group/group_runner.h"
 #include "group/socket_rendezvous.h"
 
@@ -35,6 +37,17 @@ void raise_limit_of_descriptors() noexcept {
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// What `meets` returns. Where it ends instead, whoever may be rank 0 leaves a report of that, as of any end.
+template <class Meet>
+std::unique_ptr<Rendezvous> met(const Options& options, Meet&& meets) {
+    try {
+        return meets();
+    } catch (const std::exception& failure) {
+        if (options.group.rank.value_or(0) == 0) GroupReport(options, {}).finish(failure.what());
+        throw;
+    }
+}
+
 int run_child(const Options& options, const std::vector<Point>& points, unsigned rank, std::uint16_t port) {
     for (const auto& [name, value] : options.target_environment)
         setenv(name.c_str(), with_rank(value, rank).c_str(), 1);
@@ -58,8 +71,11 @@ int fork_group(const Options& options, const std::vector<Point>& points) {
     }
     int status = 0;
     {
-        SocketRendezvous rendezvous(std::move(listener), options.group.world, options.timeout);
-        status = run_member(options, points, rendezvous);
+        const std::unique_ptr<Rendezvous> rendezvous = met(options, [&] {
+            return std::make_unique<SocketRendezvous>(std::move(listener), options.group.world,
+                                                      options.timeout);
+        });
+        status = run_member(options, points, *rendezvous);
     }
     for (auto& child : children) {
         if (!child->join(options.timeout + 35s, status == 0)) status = 1;
@@ -73,7 +89,8 @@ int run_group(const Options& options) {
     const std::vector<Point> points = make_group_points(options);
     raise_limit_of_descriptors();
     if (!options.group.rendezvous) return fork_group(options, points);
-    const std::unique_ptr<Rendezvous> rendezvous = meet(options.group, options.timeout);
+    const std::unique_ptr<Rendezvous> rendezvous =
+        met(options, [&] { return meet(options.group, options.timeout); });
     return run_member(options, points, *rendezvous);
 }
 

@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::array<char, 4> frame_magic{'R', 'Y', 'X', '1'};
 constexpr std::size_t frame_header_size = frame_magic.size() + sizeof(std::uint64_t);
 constexpr auto connect_pause = std::chrono::milliseconds(20);  ///< between two tries while nobody listens
+constexpr auto resolve_pause = std::chrono::milliseconds(250);
 /// What one of several addresses may take to answer; twice as long in each round.
 constexpr auto first_patience = std::chrono::milliseconds(500);
 
@@ -53,7 +54,8 @@ struct AddressesDeleter {
 };
 using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
 
-Addresses resolve(const std::string& host, std::uint16_t port, int flags) {
+/// 0, or what getaddrinfo says instead.
+int look_up(const std::string& host, std::uint16_t port, int flags, Addresses& addresses) {
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
@@ -61,17 +63,51 @@ Addresses resolve(const std::string& host, std::uint16_t port, int flags) {
     addrinfo* list = nullptr;
     const int code =
         getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &list);
-    if (code != 0) throw Error(Status::not_found, "cannot resolve '" + host + "': " + gai_strerror(code));
-    return Addresses(list);
+    if (code == 0) addresses.reset(list);
+    return code;
+}
+
+[[noreturn]] void cannot_resolve(const std::string& host, int code) {
+    throw Error(Status::not_found, "cannot resolve '" + host + "': " + gai_strerror(code));
+}
+
+Addresses resolve(const std::string& host, std::uint16_t port, int flags) {
+    Addresses addresses;
+    if (const int code = look_up(host, port, flags, addresses)) cannot_resolve(host, code);
+    return addresses;
+}
+
+/// Again as long as there is no such name, or nobody to ask: that of a process which starts as we do, under
+/// Kubernetes say, comes into being with it.
+Addresses resolve_until(const std::string& host, std::uint16_t port, Clock::time_point deadline) {
+    Addresses addresses;
+    for (;;) {
+        const int code = look_up(host, port, 0, addresses);
+        if (code == 0) return addresses;
+        const bool may_come = code == EAI_AGAIN || code == EAI_NONAME;
+        if (!may_come || Clock::now() >= deadline) cannot_resolve(host, code);
+        std::this_thread::sleep_for(std::min<Clock::duration>(resolve_pause, deadline - Clock::now()));
+    }
 }
 
 int open_socket(const addrinfo& address) {
     return socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
 }
 
+/// It is connected to itself: nobody listens, and the kernel has chosen the port that it was to reach as its
+/// own, as it may on one host.
+bool is_own(int descriptor) {
+    sockaddr_storage ours{}, theirs{};
+    socklen_t size = sizeof ours, other_size = sizeof theirs;
+    return getsockname(descriptor, reinterpret_cast<sockaddr*>(&ours), &size) == 0 &&
+           getpeername(descriptor, reinterpret_cast<sockaddr*>(&theirs), &other_size) == 0 &&
+           size == other_size && std::memcmp(&ours, &theirs, size) == 0;
+}
+
 /// One try at one address: 0, or the errno that it ended with.
 int try_connect(int descriptor, const addrinfo& address, Clock::time_point deadline) {
-    if (connect(descriptor, address.ai_addr, address.ai_addrlen) == 0) return 0;
+    if (connect(descriptor, address.ai_addr, address.ai_addrlen) == 0)
+        return is_own(descriptor) ? ECONNREFUSED : 0;
     if (errno != EINPROGRESS) return errno;
     try {
         wait_ready(descriptor, POLLOUT, deadline, "connect");
@@ -82,6 +118,7 @@ int try_connect(int descriptor, const addrinfo& address, Clock::time_point deadl
     int error = 0;
     socklen_t size = sizeof error;
     if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+    if (error == 0 && is_own(descriptor)) return ECONNREFUSED;
     return error;
 }
 
@@ -160,7 +197,7 @@ Channel::~Channel() {
 
 Channel Channel::connect(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout) {
     const auto deadline = Clock::now() + timeout;
-    const Addresses addresses = resolve(host, port, 0);
+    const Addresses addresses = resolve_until(host, port, deadline);
     const bool several = addresses->ai_next != nullptr;
     Clock::duration patience = several ? first_patience : timeout;
     int error = 0;

@@ -19,9 +19,10 @@ inline constexpr std::size_t default_max_message = std::size_t{64} << 20;
 /// an error the channel is of no more use. One thread at a time.
 class Channel {
   public:
-    /// Tries again until the peer listens or `timeout` has passed. `host` is a name or an address. Of a name
-    /// with several addresses each has its share of the time, so that one that does not answer keeps nobody
-    /// from the others.
+    /// Tries again until the peer listens or `timeout` has passed. `host` is a name, which may come into
+    /// being meanwhile, or an address; not_found where there is no such name then. Of a name with several
+    /// addresses each has its share of the time, so that one that does not answer keeps nobody from the
+    /// others.
     static Channel connect(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout);
     /// Takes over a connected stream socket (one end of a socketpair, say).
     explicit Channel(int descriptor) noexcept;

@@ -118,6 +118,9 @@ def meet_anywhere(address):
 
 def group_socket():
     meet_anywhere(f"tcp://127.0.0.1:{free_ports(1)[0]}")
+    for rank in ([], ["--rank", "0"]):
+        (status, output, errors), = group_of(1, *rank, "--timeout", "1", "--json", "-", address=f"tcp://127.0.0.1:{free_ports(1)[0]}", world=2)
+        expect(status == 1 and "rank 1 of 2 has not arrived" in json.loads(output)["error"], f"no document of a group that never met: {errors}")
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         place = f"127.0.0.1:{stranger.getsockname()[1]}"
         began = time.monotonic()

@@ -119,8 +119,9 @@ def raw_silent():
 
         took = least_of(6, seconds_to_give_up)
         expect(took < 6, f"took {took} s")
-    done = run(*RAW, "--role", "initiator", "--peer", place, "--timeout", "0.5", status=1)
+    done = run(*RAW, "--role", "initiator", "--peer", place, "--timeout", "0.5", "--json", "-", status=1)
     expect(f"no target at {place}" in done.stderr and "--role target" in done.stderr, "does not say who is not there", done)
+    expect(f"no target at {place}" in json.loads(done.stdout)["error"], "the document does not say so", done)
     done = run(*RAW, "--role", "target", "--peer", "127.0.0.1:0", "--timeout", "0.5", status=1)
     place = re.search(r"listening on (\S+)", done.stderr).group(1)
     expect(f"no initiator has come to {place} within 0.5 s" in done.stderr, "does not say who has not come", done)

@@ -2,12 +2,26 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <set>
 #include <stdexcept>
 
 namespace railyard::bench {
 namespace {
+
+TEST(Layouts, FitWhereTheirBytesDoAndNotWhereTheseWrap) {
+    constexpr std::uint64_t room = 1 << 20;
+    for (const Layout& layout : {Layout{8, 3, 2}, Layout{64, 1, 1}, Layout{10'000, 4, 4}}) {
+        EXPECT_TRUE(layout.fits(layout.bytes()));
+        EXPECT_FALSE(layout.fits(layout.bytes() - 1));
+    }
+    EXPECT_FALSE((Layout{UINT64_MAX, 1, 1}.fits(room)));
+    EXPECT_FALSE((Layout{UINT64_MAX - 4096, 1, 1}.fits(room)));
+    EXPECT_FALSE((Layout{room - 64, UINT32_MAX, UINT32_MAX}.fits(room)));
+    EXPECT_FALSE((Layout{8, UINT32_MAX, UINT32_MAX}.fits(room)));
+    EXPECT_FALSE((Layout{8, 1, 1}.fits(63)));
+}
 
 class WorkloadTest : public testing::TestWithParam<Layout> {
   protected:

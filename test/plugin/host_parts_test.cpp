@@ -2,9 +2,11 @@
 #include <backend/backend_engine.h>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -17,8 +19,19 @@
 namespace {
 
 constexpr const char* of_both = "two-addresses.test";
+std::uint16_t connected_from_itself = 0;  ///< network byte order
 
 }  // namespace
+
+/// Of connections to that port the kernel has chosen it as ours, too, as it may; all others are libc's.
+extern "C" int connect(int socket, const sockaddr* address, socklen_t size) {
+    static const auto libc = reinterpret_cast<decltype(&connect)>(dlsym(RTLD_NEXT, "connect"));
+    const auto* const place = reinterpret_cast<const sockaddr_in*>(address);
+    if (connected_from_itself != 0 && place->sin_family == AF_INET &&
+        place->sin_port == connected_from_itself)
+        static_cast<void>(bind(socket, address, size));
+    return libc(socket, address, size);
+}
 
 /// A name that has two addresses of this machine, as a name server may give them; all others are libc's.
 extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints, addrinfo** list) {
@@ -192,6 +205,21 @@ TEST(Channels, TheKernelAsksWhetherAPeerIsStillThere) {
         ASSERT_EQ(getsockopt(channel->descriptor(), SOL_SOCKET, SO_KEEPALIVE, &on, &size), 0);
         EXPECT_NE(on, 0);
     }
+}
+
+/// Under Kubernetes a name comes into being with the process behind it.
+TEST(Channels, ConnectWaitsForALateName) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(status_of([] { (void)Channel::connect("not a host name", 1, 300ms); }), Status::not_found);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 300ms);
+}
+
+/// The kernel may choose the port that nobody listens at as the one to connect from.
+TEST(Channels, AConnectionToItselfIsNobodys) {
+    const std::uint16_t port = Listener("127.0.0.1", 0).port();
+    connected_from_itself = htons(port);
+    EXPECT_EQ(status_of([&] { (void)Channel::connect("127.0.0.1", port, 200ms); }), Status::canceled);
+    connected_from_itself = 0;
 }
 
 TEST(Channels, ConnectWaitsForALateListener) {
