@@ -23,6 +23,12 @@ class Callers {
         [[nodiscard]] bool makes_passes() const noexcept {
             return passes.load(std::memory_order_relaxed) != 0;
         }
+        /// One post. True: time to look at who keeps rails, whatever handle it is of.
+        [[nodiscard]] bool count_post() noexcept {
+            const std::uint32_t count = posts.load(std::memory_order_relaxed) + 1;
+            posts.store(count, std::memory_order_relaxed);
+            return count % posts_per_look == 0;
+        }
         /// A batch of small chunks that is posted there. True: time to compare().
         [[nodiscard]] bool count_batch(std::uint64_t bytes) noexcept {
             posted.store(posted.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
@@ -46,12 +52,12 @@ class Callers {
         RateModel rates;                       ///< of transfers whose end was seen there
         std::atomic<std::uint64_t> posted{0};  ///< bytes, in batches of small chunks
         std::atomic<std::uint64_t> posted_before{0}, all_posted_before{0};  ///< at the last look
-        std::atomic<std::uint32_t> batches{0};
+        std::atomic<std::uint32_t> posts{0}, batches{0};
         std::atomic<std::uint32_t> abreast{0};  ///< blocks that are yet taken for some of several
         std::atomic<bool> fair{false};
     };
 
-    static constexpr std::uint32_t batches_per_look = 16;
+    static constexpr std::uint32_t posts_per_look = 64, batches_per_look = 16;
     static constexpr std::uint32_t blocks_remembered = 4;
 
     [[nodiscard]] Place& of(ThreadTag thread) noexcept {

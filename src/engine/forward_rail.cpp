@@ -301,8 +301,7 @@ bool ForwardRail::may_ask(const Peer& peer) const noexcept {
 ForwardRail::Asked ForwardRail::fail_rest(Submission& submission, Status status) noexcept {
     Work& work = *submission.lane->work;
     do {
-        for (; !submission.run.empty(); ++submission.run.begin)
-            work.part_done(status);
+        if (!submission.run.empty()) work.part_done(status, submission.run.size());
         submission.run = submission.lane->take_run(max_request_pieces);
     } while (!submission.run.empty());
     return Asked::through;

@@ -9,9 +9,6 @@
 namespace railyard {
 namespace {
 
-/// Of a small transfer, how many rounds share one look at the keepers of other rails.
-constexpr std::uint32_t rounds_per_look_at_keepers = 64;
-
 /// A slow rail is kept for nothing where others, used by several threads, are so many times as fast.
 constexpr std::uint64_t much_sooner = 2;
 
@@ -311,6 +308,7 @@ void offer(Transfer& transfer, std::uint32_t route) noexcept {
 
 void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
     const ThreadTag me = this_thread_tag();
+    const bool looks = terms.callers && terms.callers->mine().count_post();
     bool own = true;
     for (std::size_t lane = 0; lane < transfer.lanes.size(); ++lane) {
         Transfer::RouteRange all = transfer.lane_routes[lane];
@@ -323,7 +321,6 @@ void offer_lanes(Transfer& transfer, OfferTerms terms) noexcept {
             ++all.begin;
         }
         const std::span<const Route> routes(transfer.routes.data() + all.begin, all.end - all.begin);
-        const bool looks = transfer.round() % rounds_per_look_at_keepers == 0;
         const Lane& striped = transfer.lanes[lane];
         const bool undivided = striped.striped && goes_undivided(transfer, striped, routes, terms.callers);
         if (striped.striped && !undivided) {

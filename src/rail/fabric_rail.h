@@ -250,7 +250,8 @@ class FabricRail final : public Rail {
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void excuse_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool place_returned() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    bool post_again(const Returned& returned) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    bool post_again(const Returned& returned, PeerSet& refusing) noexcept
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     // fabric_rail_frozen.cpp
     void stop_sending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void freeze() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

@@ -281,7 +281,8 @@ Work::Verdict FabricRail::verdict_on(const Returned& returned) const noexcept {
 bool FabricRail::place_returned() noexcept {
     bool worked = false;
     std::size_t kept = 0;
-    excuse_returned();
+    PeerSet refusing;  // each is asked in vain once
+    if (!returned_.empty()) excuse_returned();
     for (std::size_t i = 0; i < returned_.size(); ++i) {
         Returned returned = returned_[i];
         Work& work = *returned.submission->lane->work;
@@ -320,7 +321,8 @@ bool FabricRail::place_returned() noexcept {
         if (go_elsewhere(*returned.submission, {returned.chunk, returned.chunk + 1})) continue;
         if (failed) {
             work.part_done(Status::remote_disconnect);
-        } else if (!post_again(returned)) {
+        } else if (refusing.contains(returned.submission->route->destination) ||
+                   !post_again(returned, refusing)) {
             returned_[kept++] = returned;
         }
     }
@@ -329,7 +331,7 @@ bool FabricRail::place_returned() noexcept {
 }
 
 /// False: it has to wait.
-bool FabricRail::post_again(const Returned& returned) noexcept {
+bool FabricRail::post_again(const Returned& returned, PeerSet& refusing) noexcept {
     Submission& submission = *returned.submission;
     Work& work = *submission.lane->work;
     const Route& route = *submission.route;
@@ -345,6 +347,7 @@ bool FabricRail::post_again(const Returned& returned) noexcept {
             route.path->count_repeat();
             return true;
         case fabric::PostResult::again:
+            refusing.insert(route.destination);
             return false;
         case fabric::PostResult::failed:
             break;

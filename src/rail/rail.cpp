@@ -36,8 +36,7 @@ void Rail::fail_rest(Submission& submission, Status status) noexcept {
     // The submission's own part is still armed, so the work outlives these calls.
     Work& work = *submission.lane->work;
     while (true) {
-        for (; !submission.run.empty(); ++submission.run.begin)
-            work.part_done(status);
+        if (!submission.run.empty()) work.part_done(status, submission.run.size());
         submission.run = submission.lane->take_run(1024);
         if (submission.run.empty()) return;
     }

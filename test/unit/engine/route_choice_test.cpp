@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "../stub_rail.h"
@@ -295,6 +297,22 @@ TEST_F(RouteChoiceTest, WhoPostsItsShareOfBatchesKeepsToItsRails) {
     EXPECT_EQ(post(4096, 64), (Numbers{1, 1, 1, 1})) << "the other one's are idle";
     EXPECT_EQ(transfer_->keeps_to.load(), no_thread);
     EXPECT_EQ(post(32 << 10, std::uint64_t{64} << 15), (Numbers{1, 1, 1, 1})) << "not small";
+}
+
+/// Programs prepare a handle for each request, and each of those has one round.
+TEST_F(RouteChoiceTest, RailsOfAThreadThatHasEndedAreTakenByPostsOfFreshHandlesToo) {
+    constexpr ThreadTag ended = 1;
+    Callers callers;
+    for (std::size_t i = 0; i < 2; ++i)
+        rails_[i].keeper().set(ended);
+    for (std::uint32_t i = 0; i < 3 * Callers::posts_per_look; ++i) {
+        make(1, false);
+        transfer_->arm(count_submissions(*transfer_), nullptr);
+        offer_lanes(*transfer_, {false, true, &callers});
+        std::this_thread::sleep_for(std::chrono::nanoseconds(RailKeeper::patience_ns));
+    }
+    for (std::size_t i = 0; i < 2; ++i)
+        EXPECT_NE(rails_[i].keeper().thread(), ended) << i;
 }
 
 /// A path that ends the process where somebody looks at it.

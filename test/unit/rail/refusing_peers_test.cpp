@@ -129,6 +129,33 @@ TEST_F(FabricRailTest, AProviderThatRefusesForLongIsAskedSeldom) {
     EXPECT_LT(script.flags.size(), passes / 4) << "all but a fiftieth of the time it was known to refuse";
 }
 
+/// tcp tries to connect anew each time that it is asked.
+TEST_F(FabricRailTest, OfWhatComesBackAPassAsksEachPeerOnceInVain) {
+    constexpr std::size_t chunks = 20;
+    Path refusing, willing;
+    const std::uint32_t before = rail_.sender_generation();
+    refusing.admit(before);
+    willing.admit(before);
+    Offer refused(rail_, chunks, 1, &refusing), taken(rail_, chunks, 2, &willing);
+    ASSERT_EQ(script.posted.size(), 2 * chunks);
+    rail_.request_renewal();
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (rail_.sender_generation() == before && std::chrono::steady_clock::now() < limit)
+        rail_.progress();
+    ASSERT_NE(rail_.sender_generation(), before);
+    script_sender();
+    script.silent = {1};
+    script.flags.clear();
+    refusing.admit(rail_.sender_generation());
+    willing.admit(rail_.sender_generation());
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 3 * chunks) << "the other one's are on their way again";
+    EXPECT_LE(script.flags.size(), chunks + 2) << "each pass asks once";
+    script.silent.clear();
+    rail_.progress();
+    EXPECT_EQ(script.posted.size(), 4 * chunks);
+}
+
 TEST_F(FabricRailTest, OneOnAPathThatHasFailedIsAskedHalfADozenTimesOnly) {
     script.silent = {1};
     Path path;
