@@ -80,11 +80,12 @@ void declare_group(CLI::App& app, GroupOptions& options, GroupTexts& texts) {
                    "Who moves data with whom: pairwise, all-to-all, many-to-one, one-to-many [all-to-all]");
     app.add_flag("--per-process", options.per_process, "A row for each process of a group, too");
     app.add_option("--die", options.die)->group("");
+    app.add_option("--die-closing", options.die_closing)->group("");
 }
 
 void take_group(GroupOptions& options, const GroupTexts& texts) {
     const bool more = !texts.rendezvous.empty() || !texts.pattern.empty() || options.rank.has_value() ||
-                      options.per_process || options.die.has_value();
+                      options.per_process || options.die.has_value() || options.die_closing.has_value();
     if (options.world == 0) {
         if (more) {
             throw UsageError(

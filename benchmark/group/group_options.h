@@ -35,6 +35,7 @@ struct GroupOptions {
     std::optional<RendezvousAddress> rendezvous;  ///< none: all of them are forked on this host
     bool per_process = false;                     ///< a row for each process, too
     std::optional<unsigned> die;  ///< fault injection for the tests: that rank kills itself while it is timed
+    std::optional<unsigned> die_closing;  ///< likewise, while it closes the plugin
 };
 
 /// Values as the command line has them.

@@ -137,10 +137,13 @@ class GroupMember {
         if (report_) report_->add(std::move(result_));
     }
 
+    /// Nothing is under way any more since the last phase. Who ends well says that all have closed well.
     void close() {
-        meet("end");
-        arm_watchdog(options_.timeout + 30s, "closing the plugin");
+        const auto limit = options_.timeout + 30s;
+        arm_watchdog(limit, "closing the plugin");
+        if (options_.group.die_closing == rendezvous_.rank()) raise(SIGKILL);
         mesh_.reset();
+        static_cast<void>(exchange("end", Message::object(), limit, false));
         rendezvous_.leave();
         disarm_watchdog();
     }

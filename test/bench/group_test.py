@@ -129,6 +129,14 @@ def group_socket():
         expect(time.monotonic() - began < 7, f"took {time.monotonic() - began} s")
 
 
+def group_closing():
+    """One that dies while it closes the plugin is an error of all, wherever they are."""
+    address = f"tcp://127.0.0.1:{free_ports(1)[0]}"
+    ends = ends_of([start(3, "--rank", str(rank), *FAST, "--sizes", "4K", "--die-closing", "1", address=address) for rank in range(3)])
+    expect(ends[1][0] == -9, f"rank 1 did not die: {ends}")
+    expect_errors(ends[::2], r"rank 1 \(host .*\) has gone")
+
+
 def group_etcd():
     with EtcdServer() as server:
         before = server.keys()
@@ -304,7 +312,8 @@ def group_etcd_unreachable():
 CASES = {"tcp": lambda: group_patterns("--provider", "tcp", "--rails-per-device", "2"),
          "shm": lambda: group_patterns("--provider", "shm"), "progress-thread": lambda: group_patterns("--pt", "on"),
          "efa-direct": lambda: simulated(
-             lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "descriptors": group_descriptors, "socket": group_socket, "etcd": group_etcd,
+             lambda: group_patterns("--provider", "efa-direct", "--target-env", "SIMEFA_HOST=node-{rank}")), "wrong": group_wrong, "death": group_death, "descriptors": group_descriptors, "socket": group_socket,
+         "closing": group_closing, "etcd": group_etcd,
          "etcd-death": group_etcd_death, "etcd-again": group_etcd_again, "etcd-stale": group_etcd_stale, "etcd-secure": group_etcd_secure,
          "etcd-common-name": group_etcd_common_name, "etcd-unreachable": group_etcd_unreachable}
 
