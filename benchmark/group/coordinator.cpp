@@ -206,7 +206,9 @@ void Coordinator::start() {
 void Coordinator::serve() {
     const auto open = [](const auto& member) { return member->open; };
     while (!broken_ && std::any_of(members_.begin(), members_.end(), open)) {
-        if (!wait(true, deadline_)) {
+        const auto until = std::min(deadline_, leave_by_);
+        if (!wait(true, until)) {
+            if (until == leave_by_) return wait_no_longer();
             std::vector<bool> there(world_);
             for (const auto& [rank, value] : values_)
                 there[rank] = true;
@@ -216,8 +218,19 @@ void Coordinator::serve() {
         for (Member* member : ready_) {
             if (!broken_) take(*member);
         }
-        look_at_arrivals(deadline_);
+        look_at_arrivals(until);
     }
+}
+
+/// For those that have not left, though they have been told of the end, as rank 0 has: they stand still.
+void Coordinator::wait_no_longer() {
+    std::vector<bool> there(world_);
+    for (const auto& member : members_) {
+        there[*member->rank] = !member->open;
+        member->open = false;
+    }
+    std::fprintf(stderr, "railyard-bench: coordinator: %s\n",
+                 missing_text(ranks_without(there), world_, "left", timeout_).c_str());
 }
 
 void Coordinator::take(Member& member) {
@@ -231,6 +244,7 @@ void Coordinator::take(Member& member) {
     }
     if (message.contains("leave")) {
         member.open = false;
+        if (*member.rank == 0) leave_by_ = Clock::now() + timeout_;
     } else if (message.contains("fail")) {
         member.open = false;
         break_group(name + " failed: " + message.at("fail").get<std::string>());

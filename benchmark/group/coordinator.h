@@ -28,7 +28,8 @@ class Coordinator {
   public:
     /// Throws Failure.
     Coordinator(host::Listener listener, unsigned world, std::chrono::milliseconds timeout);
-    /// Waits until all others have heard the last and closed their connections, within some seconds.
+    /// Waits until all others have heard the last and closed their connections: within some seconds, or
+    /// `timeout` where rank 0 has left, as the others are to leave then, too.
     ~Coordinator();
     Coordinator(const Coordinator&) = delete;
     Coordinator& operator=(const Coordinator&) = delete;
@@ -65,6 +66,7 @@ class Coordinator {
     void take(Member& member);
     void take_value(Member& member, const Message& message);
     void break_group(const std::string& reason);
+    void wait_no_longer();
     void drain();
     [[nodiscard]] bool wait(bool arrivals, Clock::time_point until);
     [[nodiscard]] std::vector<unsigned> missing() const;
@@ -86,6 +88,7 @@ class Coordinator {
     std::string phase_;
     std::map<unsigned, Message> values_;
     Clock::time_point deadline_ = Clock::time_point::max();
+    Clock::time_point leave_by_ = Clock::time_point::max();  ///< once rank 0 has left
     std::chrono::milliseconds limit_{0};
     std::thread thread_;
 };

@@ -297,6 +297,30 @@ TEST_F(SocketRendezvousTest, OneThatIsElsewhereIsNamed) {
     disband(all);
 }
 
+/// One that stands still before it leaves: rank 0 has printed its table, and says whom it waits for no
+/// longer.
+TEST_F(SocketRendezvousTest, WhoDoesNotLeaveHoldsTheCoordinatorForItsTimeoutOnly) {
+    auto first = coordinate(2, 2s);
+    auto second = arrive(2);
+    std::vector<Pointer> all;
+    all.push_back(first.get());
+    all.push_back(second.get());
+    EXPECT_EQ(texts_of_exchange(all, "end", nobody, plenty), std::vector<std::string>(2));
+    all[0]->leave();
+    testing::internal::CaptureStderr();
+    std::promise<void> ended;
+    std::thread going([&] {
+        all[0].reset();
+        ended.set_value();
+    });
+    EXPECT_EQ(ended.get_future().wait_for(plenty), std::future_status::ready);
+    all[1]->leave();
+    all[1].reset();
+    going.join();
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_NE(log.find("rank 1 of 2 has not left within 2 s"), std::string::npos) << log;
+}
+
 /// Two processes of this host with no rank: the first that can listen coordinates.
 TEST_F(SocketRendezvousTest, WhoComesFirstCoordinates) {
     {
