@@ -10,6 +10,12 @@
 
 namespace railyard::bench {
 
+namespace {
+
+constexpr const char* no_message = " sent something that is no railyard-bench message";
+
+}  // namespace
+
 std::string seconds_text(std::chrono::milliseconds time) {
     char text[32];
     std::snprintf(text, sizeof(text), "%g s", static_cast<double>(time.count()) / 1000);
@@ -32,14 +38,15 @@ Message Control::receive(std::chrono::milliseconds limit, std::size_t longest) {
         bytes = channel_.receive(limit, longest);
     } catch (const Error& error) {
         if (error.status() == Status::canceled) {
-            throw Failure(other_ + " did not answer within " + seconds_text(limit) +
-                          ": see that a railyard-bench runs there, and no other program has the port; "
-                          "--timeout sets the limit");
+            throw PeerSilent(other_ + " did not answer within " + seconds_text(limit) +
+                             ": see that a railyard-bench runs there, and no other program has the port; "
+                             "--timeout sets the limit");
         }
+        if (error.status() == Status::mismatch) throw Failure(other_ + no_message + ": " + error.what());
         throw PeerGone(other_ + " is gone: " + error.what());
     }
     Message message = Message::from_cbor(bytes, true, false);
-    if (!message.is_object()) throw Failure(other_ + " sent something that is no railyard-bench message");
+    if (!message.is_object()) throw Failure(other_ + no_message);
     return message;
 }
 

@@ -14,12 +14,15 @@ using Message = nlohmann::json;
 /// "30 s", "0.5 s".
 [[nodiscard]] std::string seconds_text(std::chrono::milliseconds time);
 
-/// One thread at a time. Throws PeerGone, and Failure for a peer that is silent or sends what is no message.
+/// One thread at a time. Throws PeerGone, PeerSilent, and Failure for a peer that sends what is no message,
+/// or one that is too long.
 class Control {
   public:
     /// `other`: how messages call the other side, with its address where it has one.
     explicit Control(host::Channel channel, std::string other = "the other side")
         : channel_(std::move(channel)), other_(std::move(other)) {}
+
+    void call_other(std::string name) { other_ = std::move(name); }
 
     void send(const Message& message);
     /// A longer message than `longest` bytes is none: who reads it, and is not known, must not be kept busy.

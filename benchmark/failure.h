@@ -14,4 +14,9 @@ struct PeerGone : Failure {
     using Failure::Failure;
 };
 
+/// The other side has said nothing, or not all of it, in its time.
+struct PeerSilent : Failure {
+    using Failure::Failure;
+};
+
 }  // namespace railyard::bench

@@ -21,12 +21,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* group_magic = "railyard-bench";
-constexpr unsigned group_protocol = 2;
+constexpr unsigned group_protocol = 3;
 constexpr auto hello_limit = 2s;           ///< a process speaks as soon as it has connected
 constexpr auto hello_rest = 1s;            ///< of what has begun to come
 constexpr std::size_t most_arrivals = 64;  ///< arrivals who keep others waiting, at most
 constexpr std::size_t longest_hello = 4096;
 constexpr auto drain_limit = 10s;
+/// Of values in a message, unless one is longer. What all say together may be longer than a message can be.
+constexpr std::size_t most_at_once = std::size_t{16} << 20;
 
 }  // namespace
 
@@ -235,12 +237,19 @@ void Coordinator::wait_no_longer() {
 
 void Coordinator::take(Member& member) {
     const std::string name = "rank " + std::to_string(*member.rank) + " (" + member.who + ")";
+    member.control.call_other(name);
     Message message;
     try {
         message = member.control.receive(hello_limit);
-    } catch (const Failure&) {
+    } catch (const PeerGone&) {
         member.open = false;
         return break_group(name + " has gone");
+    } catch (const PeerSilent&) {
+        member.open = false;
+        return break_group(name + " stands still in the middle of a message");
+    } catch (const Failure& failure) {
+        member.open = false;
+        return break_group(failure.what());
     }
     if (message.contains("leave")) {
         member.open = false;
@@ -270,13 +279,30 @@ void Coordinator::take_value(Member& member, const Message& message) {
     }
     values_[*member.rank] = message.at("value");
     if (values_.size() < world_) return;
-    Message all = {{"values", Message::array()}};
-    for (auto& [rank, value] : values_)
-        all["values"].push_back(std::move(value));
+    tell_values();
     values_.clear();
     deadline_ = Clock::time_point::max();
-    for (const auto& each : members_)
-        send(*each, all);
+}
+
+void Coordinator::tell_values() {
+    Message part = {{"values", Message::array()}, {"more", true}};
+    const auto tell = [&] {
+        for (const auto& each : members_)
+            send(*each, part);
+    };
+    std::size_t size = 0;
+    for (auto& [rank, value] : values_) {
+        const std::size_t length = value.get_binary().size();
+        if (size != 0 && size + length > most_at_once) {
+            tell();
+            part["values"].clear();
+            size = 0;
+        }
+        size += length;
+        part["values"].push_back(std::move(value));
+    }
+    part["more"] = false;
+    tell();
 }
 
 void Coordinator::break_group(const std::string& reason) {
@@ -351,10 +377,11 @@ std::vector<unsigned> Coordinator::ranks_without(const std::vector<bool>& there)
 
 /// One that takes nothing has gone, which its connection tells when it is next looked at.
 void Coordinator::send(Member& member, const Message& message) {
-    if (!member.open) return;
+    if (!member.open || member.deaf) return;
     try {
         member.control.send(message);
     } catch (const Failure&) {
+        member.deaf = true;
     }
 }
 

@@ -45,6 +45,7 @@ class Coordinator {
         std::string who;
         std::optional<unsigned> rank;
         bool open = true;
+        bool deaf = false;  ///< it took a message in part, if at all: it could make nothing of another
     };
     using Clock = std::chrono::steady_clock;
     /// Who has connected and not yet said who it is.
@@ -65,6 +66,7 @@ class Coordinator {
     void accept();
     void take(Member& member);
     void take_value(Member& member, const Message& message);
+    void tell_values();
     void break_group(const std::string& reason);
     void wait_no_longer();
     void drain();

@@ -47,6 +47,7 @@ SocketRendezvous::SocketRendezvous(Control control, unsigned world, std::optiona
 }
 
 void SocketRendezvous::await_start(std::chrono::milliseconds timeout) {
+    control_->call_other(who_);
     const Message start = receive(timeout);
     rank_ = start.at("rank").get<unsigned>();
     members_ = start.at("members").get<std::vector<std::string>>();
@@ -58,11 +59,14 @@ Message SocketRendezvous::receive(std::chrono::milliseconds limit) {
         message = control_->receive(limit + patience_beyond(limit));
     } catch (const PeerGone&) {
         throw Failure(who_ + " has gone");
-    } catch (const Failure&) {
+    } catch (const PeerSilent&) {
         throw Failure(
             who_ +
             " is silent: see that a railyard-bench with the same --rendezvous has that port, and no "
             "other program; --timeout sets the limit");
+    } catch (const Failure& failure) {
+        if (!members_.empty()) throw;
+        throw Failure(std::string(failure.what()) + "; see that no other program has that port");
     }
     if (message.contains("error")) throw Failure(message.at("error").get<std::string>());
     return message;
@@ -78,11 +82,14 @@ std::vector<std::string> SocketRendezvous::exchange(const std::string& phase, co
         check();  // it may have said why
         throw Failure(who_ + " has gone");
     }
-    const Message all = receive(limit);
     std::vector<std::string> values;
-    for (const Message& each : all.at("values")) {
-        const auto& bytes = each.get_binary();
-        values.emplace_back(bytes.begin(), bytes.end());
+    for (bool more = true; more;) {
+        const Message part = receive(limit);
+        for (const Message& each : part.at("values")) {
+            const auto& bytes = each.get_binary();
+            values.emplace_back(bytes.begin(), bytes.end());
+        }
+        more = part.at("more").get<bool>();
     }
     return values;
 }

@@ -1,5 +1,6 @@
 // The rendezvous over plain sockets, with a thread for each process.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -109,6 +110,17 @@ class SocketRendezvousTest : public testing::Test {
     static void disband(std::vector<Pointer>& all) {
         while (!all.empty())
             all.pop_back();
+    }
+
+    /// What one hears that has come to another program, which says its word to whoever connects.
+    std::string news_of_a_stranger(const std::string& word) {
+        host::Listener listener("127.0.0.1", 0);
+        port_ = listener.port();
+        auto arriving = arrive(2, 1, 5s);
+        const host::Channel guest = listener.accept(plenty);
+        EXPECT_EQ(send(guest.descriptor(), word.data(), word.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(word.size()));
+        return failure_of([&] { arriving.get(); });
     }
 
     std::uint16_t port_ = 0;
@@ -319,6 +331,51 @@ TEST_F(SocketRendezvousTest, WhoDoesNotLeaveHoldsTheCoordinatorForItsTimeoutOnly
     going.join();
     const std::string log = testing::internal::GetCapturedStderr();
     EXPECT_NE(log.find("rank 1 of 2 has not left within 2 s"), std::string::npos) << log;
+}
+
+/// Together they are longer than a message may be.
+TEST_F(SocketRendezvousTest, OnlyTheValueOfEachHasALimit) {
+    constexpr std::size_t length = host::default_max_message / 2 + (1 << 20);
+    auto all = group(Ranks(1));
+    std::vector<std::future<std::vector<std::string>>> answers;
+    for (auto& one : all) {
+        answers.push_back(std::async(std::launch::async, [&one] {
+            const std::string value(length, static_cast<char>('a' + one->rank()));
+            return one->exchange("opened", value, 3 * plenty);  // a sanitizer takes its time
+        }));
+    }
+    for (auto& answer : answers) {
+        std::vector<std::string> values;
+        EXPECT_EQ(failure_of([&] { values = answer.get(); }), "");
+        ASSERT_EQ(values.size(), 2u);
+        for (unsigned rank = 0; rank < 2; ++rank)
+            EXPECT_TRUE(values[rank] == std::string(length, static_cast<char>('a' + rank)));
+    }
+    leave(all);
+}
+
+TEST_F(SocketRendezvousTest, AnotherProgramAtThePortIsToldFromACoordinatorThatHasGone) {
+    const std::string ssh = news_of_a_stranger("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n");
+    EXPECT_NE(
+        ssh.find("rank 0, which coordinates the group, sent something that is no railyard-bench message"),
+        std::string::npos)
+        << ssh;
+    EXPECT_NE(ssh.find("no other program"), std::string::npos) << ssh;
+    std::string frame("RYX1\0\0\0\0\1\0\0\0", 12);
+    const std::string text = news_of_a_stranger(frame);
+    EXPECT_NE(text.find("4294967296 bytes, the limit is 67108864"), std::string::npos) << text;
+}
+
+TEST_F(SocketRendezvousTest, OneThatSendsWhatIsNoMessageIsToldFromOneThatHasGone) {
+    auto first = coordinate(2);
+    Control control(host::Channel::connect("127.0.0.1", port_, plenty));
+    control.send(hello_message(2, 1));
+    const Pointer there = first.get();
+    static_cast<void>(control.receive(plenty));
+    EXPECT_EQ(send(control.descriptor(), "GET / HTTP/1.1\r\n", 16, MSG_NOSIGNAL), 16);
+    const std::string text = news_for(*there);
+    EXPECT_EQ(text.find("rank 1 (host "), 0u) << text;
+    EXPECT_NE(text.find(") sent something that is no railyard-bench message"), std::string::npos) << text;
 }
 
 /// Two processes of this host with no rank: the first that can listen coordinates.
