@@ -27,9 +27,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-int run_here(const Options& options, const std::vector<Point>& points, Control control) {
+/// `reach` gives the connection to the target. The report comes first: a target that is not there is told of
+/// in it.
+template <class Reach>
+int run_here(const Options& options, const std::vector<Point>& points, const Reach& reach) {
     Report report(options, points.size());
-    run_initiator(options, points, std::move(control), report);
+    std::optional<Control> target;
+    try {
+        target.emplace(reach());
+    } catch (const Failure& failure) {
+        report.finish(failure.what());
+        return 1;
+    }
+    run_initiator(options, points, std::move(*target), report);
     return report.all_right() ? 0 : 1;
 }
 
@@ -41,7 +51,7 @@ int run_both(const Options& options, const std::vector<Point>& points) {
             setenv(name.c_str(), value.c_str(), 1);
         return run_target(options, std::move(target.control));
     }
-    int status = run_here(options, points, std::move(target.control));
+    int status = run_here(options, points, [&] { return std::move(target.control); });
     bool target_fine = target.child.join(options.timeout + 5s, status == 0);
     return status == 0 && !target_fine ? 1 : status;
 }
@@ -64,26 +74,12 @@ Control dial_target(const Options& options) {
     }
 }
 
-/// The report comes first: a target that is not there is told of in it.
-int run_dialing(const Options& options, const std::vector<Point>& points) {
-    Report report(options, points.size());
-    std::optional<Control> target;
-    try {
-        target.emplace(dial_target(options));
-    } catch (const Failure& failure) {
-        report.finish(failure.what());
-        return 1;
-    }
-    run_initiator(options, points, std::move(*target), report);
-    return report.all_right() ? 0 : 1;
-}
-
 int run(const Options& options) {
     if (options.is_group()) return run_group(options);
     if (options.role == Role::target) return run_listening(options);
     const std::vector<Point> points = make_points(options);
     if (options.role == Role::both) return run_both(options, points);
-    return run_dialing(options, points);
+    return run_here(options, points, [&] { return dial_target(options); });
 }
 
 }  // namespace

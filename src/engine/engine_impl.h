@@ -3,8 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
-#include <list>
 #include <memory>
 #include <optional>
 #include <set>

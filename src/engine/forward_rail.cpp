@@ -259,13 +259,16 @@ bool ForwardRail::ask_pending() noexcept {
 ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
     Work& work = *submission.lane->work;
     const Route& route = *submission.route;
-    if (const Status status = status_of(submission); status != Status::ok)
-        return fail_rest(submission, status);
+    if (const Status status = status_of(submission); status != Status::ok) {
+        fail_rest(submission, status);
+        return Asked::through;
+    }
     if (route.gated && !route.path->introduced()) {
         if (!submission.stalled.refusal(patience_ns_)) return Asked::waits;
         RAILYARD_LOG(warn, route.forwarding->peer->agent().c_str(),
                      "a transfer was given up: the peer has not answered our introduction");
-        return fail_rest(submission, Status::remote_disconnect);
+        fail_rest(submission, Status::remote_disconnect);
+        return Asked::through;
     }
     if (submission.run.empty()) submission.run = submission.lane->take_run(max_request_pieces);
     if (submission.run.empty()) return Asked::through;
@@ -296,15 +299,6 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
 bool ForwardRail::may_ask(const Peer& peer) const noexcept {
     const auto to_it = [&](const Outstanding& request) { return request.nonce == peer.nonce(); };
     return std::count_if(outstanding_.begin(), outstanding_.end(), to_it) < most_requests_of_a_peer;
-}
-
-ForwardRail::Asked ForwardRail::fail_rest(Submission& submission, Status status) noexcept {
-    Work& work = *submission.lane->work;
-    do {
-        if (!submission.run.empty()) work.part_done(status, submission.run.size());
-        submission.run = submission.lane->take_run(max_request_pieces);
-    } while (!submission.run.empty());
-    return Asked::through;
 }
 
 Request ForwardRail::make_request(const Submission& submission, Run run) {

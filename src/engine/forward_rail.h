@@ -108,7 +108,6 @@ class ForwardRail final : public Rail {
     bool ask_pending() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     enum class Asked { through, waits, again };
     Asked ask(Submission& submission) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    Asked fail_rest(Submission& submission, Status status) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     bool may_ask(const Peer& peer) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void expect(const Name& request);
     /// Nobody waits for its answer any more.

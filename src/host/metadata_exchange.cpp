@@ -106,8 +106,7 @@ bool is_own(int descriptor) {
 
 /// One try at one address: 0, or the errno that it ended with.
 int try_connect(int descriptor, const addrinfo& address, Clock::time_point deadline) {
-    if (connect(descriptor, address.ai_addr, address.ai_addrlen) == 0)
-        return is_own(descriptor) ? ECONNREFUSED : 0;
+    if (connect(descriptor, address.ai_addr, address.ai_addrlen) == 0) return 0;
     if (errno != EINPROGRESS) return errno;
     try {
         wait_ready(descriptor, POLLOUT, deadline, "connect");
@@ -118,7 +117,6 @@ int try_connect(int descriptor, const addrinfo& address, Clock::time_point deadl
     int error = 0;
     socklen_t size = sizeof error;
     if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
-    if (error == 0 && is_own(descriptor)) return ECONNREFUSED;
     return error;
 }
 
@@ -209,6 +207,7 @@ Channel Channel::connect(const std::string& host, std::uint16_t port, std::chron
             if (descriptor < 0) fail("socket", error);
             Channel channel(descriptor);
             error = try_connect(descriptor, *address, end_of_try(address, patience, deadline));
+            if (error == 0 && is_own(descriptor)) error = ECONNREFUSED;
             if (error == 0) return channel;
         }
         patience *= 2;

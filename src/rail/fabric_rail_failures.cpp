@@ -282,7 +282,7 @@ bool FabricRail::place_returned() noexcept {
     bool worked = false;
     std::size_t kept = 0;
     PeerSet refusing;  // each is asked in vain once
-    if (!returned_.empty()) excuse_returned();
+    excuse_returned();
     for (std::size_t i = 0; i < returned_.size(); ++i) {
         Returned returned = returned_[i];
         Work& work = *returned.submission->lane->work;
