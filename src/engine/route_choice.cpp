@@ -231,7 +231,9 @@ RailChoice choose_rail(std::span<const Route> routes, std::uint32_t chunks, Thre
     const Rail& best_own = *routes[best].rail;
     if (others && best_own.weight() < Rail::full_weight) [[unlikely]] {
         const std::size_t first = first_through(routes, chunks, any);
-        if (worth_meeting(*routes[first].rail, best_own, chunks)) return {first, false, true};
+        // By now all of them may have failed.
+        if (first != routes.size() && worth_meeting(*routes[first].rail, best_own, chunks))
+            return {first, false, true};
     }
     RailKeeper& keeper = routes[best].rail->keeper();
     if (keeper.thread() != me) keeper.set(me);

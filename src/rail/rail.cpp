@@ -95,7 +95,9 @@ Rail::Progress Rail::progress(Looker looker) noexcept {
         if (looker == Looker::caller) count_contention();
         return Progress::busy;
     }
-    looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    // A thread of ours is there for everybody: it does not stand in for who keeps the rail.
+    if (looker == Looker::caller)
+        looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const bool worked = serve(true);
     if (looker == Looker::caller) {
         role_.release_or_lease();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <set>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "../rail/taking_rail.h"
+#include "common/clock.h"
 #include "engine/callers.h"
 #include "engine/route_choice.h"
 
@@ -127,6 +129,19 @@ TEST_F(KeptRailsTest, WhoUsesOneOfItsRailsLooksAfterTheRest) {
         EXPECT_EQ(rails[rail].keeper().thread(), its.contains(rail) ? second : no_thread) << rail;
 }
 
+TEST_F(KeptRailsTest, PassesOfAProgressThreadDoNotKeepARailForWhoHasLeftIt) {
+    open({0, 0});
+    used_by(first);
+    const std::set<std::size_t> its = used_by(second);
+    ASSERT_EQ(its.size(), 1u);
+    LoadedRail& rail = rails[*its.begin()];
+    static_cast<void>(rail.is_looked_after(now_ns()));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(RailKeeper::patience_ns));
+    rail.progress(Rail::Looker::background);
+    EXPECT_FALSE(rail.is_looked_after(now_ns()));
+    EXPECT_EQ(rail.keeper().thread(), no_thread);
+}
+
 TEST_F(KeptRailsTest, FailedPathsAreLeftAloneUnlessAllHaveFailed) {
     open({0, 1, 9});
     paths[0].fail();
@@ -175,6 +190,28 @@ TEST_F(KeptRailsTest, WhoseRailsHaveAllFailedGetsOthers) {
     const RailChoice choice = choose_rail(routes, 1, second, true);
     EXPECT_TRUE(choice.own);
     EXPECT_FALSE(paths[choice.route].failed());
+}
+
+TEST_F(KeptRailsTest, AChoiceIsOneOfTheRoutesWhileAllOfThemFail) {
+    open({0, 0});
+    used_by(first);
+    const std::size_t its = choose_rail(routes, 1, second, true).route;
+    rails[its].set_weight(Rail::full_weight / 4);
+    std::atomic<bool> over{false};
+    std::thread failing([&] {
+        while (!over) {
+            for (Path& path : paths)
+                path.fail();
+            for (Path& path : paths)
+                path.heal();
+        }
+    });
+    std::size_t outside = 0;
+    for (int i = 0; i < 300'000; ++i)
+        outside += choose_rail(routes, 1, second, true).route < routes.size() ? 0 : 1;
+    over = true;
+    failing.join();
+    EXPECT_EQ(outside, 0u);
 }
 
 constexpr std::uint32_t look = Callers::batches_per_look;
