@@ -84,7 +84,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.stale_wait_signal = provider == "net";
     const bool direct =
         efa && info.fabric_attr->name && std::string_view(info.fabric_attr->name) == "efa-direct";
-    caps.needs_introduction = caps.completes_placed = direct;
+    caps.needs_introduction = caps.completes_placed = caps.spoils_queue = direct;
     caps.separate_sender = !caps.shares_endpoints && !caps.endpoint_registration;
     caps.late_after_error = caps.loses_answers = caps.own_vectors = caps.reads_before_close = efa;
     caps.may_limit_pages = efa && !is_first_efa(info);

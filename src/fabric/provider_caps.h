@@ -38,6 +38,10 @@ struct ProviderCaps {
     /// No endpoint may be closed where fi_cq_read stands in front of an error: efa of libfabric 2.4 and 2.5
     /// touches what has gone with it.
     bool reads_before_close = false;
+    /// What the device says of operations that are closed with their endpoint stays in its completion queue,
+    /// where rdma-core takes it for the operation before it, or for one of an endpoint that has got the same
+    /// number since (efa-direct).
+    bool spoils_queue = false;
     /// An endpoint is closed when all that it has sent has ended, which may be never, and its domain stands
     /// still until then (fabric efa).
     bool waits_to_close = false;

@@ -1,15 +1,15 @@
 // What somebody who wants to sleep until there is work on a rail waits for.
 #pragma once
 
-#include "fabric/completion_queue.h"
+#include "fabric/completion_queues.h"
 #include "fabric/domain.h"
 
 namespace railyard::fabric {
 
-/// The completion queue, and where connections are made the event queue, too.
+/// The completion queues, and where connections are made the event queue, too.
 class WaitSet {
   public:
-    WaitSet(const Domain& domain, CompletionQueue& queue);
+    WaitSet(const Domain& domain, CompletionQueues& queues);
     ~WaitSet();
     WaitSet(const WaitSet&) = delete;
     WaitSet& operator=(const WaitSet&) = delete;
@@ -18,11 +18,16 @@ class WaitSet {
     [[nodiscard]] int fd() const noexcept { return fd_; }
     /// True when blocking on it is safe now: everything has been drained. Role holder only.
     [[nodiscard]] bool may_wait() noexcept;
+    /// The sender has another queue of its own. Role holder only.
+    void watch_sent() noexcept;
 
   private:
+    [[nodiscard]] int other_fd() const noexcept;
+
     const Domain& domain_;
-    CompletionQueue& queue_;
-    bool own_ = false;  ///< an epoll descriptor around both
+    CompletionQueues& queues_;
+    bool own_ = false;     ///< an epoll descriptor around two
+    bool watches_ = true;  ///< all that there is
     int fd_ = -1;
 };
 

@@ -39,6 +39,11 @@ std::size_t queue_beside_operations(const fabric::ProviderCaps& caps) {
     return endpoints * control_completions(caps) + unread_immediates(caps);
 }
 
+/// Of them, what the receiving endpoint has.
+std::size_t arrivals(const fabric::ProviderCaps& caps) {
+    return ControlChannel::receive_slots + unread_immediates(caps);
+}
+
 /// Operations that may be outstanding towards one peer: what the endpoint takes, less the control channel's
 /// share.
 std::size_t peer_credits(const fabric::ProviderCaps& caps) {
@@ -62,24 +67,30 @@ std::size_t queue_depth(const fabric::ProviderCaps& caps, std::size_t aside) {
     return (1 + aside) * credits(caps) + queue_beside_operations(caps);
 }
 
+fabric::CompletionQueues::Depths queue_depths(const fabric::ProviderCaps& caps) {
+    const std::size_t all = queue_depth(caps, caps.waits_to_close ? FabricRail::most_aside : 0);
+    return {.received = arrivals(caps), .sent = all - arrivals(caps), .least = queue_depth(caps, 0)};
+}
+
 }  // namespace
 
 FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, const std::string& rail,
                            bool blocking)
     : domain(device, rail),
-      queue(domain, queue_depth(device->caps, device->caps.waits_to_close ? most_aside : 0), blocking,
-            queue_depth(device->caps, 0)),
+      queue(domain, queue_depths(device->caps), blocking),
       wait(domain, queue),
       addresses(domain),
       callers(domain.caps().separate_sender && domain.caps().own_vectors
                   ? std::make_unique<fabric::AddressVector>(domain)
                   : nullptr),
-      endpoint(domain, queue, callers ? *callers : addresses) {
+      endpoint(domain, queue.received(), callers ? *callers : addresses) {
     if (domain.caps().separate_sender) sender = new_sender();
 }
 
 std::unique_ptr<fabric::Endpoint> FabricRail::Opened::new_sender() {
-    return std::make_unique<fabric::Endpoint>(domain, queue, addresses, fabric::Endpoint::Duty::send);
+    queue.open_sent();
+    wait.watch_sent();
+    return std::make_unique<fabric::Endpoint>(domain, queue.sent(), addresses, fabric::Endpoint::Duty::send);
 }
 
 FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Device>& device,
@@ -97,7 +108,7 @@ FabricRail::FabricRail(std::string name, const std::shared_ptr<const fabric::Dev
     fabric_->control =
         std::make_unique<ControlChannel>(fabric_->domain, fabric_->endpoint, sink, config.give_up_after_ns);
     control_ = fabric_->control.get();
-    fabric_->queue.tell_of_immediates(&sink);
+    fabric_->queue.received().tell_of_immediates(&sink);
     sending_ = fabric_->sender ? fabric_->sender.get() : &fabric_->endpoint;
     control_->send_from(sending_);
     returned_.reserve(depth_ * pieces_);
@@ -128,6 +139,7 @@ FabricRail::~FabricRail() {
         // What their contexts stand for may have gone.
         fabric_->queue.drop(most_unread());
         fabric_->sender.reset();
+        fabric_->queue.close_sent();
         fabric_->queue.drop(most_unread());
     }
     if (fabric_->domain.caps().shares_endpoints) DeferredClose::closed(fabric_->endpoint.name(), fabric_);
@@ -243,7 +255,7 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
             return false;
         }
         if (prompt_looks_.due()) {
-            drain();
+            drain(false);
             prompt_looks_.looked(outstanding() == 0);
         }
         publish_load();
@@ -253,9 +265,12 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
     return true;
 }
 
-/// One round's completions, and a look at how fast they come where there is enough under way to tell.
-std::size_t FabricRail::drain() noexcept {
-    const std::size_t ended = fabric_->queue.drain(completions_per_round);
+/// One round's completions, or of what was sent alone, and a look at how fast they come where there is enough
+/// under way to tell.
+std::size_t FabricRail::drain(bool all) noexcept {
+    const bool sending = outstanding() != 0 || control_->outstanding() != 0;
+    const std::size_t ended = all ? fabric_->queue.drain(completions_per_round, sending)
+                                  : fabric_->queue.drain_sent(completions_per_round);
     if (outstanding_bytes() < RateMeter::burst_bytes) {
         meter_.pause();
     } else if (config_.compared && ended != 0 && ended < completions_per_round &&

@@ -198,7 +198,7 @@ class FabricRail final : public Rail {
     }
     [[nodiscard]] bool may_take_more(const Lane& lane, std::uint32_t chunks) const noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    std::size_t drain() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    std::size_t drain(bool all = true) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::noinline]] bool read_events() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     void expect_connections() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[gnu::cold]] void unpace_connections() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -324,7 +324,7 @@ class FabricRail final : public Rail {
         std::vector<std::shared_ptr<void>> old_sends;
         std::vector<std::shared_ptr<void>> frozen_operations;  ///< of the senders below
         fabric::Domain domain;
-        fabric::CompletionQueue queue;
+        fabric::CompletionQueues queue;
         fabric::WaitSet wait;
         fabric::AddressVector addresses;
         /// Peers that only send to us, where they are not in `addresses`: what the sender has bound,

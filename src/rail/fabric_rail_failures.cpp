@@ -139,7 +139,8 @@ void FabricRail::renew() noexcept {
     sending_ = nullptr;
     fabric_->sender.reset();
     dropped.reset();
-    drain_all();  // what had ended before counts; what the closing flushes has only been interrupted
+    // What had ended before counts; what the closing flushes has only been interrupted.
+    if (!fabric_->queue.close_sent()) drain_all();
     flushed_by_us_ = fabric_->queue.flushed();
     closing_ = false;
     end_late(*fabric_->operations.back(), true);

@@ -217,8 +217,8 @@ class alignas(cache_line) Rail {
     ThreadRole role_;
     MpscList<Submission> inbox_;
     MpscList<OutMessage> outbox_;
-    std::atomic<std::uint32_t> load_{0};                                // written by the role holder only
-    std::atomic<std::uint32_t> looks_{0};                               // the same; of callers, at what has completed
+    std::atomic<std::uint32_t> load_{0};   // written by the role holder only
+    std::atomic<std::uint32_t> looks_{0};  // the same; of callers, at what has completed
     std::atomic<std::uint64_t> bytes_carried_{0}, bytes_under_way_{0};  // the same
     std::atomic<std::uint64_t> rate_{0};                                // the same
     std::atomic<std::uint32_t> rate_samples_{0};                        // the same

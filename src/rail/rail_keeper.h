@@ -23,8 +23,8 @@ class alignas(cache_line) RailKeeper {
     }
     void set(ThreadTag thread) noexcept { thread_.store(thread, std::memory_order_relaxed); }
 
-    /// For who passes by at `now_ns`; `looks` counts those of any caller at the rail's completions. False: the
-    /// keeper has not been there since somebody last passed by, and keeps it no more.
+    /// For who passes by at `now_ns`; `looks` counts those of any caller at the rail's completions. False:
+    /// the keeper has not been there since somebody last passed by, and keeps it no more.
     [[nodiscard]] bool is_at_it(const std::atomic<std::uint32_t>& looks, std::uint64_t now_ns) noexcept {
         const std::uint64_t before = passed_at_.load(std::memory_order_relaxed);
         // Signed: another thread may have been here a little later.

@@ -178,6 +178,14 @@ ssize_t CompletionQueue::read(void* buffer, std::size_t count, fi_addr_t* source
         std::fputs("simefa: a completion queue is read after its device was given back\n", stderr);
         std::abort();
     }
+    if (spoiled_ && !endpoints_.empty()) {
+        std::fputs(
+            "simefa: a completion queue is read for one endpoint after another one was closed with "
+            "operations under way: their ends lie there, and rdma-core before 58 takes each for that of "
+            "the operation before it\n",
+            stderr);
+        std::abort();
+    }
     progress(true);  // whoever may sleep still gets its event: another thread's reads take it from nobody
     if (broken_) return -FI_EOVERRUN;
     if (size_ == 0) return -FI_EAGAIN;

@@ -37,6 +37,9 @@ class CompletionQueue : public fid_cq {
     void push(const Completion& completion) noexcept;
     void attach(Endpoint& endpoint);
     void detach(Endpoint& endpoint) noexcept;
+    /// An endpoint of fabric efa-direct has been closed with operations under way, of which the device has
+    /// put an end each into this queue.
+    void spoil() noexcept { spoiled_ = true; }
     /// A post may have made the next wake-up earlier.
     void update_timer() noexcept;
     void add_bell(int descriptor) noexcept;
@@ -78,6 +81,7 @@ class CompletionQueue : public fid_cq {
     std::vector<Completion> ring_;
     std::size_t head_ = 0, size_ = 0;
     std::vector<Endpoint*> endpoints_;
+    bool spoiled_ = false;
     bool broken_ = false;  ///< overrun: nothing sensible comes out any more
     bool armed_ = false, signaled_ = false;
     std::uint64_t armed_for_ = UINT64_MAX;

@@ -206,6 +206,7 @@ int Endpoint::close_fid(::fid* handle) {
         const std::lock_guard lock(domain.mutex());
         if (self->enabled_) {
             if (!self->direct_) self->wait_for_sends();
+            if (self->direct_ && self->transmit_->unfinished()) self->transmit_queue_->spoil();
             self->nic().cluster().remove(self->file_);
             self->nic().cluster().remove(self->bell_file_);
             self->transmit_->drop_all();

@@ -36,8 +36,8 @@ struct Operation : CountedOperation {
 struct Side {
     Side()
         : domain(loopback(), "rail"),
-          queue(domain, 512, true),
-          wait(domain, queue),
+          queues(domain, {.received = 256, .sent = 256}, true),
+          wait(domain, queues),
           addresses(domain),
           receiver(domain, queue, addresses),
           sender(std::make_unique<Endpoint>(domain, queue, addresses, Endpoint::Duty::send)) {}
@@ -51,7 +51,8 @@ struct Side {
     }
 
     Domain domain;
-    CompletionQueue queue;
+    CompletionQueues queues;
+    CompletionQueue& queue = queues.received();
     WaitSet wait;
     AddressVector addresses;
     Endpoint receiver;

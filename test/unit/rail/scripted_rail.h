@@ -26,7 +26,7 @@ struct FabricRailProbe {
     }
     /// What peers' operations come to.
     static fid* receiver(FabricRail& rail) { return rail.fabric_->endpoint.handle(); }
-    static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.get(); }
+    static fid_cq* queue(FabricRail& rail) { return rail.fabric_->queue.received().get(); }
     static std::size_t depth(FabricRail& rail) { return rail.depth_; }
     /// Senders that are still open beside the one that operations leave from.
     static std::size_t set_aside(FabricRail& rail) {
