@@ -159,8 +159,8 @@ class FabricRail final : public Rail {
     /// The same where an operation may have several.
     fabric::PostResult post_groups(Submission& submission, Run& run, std::uint32_t count) noexcept
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-    [[gnu::cold, gnu::noinline]] void count_refused(fabric::PostResult result) noexcept
-        ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[gnu::cold, gnu::noinline]] void count_refused() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+    [[gnu::cold]] Status count_failed_post() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
     [[nodiscard]] std::uint64_t carried_bytes() const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
         return counters_.bytes[0] + counters_.bytes[1];
     }

@@ -19,12 +19,17 @@ constexpr std::uint8_t doubted_looks = 2;  // at a message that has not ended
 
 }  // namespace
 
-void FabricRail::count_refused(fabric::PostResult result) noexcept {
-    if (result == fabric::PostResult::again) {
-        ++counters_.refusals;
-    } else {
-        counters_.count_error(fabric::classify_failure(fabric::Codes::unread, sending_->last_error(), 0));
-    }
+void FabricRail::count_refused() noexcept {
+    ++counters_.refusals;
+}
+
+/// By who gives its chunk up: post_at_once() leaves it to another try.
+Status FabricRail::count_failed_post() noexcept {
+    const int error = sending_->last_error();
+    RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
+    const Status status = fabric::classify_failure(fabric::Codes::unread, error, 0);
+    counters_.count_error(status);
+    return status;
 }
 
 void FabricRail::operation_failed(Operation& operation, const fabric::Completion& completion) noexcept {
@@ -353,7 +358,7 @@ bool FabricRail::post_again(const Returned& returned, PeerSet& refusing) noexcep
         case fabric::PostResult::failed:
             break;
     }
-    const Status status = fabric::classify_failure(fabric::Codes::unread, sending_->last_error(), 0);
+    const Status status = count_failed_post();
     if (status == Status::remote_disconnect) note_failure(*route.path);
     work.part_done(status);
     return true;

@@ -59,7 +59,7 @@ fabric::PostResult FabricRail::post_groups(Submission& submission, Run& run, std
         posted_bytes_ += bytes;
         if (route.path) route.path->count_posted(chunks);
     }
-    if (result != fabric::PostResult::ok) count_refused(result);
+    if (result == fabric::PostResult::again) count_refused();
     return result;
 }
 

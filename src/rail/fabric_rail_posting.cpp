@@ -141,11 +141,8 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         }
         if (result == fabric::PostResult::again) return refused(submission, "took nothing");
         if (result == fabric::PostResult::failed) {
-            const int error = sending_->last_error();
-            RAILYARD_LOG(debug, name().c_str(), "post failed: %s", fi_strerror(error));
             const std::uint32_t first = submission.run.begin++;
-            chunks_failed(submission, {first, first + 1},
-                          fabric::classify_failure(fabric::Codes::unread, error, 0));
+            chunks_failed(submission, {first, first + 1}, count_failed_post());
             posted = true;
         }
         if (!submission.run.empty()) room = room_for(route.path);
@@ -225,7 +222,7 @@ fabric::PostResult FabricRail::post_chunks(Submission& submission, Run& run, std
         operation = operation->next;
         ++chunk;
     }
-    if (result != fabric::PostResult::ok) count_refused(result);
+    if (result == fabric::PostResult::again) count_refused();
     const auto posted = static_cast<std::uint32_t>(chunk - begin);
     free_operations_ = operation;
     run.begin += posted;

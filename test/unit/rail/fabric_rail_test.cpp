@@ -273,6 +273,19 @@ TEST_F(FabricRailTest, AFailingPostFailsItsTransferOnly) {
     }
 }
 
+TEST_F(FabricRailTest, OnePieceWhosePostFailsCountsOnce) {
+    script.answers = {-FI_EINVAL, -FI_EINVAL};
+    Offer bad(rail_, 1, 1);
+    EXPECT_TRUE(bad.work.done());
+    EXPECT_EQ(bad.work.status(), Status::backend);
+    EXPECT_EQ(rail_.counters().failed, 1u);
+    script.answers = {-FI_EINVAL};
+    Offer good(rail_, 1, 1);
+    EXPECT_TRUE(ends(good));
+    EXPECT_EQ(good.work.status(), Status::ok);
+    EXPECT_EQ(rail_.counters().failed, 1u) << "it was posted after all";
+}
+
 TEST_F(FabricRailTest, AnErrorWithoutContextIsSurvived) {
     script.completed.emplace_back(nullptr, FI_EIO);
     Offer offer(rail_, 1, 1);
