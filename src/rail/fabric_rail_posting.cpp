@@ -121,7 +121,10 @@ FabricRail::Served FabricRail::post_run(Submission& submission, bool& posted) no
         if (room == 0 || !may_take(lane, route.path)) return has_enough(submission);
         const std::uint32_t most = submission.most_outstanding();
         if (most == 0) return Served::through;  // others are through with the rest before it would be
-        if (submission.outstanding >= most) return Served::waits;
+        if (submission.outstanding >= most) {
+            WaitingBehind::let_all_in(submission, pending_);
+            return Served::waits;
+        }
         submission.run = lane.take_run(std::min({lane.run_length, room, most - submission.outstanding}));
         if (submission.run.empty()) return Served::through;
     }

@@ -34,6 +34,12 @@ class WaitingBehind {
         if (Node* const next = successor_of(first)) pending.push_front(*next);
     }
 
+    /// `first` waits for what none of them does: they are tried next.
+    template <class Node>
+    [[gnu::noinline]] static void let_all_in(Node& first, PendingList<Node>& pending) noexcept {
+        pending.prepend(first.behind);
+    }
+
     /// Whether it is time for a pass over all, as some may have been stopped; it ends with looked().
     /// `others`: it is for others that wait, too.
     [[nodiscard]] bool is_due(bool others = false) noexcept {

@@ -180,6 +180,39 @@ TEST(WaitingBehind, IsLookedAtAgainWhereTheLastLookWasNotOverAll) {
     EXPECT_FALSE(waiting.is_due()) << "nothing waits behind anything";
 }
 
+/// It waits for nothing that the others to the same peer wait for.
+TEST_F(SilentPeers, WhatHasItsShareOfALaneOutLetsThoseBehindItGoOn) {
+    Offer& first = offer(FabricRail::striped_operations, 64, true);
+    Path closed;
+    Offer large(rail_, 1000, 1, &closed), small(rail_, 1, 1, &closed);
+    large.submission.lane->striped = true;
+    large.submission.lane->share = 4;
+    for (Offer* offer : {&large, &small})
+        offer->route.path = first.route.path;
+    for (int pass = 0; pass < 2; ++pass)  // one of them is over all that waits
+        rail_.progress();
+    ASSERT_EQ(script.posted.size(), FabricRail::striped_operations);
+    const auto end_one = [this] {
+        script.completed.emplace_back(script.posted.front(), 0);
+        script.posted.erase(script.posted.begin());
+    };
+    for (int i = 0; i < 10; ++i)
+        end_one();
+    rail_.progress();
+    EXPECT_EQ(posted_to(1), (FabricRail::striped_operations + 4 + 1) * 64);
+    while (script.posted.size() > 5)  // those of the first one
+        end_one();
+    rail_.progress();
+    EXPECT_TRUE(first.work.done());
+    Offer next(rail_, 1, 1, &closed);
+    next.route.path = first.route.path;
+    end_one();
+    rail_.progress();
+    EXPECT_EQ(posted_to(1), (FabricRail::striped_operations + 5 + 2) * 64) << "and goes on itself";
+    for (Offer* offer : {&large, &small, &next})
+        EXPECT_TRUE(ends(*offer));
+}
+
 TEST_F(SilentPeers, TransfersToOneTakeTurnsAtItsShare) {
     Offer& large = offer(64, mebi);
     Offer small(rail_, 64 * 16, 1, nullptr, 64 * 1024);
