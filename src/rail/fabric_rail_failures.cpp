@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t first_reopen_pause_ns = 100'000'000;
 constexpr std::uint64_t longest_reopen_pause_ns = 5'000'000'000;
 constexpr std::uint8_t doubted_looks = 2;  // at a message that has not ended
+/// Of a progress thread, while chunks wait for what nobody tells of.
+constexpr std::uint64_t longest_rest_ns = 1'000'000;
 
 }  // namespace
 
@@ -283,11 +285,13 @@ Work::Verdict FabricRail::verdict_on(const Returned& returned) const noexcept {
     return verdict == Work::Verdict::unknown && late ? Work::Verdict::lost : verdict;
 }
 
-/// Chunks whose path has failed go elsewhere, the others out again.
+/// Chunks whose path has failed go elsewhere, the others out again. That some still wait is no work, or a
+/// progress thread would never rest; but now and then it is, so that its pauses stay short.
 bool FabricRail::place_returned() noexcept {
-    bool worked = false;
+    bool changed = false, wait = false;
     std::size_t kept = 0;
     PeerSet refusing;  // each is asked in vain once
+    const std::uint64_t last = looked_at_returned_;
     excuse_returned();
     for (std::size_t i = 0; i < returned_.size(); ++i) {
         Returned returned = returned_[i];
@@ -296,13 +300,13 @@ bool FabricRail::place_returned() noexcept {
             returned_[kept++] = returned;
             continue;
         }
-        worked = true;
+        wait = true;
         if (work.status() != Status::ok) {
             if (!std::exchange(returned.key_refused, false) || !fabric_->domain.caps().late_after_error) {
                 work.part_done(work.status());
                 continue;
             }
-            renewal_needed_ = true;
+            renewal_needed_ = changed = true;
             returned.behind = present_sender;
             returned_[kept++] = returned;
             continue;
@@ -332,8 +336,9 @@ bool FabricRail::place_returned() noexcept {
             returned_[kept++] = returned;
         }
     }
+    changed = changed || kept != returned_.size();
     returned_.resize(kept);
-    return worked;
+    return changed || (wait && looked_at_returned_ / longest_rest_ns != last / longest_rest_ns);
 }
 
 /// False: it has to wait.

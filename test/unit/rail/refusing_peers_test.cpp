@@ -1,6 +1,7 @@
 // Peers that do not take what is posted to them, or not yet.
 #include "least_of.h"
 #include "scripted_rail.h"
+#include "taking_rail.h"
 
 namespace railyard {
 namespace {
@@ -269,6 +270,36 @@ TEST_F(FabricRailTest, AGateThatNeverOpensEndsTheTransfer) {
     EXPECT_TRUE(offer.work.done());
     EXPECT_EQ(offer.work.status(), Status::remote_disconnect);
     EXPECT_TRUE(script.posted.empty());
+}
+
+class PatientRail : public FabricRailTest {
+  protected:
+    PatientRail() : FabricRailTest(1, true, 10'000'000'000) {}
+    static inline Work::Verdict verdict;
+};
+
+/// Else a progress thread would never rest while they wait; and else it would rest for too long.
+TEST_F(PatientRail, ChunksThatWaitAreNoWorkButOnceAMillisecond) {
+    TakingRail other;
+    Detour detour(rail_, other, 1, 1);
+    verdict = Work::Verdict::unknown;
+    detour.work.immediate = 1000;
+    detour.work.repeats = [](Work&, std::uint32_t) noexcept { return verdict; };
+    detour.post();
+    complete_all(FI_ECANCELED);
+    rail_.progress();
+    ASSERT_TRUE(rail_.has_work());
+    long worked = 0, idle = 0;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (worked < 10 && std::chrono::steady_clock::now() < limit)
+        ++(rail_.progress(Rail::Looker::background) == Rail::Progress::worked ? worked : idle);
+    EXPECT_EQ(worked, 10);
+    EXPECT_GT(idle, worked);
+    EXPECT_FALSE(detour.work.done());
+    verdict = Work::Verdict::repeat;
+    EXPECT_EQ(rail_.progress(Rail::Looker::background), Rail::Progress::worked);
+    EXPECT_EQ(other.taken.size(), 1u) << "each pass looks at them";
+    EXPECT_TRUE(detour.work.done());
 }
 
 }  // namespace
