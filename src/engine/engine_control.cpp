@@ -218,12 +218,13 @@ bool Engine::Impl::progress_rest() noexcept {
 bool Engine::Impl::run_chores() noexcept {
     if (inbox_.has_letters()) handle_letters();
     if (rails_->changes() != seen_changes_.load(std::memory_order_relaxed)) handle_rail_changes();
-    bool more = false;
+    bool more = false, moved = false;
     for (Rail* rail : rails_->gpu_rails()) {
         if (!rail->has_work()) continue;
-        rail->progress();
+        moved = rail->progress() == Rail::Progress::worked || moved;
         more = true;
     }
+    if (moved) wake();  // what it has staged may be on rails of another thread, which nothing else tells
     if (forward_.has_work()) forward_.progress();
     if (eager_sender_.has_work()) eager_sender_.look();
     if (!undelivered_.empty()) send_undelivered();
