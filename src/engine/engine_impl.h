@@ -5,7 +5,6 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +29,7 @@
 #include "engine/progress_threads.h"
 #include "engine/rail_pace.h"
 #include "engine/rail_weights.h"
+#include "engine/registrations.h"
 #include "engine/served.h"
 #include "engine/stats_file.h"
 #include "engine/stats_socket.h"
@@ -73,8 +73,8 @@ class Engine::Impl final : private RequestSender,
     std::shared_ptr<RemoteRegion> load_remote_memory(const std::string& agent, std::string_view metadata,
                                                      std::uint64_t address, std::uint64_t length);
     std::shared_ptr<RemoteRegion> local_as_remote(const std::shared_ptr<Registration>& region);
-    /// Another registration of that memory, pinned. Throws Error where there is none.
-    std::shared_ptr<Registration> in_place_of(const Registration& old, Pinned& pinned);
+    /// Other registrations of the memory of these, pinned. Throws Error where one has none.
+    void find_others(Replacements& others, Pinned& pinned);
     /// A transfer whose round is over, and of whose own memory some was deregistered, has what is registered
     /// there now. False: some is not, or a peer has named what it wants.
     bool use_other_registrations(Transfer& transfer) noexcept;
@@ -366,7 +366,7 @@ class Engine::Impl final : private RequestSender,
     // rest.
     TransferList transfers_;
     Mutex registrations_mutex_;
-    std::set<std::shared_ptr<Registration>> registrations_ ABSL_GUARDED_BY(registrations_mutex_);
+    Registrations registrations_ ABSL_GUARDED_BY(registrations_mutex_);
     std::atomic<std::size_t> overdue_{0};  ///< of them; written with the mutex
     std::uint64_t last_registration_ ABSL_GUARDED_BY(registrations_mutex_) = 0;
     std::vector<std::uint64_t> registered_bytes_ ABSL_GUARDED_BY(registrations_mutex_);  // by rail

@@ -7,9 +7,8 @@
 namespace railyard {
 namespace {
 
-bool is_there(const Registration& region, const KeyQuestion& question) {
-    return region.address == question.address && region.length == question.length &&
-           region.device_id == question.device_id && !region.revoked.load(std::memory_order_acquire);
+bool is_there(const Registration& region, std::uint64_t device_id) {
+    return region.device_id == device_id && !region.revoked.load(std::memory_order_acquire);
 }
 
 bool has(const KeyTable& table, std::uint16_t rail, std::uint64_t key) {
@@ -61,21 +60,20 @@ void Engine::Impl::on_keys_asked(const Letter& letter) {
 /// key is one's, it is told that. Who asks has been told a key, the region's own or of the first description.
 KeyTable Engine::Impl::present_keys(const KeyQuestion& question) {
     KeyTable present;
-    std::uint64_t last = 0;
     const MutexLock lock(registrations_mutex_);
-    for (const auto& region : registrations_) {
-        if (!is_there(*region, question)) continue;
+    const auto [first, last] = registrations_.equal_range(RangeOfMemory{question.address, question.length});
+    for (auto at = first; at != last; ++at) {
+        const auto& region = *at;
+        if (!is_there(*region, question.device_id)) continue;
         try {
             Pinned pinned;
             pinned.add(region);
             KeyTable own = region->key_table();
             if (has(own, question.refused_rail, question.refused_key)) return own;
-            if (region->number < last) continue;
             if (!has(own, question.rail, question.key) &&
                 !(region->first && has(*region->first, question.rail, question.key)))
                 continue;
             present = std::move(own);
-            last = region->number;
         } catch (const Error&) {
             // It is being deregistered.
         }

@@ -23,6 +23,31 @@ bool takes_the_place_of(const Registration& other, const Registration& old) {
            (other.writable || !old.writable) && covers(other.address, other.length, old.address, old.length);
 }
 
+/// Of those of the very same range, the one that was made last: its pages are those that the program has
+/// there now.
+std::shared_ptr<Registration> same_range_again(const Registrations& registrations, const Registration& old) {
+    const auto [first, last] = registrations.equal_range(RangeOfMemory{old.address, old.length});
+    const auto found = std::find_if(std::reverse_iterator(last), std::reverse_iterator(first),
+                                    [&](const auto& other) { return takes_the_place_of(*other, old); });
+    return found.base() == first ? nullptr : *found;
+}
+
+/// Of those that hold its range and more. One look through all registrations for all that have gone.
+void find_larger(const Registrations& registrations, Replacements& others) {
+    std::multimap<std::uint64_t, Replacements::value_type*> left;
+    for (auto& each : others) {
+        if (!each.second) left.emplace(each.first->address, &each);
+    }
+    if (left.empty()) return;
+    for (const auto& other : registrations) {
+        for (auto at = left.lower_bound(other->address);
+             at != left.end() && covers(other->address, other->length, at->first, 0); ++at) {
+            auto& [old, found] = *at->second;
+            if ((!found || other->number > found->number) && takes_the_place_of(*other, *old)) found = other;
+        }
+    }
+}
+
 }  // namespace
 
 std::shared_ptr<Registration> Engine::Impl::register_memory(std::uint64_t address, std::uint64_t length,
@@ -202,16 +227,15 @@ std::shared_ptr<RemoteRegion> Engine::Impl::load_remote_memory(const std::string
     return region;
 }
 
-/// The one that was made last: its pages are those that the program has there now.
-std::shared_ptr<Registration> Engine::Impl::in_place_of(const Registration& old, Pinned& pinned) {
-    std::shared_ptr<Registration> found;
+void Engine::Impl::find_others(Replacements& others, Pinned& pinned) {
     const MutexLock lock(registrations_mutex_);
-    for (const auto& other : registrations_) {
-        if ((!found || other->number > found->number) && takes_the_place_of(*other, old)) found = other;
+    for (auto& [old, found] : others)
+        found = same_range_again(registrations_, *old);
+    find_larger(registrations_, others);
+    for (const auto& [old, found] : others) {
+        if (!found) throw_unregistered();
+        pinned.add(found);
     }
-    if (!found) throw_unregistered();
-    pinned.add(found);
-    return found;
 }
 
 bool Engine::Impl::use_other_registrations(Transfer& transfer) noexcept {
@@ -220,15 +244,23 @@ bool Engine::Impl::use_other_registrations(Transfer& transfer) noexcept {
         const auto gone = [](const Registration& region) {
             return region.revoked.load(std::memory_order_acquire);
         };
+        Replacements others;
+        for (const auto& local : transfer.locals) {
+            if (gone(*local)) others.try_emplace(local.get());
+        }
+        for (const auto& remote : transfer.remotes) {
+            if (remote->self && gone(*remote->self)) others.try_emplace(remote->self.get());
+        }
         Pinned pinned;
+        find_others(others, pinned);
         auto locals = transfer.locals;
         for (auto& local : locals) {
-            if (gone(*local)) local = in_place_of(*local, pinned);
+            if (const auto other = others.find(local.get()); other != others.end()) local = other->second;
         }
         auto remotes = transfer.remotes;
         for (auto& remote : remotes) {
-            if (remote->self && gone(*remote->self))
-                remote = local_as_remote(in_place_of(*remote->self, pinned));
+            const auto other = others.find(remote->self.get());
+            if (other != others.end()) remote = local_as_remote(other->second);
         }
         lay_out_anew(transfer, locals);
         transfers_.change_memories([&] {

@@ -1,4 +1,8 @@
 // Questions about the keys of memory: of strangers, to strangers, and to nobody who answers.
+#include <time.h>
+
+#include <algorithm>
+
 #include "engine/metadata.h"
 #include "engine/request.h"
 #include "engine/transfer.h"
@@ -62,6 +66,37 @@ TEST_F(KeysTest, AreToldToThoseWhoHaveBeenToldOneBefore) {
           KeyQuestion{0, buffer.address() + 1, 4096, 0, 0, first.keys[0].key, 1, first.keys[1].key},
           KeyQuestion{0, buffer.address(), 4096, 1, 0, first.keys[0].key, 1, first.keys[1].key}})
         EXPECT_TRUE(ask(wrong).rails.empty());
+}
+
+std::uint64_t cpu_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// Peers ask once for each range: looking through all of them each time took the square of their number.
+TEST_F(KeysTest, AreFoundAsFastAmongManyRanges) {
+    constexpr std::size_t page = 4096, count = 20'000;
+    Buffer buffer(*victim_, page);
+    const MemoryInfo first = decode_memory(victim_->memory_metadata(*buffer.region));
+    const std::uint64_t refused = first.keys[1].key ^ 1;  // which none has: the look ends with the last one
+    const KeyQuestion question{0, buffer.address(), page, 0, 0, first.keys[0].key, 1, refused};
+    const auto cost = [&] {
+        std::uint64_t least = UINT64_MAX;
+        for (int i = 0; i < 30; ++i) {
+            const std::uint64_t begin = cpu_ns();
+            EXPECT_EQ(ask(question).keys.size(), 2U);
+            least = std::min(least, cpu_ns() - begin);
+        }
+        return least;
+    };
+    const std::uint64_t alone = cost();
+    const std::vector<std::uint8_t> others(count * page);
+    for (std::size_t i = 0; i < count; ++i)
+        static_cast<void>(
+            victim_->register_memory(reinterpret_cast<std::uint64_t>(others.data()) + i * page, page, 0));
+    const std::uint64_t among_many = cost();
+    EXPECT_LT(among_many, 10 * alone) << alone << " and " << among_many << " ns";
 }
 
 /// As of a range whose pages lie on another NUMA node once it is registered again.
