@@ -57,13 +57,18 @@ std::string open_shared(const PrimaryContext& context, const SharedAllocation& a
     CUdeviceptr opened = 0;
     const CUresult result = driver.ipc_open_mem_handle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     if (result != CUDA_SUCCESS) return "cuIpcOpenMemHandle: " + describe(driver, result);
-    std::string why = shorter_than(driver, opened, allocation.length);
-    if (why.empty()) {
-        address = opened;
-    } else {
+    try {
+        std::string why = shorter_than(driver, opened, allocation.length);
+        if (why.empty()) {
+            address = opened;
+        } else {
+            close_shared(context, opened);
+        }
+        return why;
+    } catch (...) {  // no memory for the reason
         close_shared(context, opened);
+        throw;
     }
-    return why;
 }
 
 void close_shared(const PrimaryContext& context, std::uint64_t address) noexcept {

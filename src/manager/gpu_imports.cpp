@@ -43,7 +43,12 @@ std::shared_ptr<const GpuImports::Import> GpuImports::open(const cuda::ContextPt
     // Its last owner has let it go, and has not come to closing it: then it stays open, and is that one's no
     // more.
     if (added) {
-        why = cuda::open_shared(*context, allocation, at->second.address);
+        try {
+            why = cuda::open_shared(*context, allocation, at->second.address);
+        } catch (...) {
+            table_->entries.erase(at);  // else it would be taken for one that is open, at no address
+            throw;
+        }
         if (!why.empty()) {
             table_->entries.erase(at);
             return nullptr;

@@ -8,6 +8,7 @@
 
 #include "../shortage.h"
 #include "gpu_transfers.h"
+#include "manager/gpu_imports.h"
 #include "outcome.h"
 #include "stream/stream_transfers.h"
 #include "unit/stream/program_stream.h"
@@ -161,6 +162,64 @@ TEST_P(GpuShortage, WhileATransferHasItsPlaceOnAStream) {
     }
     streams.close();
     pair.a.reset();
+}
+
+/// Of another process, as far as this one knows.
+TEST(GpuImportsShortage, WhatCouldNotBeOpenedIsNotThereTheNextTime) {
+    watch_for_shortages();
+    const auto context = std::make_shared<cuda::PrimaryContext>(cuda_driver(), 0);
+    const cuda::SharedAllocation nobodys{{}, 4096, 4096, 1};
+    bool failed = true;
+    for (long at = 0; failed; ++at) {
+        ASSERT_LT(at, 200) << "it never ends";
+        GpuImports imports;
+        std::string why;
+        arm(at, false);
+        try {
+            EXPECT_EQ(imports.open(context, nobodys, why), nullptr);
+        } catch (const std::bad_alloc&) {
+        }
+        failed = shortage.left < 0;
+        disarm();
+        EXPECT_EQ(imports.open(context, nobodys, why), nullptr) << place();
+    }
+}
+
+/// Of what the driver would have opened, which it does not for the process that has made it.
+CUdeviceptr opened_address = 0;
+int opened = 0;
+CUresult open_it(CUdeviceptr* address, CUipcMemHandle, unsigned) {
+    *address = opened_address;
+    ++opened;
+    return CUDA_SUCCESS;
+}
+CUresult close_it(CUdeviceptr) {
+    --opened;
+    return CUDA_SUCCESS;
+}
+
+TEST(GpuImportsShortage, WhatIsShorterThanItSaysIsClosedWithoutMemoryForTheReason) {
+    watch_for_shortages();
+    cuda::Driver driver = cuda_driver();
+    driver.ipc_open_mem_handle = open_it;
+    driver.ipc_close_mem_handle = close_it;
+    const auto context = std::make_shared<cuda::PrimaryContext>(driver, 0);
+    const HostOrGpuMemory buffer(0, 4096);
+    opened_address = buffer.address;
+    const cuda::SharedAllocation shared{{}, buffer.address, 1 << 30, 1};
+    bool failed = true;
+    for (long at = 0; failed; ++at) {
+        ASSERT_LT(at, 200) << "it never ends";
+        std::uint64_t address = 0;
+        arm(at, false);
+        try {
+            EXPECT_NE(cuda::open_shared(*context, shared, address), "");
+        } catch (const std::bad_alloc&) {
+        }
+        failed = shortage.left < 0;
+        disarm();
+        EXPECT_EQ(opened, 0) << place();
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuShortage, testing::ValuesIn(gpu_fabrics()), gpu_fabric_name);
