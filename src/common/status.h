@@ -65,4 +65,11 @@ class Error : public std::runtime_error {
     Status status_;
 };
 
+/// What failed for want of something that comes back, as descriptors do: to be tried again, and not to be
+/// taken for what cannot be done.
+class PassingError : public Error {
+  public:
+    using Error::Error;
+};
+
 }  // namespace railyard

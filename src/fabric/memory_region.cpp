@@ -77,6 +77,12 @@ std::string gpu_remedy(int gpu) {
            "libfabric 1.20): have one of them, or set vram_staging=always";
 }
 
+std::string no_room_for_gpu(const MemoryRange& range) {
+    return "; " + std::to_string(range.length) + " bytes asked, and GPU " + std::to_string(range.gpu) +
+           " has no such room left in its window on the bus (BAR1, see `nvidia-smi -q -d MEMORY`), or the "
+           "NIC has none: register less at a time";
+}
+
 int register_once(const Domain& domain, fi_mr_attr attr, std::uint64_t flags, fid_mr** region) {
     std::uint64_t wished = std::exchange(attr.requested_key, 0);
     const ProviderCaps& caps = domain.caps();
@@ -150,9 +156,27 @@ std::string failure(const Domain& domain, const MemoryRange& range, int rc) {
     std::string text = "fi_mr_regattr ";
     if (range.gpu >= 0) text += "of memory of GPU " + std::to_string(range.gpu) + " ";
     text += "failed on " + domain.rail() + ": " + fi_strerror(-rc) + " (" + std::to_string(rc) + ")";
-    if (range.gpu >= 0 && rc != -FI_ENOSPC && rc != -FI_ENOKEY && rc != -FI_E2BIG)
-        return text + gpu_remedy(range.gpu);
-    return text + remedy(domain, -rc, range) + shortage();
+    return text;
+}
+
+std::string remedy_for_gpu(const Domain& domain, int error, const MemoryRange& range) {
+    if (error == FI_ENOMEM) return no_room_for_gpu(range);
+    const bool same_as_of_host =
+        error == FI_ENOSPC || error == FI_ENOKEY || error == FI_E2BIG || error == FI_EAGAIN;
+    return same_as_of_host ? remedy(domain, error, range) : gpu_remedy(range.gpu);
+}
+
+[[noreturn]] void refuse(const Domain& domain, const MemoryRange& range, int rc) {
+    const std::string text = failure(domain, range, rc), lacking = shortage();
+    const bool of_gpu = range.gpu >= 0;
+    if (range.dmabuf_alone && has_no_dmabuf(rc))
+        throw Error(Status::not_supported, text + gpu_remedy(range.gpu));
+    // Of GPU memory it is a descriptor of a dmabuf that was lacking, whatever the provider says without one.
+    const std::string wanted = of_gpu && !lacking.empty() ? std::string()
+                               : of_gpu                   ? remedy_for_gpu(domain, -rc, range)
+                                                          : remedy(domain, -rc, range);
+    if (rc == -FI_EAGAIN || !lacking.empty()) throw PassingError(Status::backend, text + wanted + lacking);
+    throw Error(Status::backend, text + wanted);
 }
 
 /// Where its own attempt to register GPU memory has failed, efa gives a key that no device has, and reports
@@ -172,9 +196,7 @@ MemoryRegion::MemoryRegion(const Domain& domain, const Endpoint& endpoint, const
     if (range.writable) flags |= FI_RECV | FI_READ | FI_REMOTE_WRITE;
     fid_mr* region = nullptr;
     const int rc = register_range(domain, range, flags, &region);
-    if (rc != 0)
-        throw Error(range.dmabuf_alone && has_no_dmabuf(rc) ? Status::not_supported : Status::backend,
-                    failure(domain, range, rc));
+    if (rc != 0) refuse(domain, range, rc);
     region_ = Fid<fid_mr>(region);
     if (domain.caps().endpoint_registration) {
         check(fi_mr_bind(region, endpoint.handle(), 0), "fi_mr_bind", domain.rail());

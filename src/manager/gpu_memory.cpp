@@ -116,6 +116,8 @@ std::optional<Obstacle> RailManager::register_directly(Registration& region, con
         region.memory = register_on_rails(on, region.length, [&](std::size_t i) {
             return dmabufs.register_on(*on[i], region.gpu->is_below_its_switch(rails[i]), range);
         });
+    } catch (const PassingError&) {
+        throw;  // staged it would be for as long as it is registered
     } catch (const Error& error) {
         const std::optional<std::string> absent_because = dmabufs.absent_because();
         if (!absent_because) return Obstacle{Kind::registration, error.what()};

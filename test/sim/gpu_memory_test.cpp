@@ -7,6 +7,7 @@
 
 #include "cuda/dmabuf.h"
 #include "fabric/memory_region.h"
+#include "few_files.h"
 #include "simulated_machine.h"
 #include "two_rails.h"
 #include "unit/cuda/on_fake_driver.h"
@@ -330,6 +331,63 @@ TEST_P(GpuMemory, ADmabufIsTriedFirstAndItsAbsenceAloneIsForgiven) {
     for (const int failure : {-FI_ENOMEM, -FI_EIO})
         EXPECT_EQ(tries(failure, range), std::vector<bool>({true})) << failure;
     rail.domain.get()->mr = registrations.real;
+}
+
+int busy_register(fid*, const fi_mr_attr*, std::uint64_t, fid_mr**) {
+    return registrations.answer;
+}
+
+/// What a later attempt may do is not to be taken for what the NIC cannot.
+TEST_P(GpuMemory, AShortageThatPassesIsToldFromWhatStays) {
+    const cuda::ContextPtr gpu = context();
+    const Filled memory(gpu, 10'000, 9);
+    const Opened rail(device_of(family(), nic));
+    registrations = {0, {}, rail.domain.get()->mr};
+    fi_ops_mr busy = *registrations.real;
+    busy.regattr = busy_register;
+    rail.domain.get()->mr = &busy;
+    const auto told = [&](int answer) -> std::string {
+        registrations.answer = answer;
+        try {
+            const fabric::MemoryRegion region(rail.domain, rail.endpoint, memory.range());
+        } catch (const PassingError& error) {
+            return std::string("passes: ") + error.what();
+        } catch (const Error& error) {
+            return std::string("stays: ") + error.what();
+        }
+        return "registered";
+    };
+    EXPECT_CONTAINS(told(-FI_EAGAIN), "passes: ");
+    EXPECT_CONTAINS(told(-FI_EAGAIN), "try again");
+    EXPECT_CONTAINS(told(-FI_ENOMEM), "stays: ");
+    EXPECT_CONTAINS(told(-FI_ENOMEM), "BAR1");
+    EXPECT_CONTAINS(told(-FI_EOPNOTSUPP), "stays: ");
+    {
+        const FewFiles few(0);
+        EXPECT_CONTAINS(told(-FI_EOPNOTSUPP), "passes: ");
+        EXPECT_CONTAINS(told(-FI_EOPNOTSUPP), "ulimit -n");
+    }
+    rail.domain.get()->mr = registrations.real;
+}
+
+/// It would go through staging buffers for as long as it is registered.
+TEST_P(GpuMemory, IsRefusedAndNotStagedWithoutDescriptors) {
+    const BareRails engine({family(), 4, false});
+    const cuda::DeviceBuffer first(context(), 1 << 20), buffer(context(), 1 << 20);
+    const auto before = engine.rails->register_device_memory(first.address(), 1 << 20, 0);
+    EXPECT_FALSE(before->staged);
+    {
+        const Disturbance by_dmabuf_alone("gpu_address=off");
+        const FewFiles few(0);
+        const auto [status, text] = error_of(
+            [&] { static_cast<void>(engine.rails->register_device_memory(buffer.address(), 1 << 20, 0)); });
+        EXPECT_EQ(status, Status::backend);
+        EXPECT_CONTAINS(text, "ulimit -n");
+    }
+    const auto after = engine.rails->register_device_memory(buffer.address(), 1 << 20, 0);
+    EXPECT_FALSE(after->staged);
+    engine.rails->deregister_memory(*before);
+    engine.rails->deregister_memory(*after);
 }
 
 TEST_P(GpuMemory, AnEngineAsksForItWhereThereAreGpusAndStagingIsNotForced) {
