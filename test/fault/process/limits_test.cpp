@@ -1,12 +1,14 @@
 // A process that runs out of file descriptors: errors that name the limit and the remedy, and engines that go
 // on.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <chrono>
 
 #include "common/shortage.h"
 #include "few_files.h"
 #include "left_open.h"
+#include "manager/registration.h"
 #include "traffic.h"
 
 namespace railyard::test {
@@ -77,6 +79,23 @@ TEST_P(LimitsTest, AnEngineWithoutFilesGoesOnOnceThereAreSome) {
     }
     EXPECT_TRUE(again);
     EXPECT_TRUE(traffic.target.bytes == traffic.source.bytes);
+}
+
+/// Else peers could be told that they may write to it, and the NIC or the kernel would refuse them later.
+TEST_P(LimitsTest, MemoryThatMayNotBeWrittenToIsNotTakenForOtherMemoryWithoutFiles) {
+    const auto engine = make_engine("alpha", GetParam());
+    constexpr std::size_t size = 4096;
+    void* const mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const auto address = reinterpret_cast<std::uint64_t>(mapped);
+    {
+        const FewFiles few(0);
+        expect_error(Status::backend, "ulimit -n",
+                     [&] { static_cast<void>(engine->register_memory(address, size, 0)); });
+    }
+    const auto region = engine->register_memory(address, size, 0);
+    EXPECT_FALSE(region->writable);
+    engine->deregister_memory(region);
+    munmap(mapped, size);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, LimitsTest,
