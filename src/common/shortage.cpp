@@ -22,4 +22,9 @@ std::string shortage(const char* or_else) {
            "): raise it (`ulimit -n`)" + or_else;
 }
 
+bool may_grow_file_to(std::uint64_t bytes) noexcept {
+    rlimit limit{};
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
 }  // namespace railyard

@@ -13,6 +13,7 @@
 
 #include "common/file_text.h"
 #include "common/log.h"
+#include "common/shortage.h"
 #include "common/status.h"
 #include "common/write_all.h"
 #include "engine/stats_leftovers.h"
@@ -128,9 +129,9 @@ void StatsFile::write(const LiveReport& report, std::uint64_t now_ns) noexcept {
     if (error != 0 && !failing_) {
         RAILYARD_LOG(
             warn, agent_.c_str(),
-            "stats_file %s cannot be written: %s. Its directory has to be there, with room, and writable "
+            "stats_file %s cannot be written: %s%s. Its directory has to be there, with room, and writable "
             "for this process; all else goes on, and it is tried again each second",
-            path_.c_str(), std::strerror(error));
+            path_.c_str(), std::strerror(error), error == EFBIG ? " (limit: `ulimit -f`)" : "");
     }
     failing_ = error != 0;
 }
@@ -159,6 +160,7 @@ void StatsFile::warn_of_another() noexcept {
 }
 
 int StatsFile::replace() noexcept {
+    if (!may_grow_file_to(lock_line_.size() + text_.size())) return EFBIG;
     const int fd = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) return errno;
     int error = 0;

@@ -49,6 +49,14 @@ void open_to_processes_of_this_user() noexcept {
                      "within the host; local_rail=off: they need not");
 }
 
+/// -1, and errno, where there is none.
+int new_card_file() {
+    if (!may_grow_file_to(card_size))
+        throw Error(Status::backend, "no memory that others could map: the file size limit is below " +
+                                         std::to_string(card_size / 1024) + " KiB: raise it (`ulimit -f`)");
+    return memfd_create("railyard-card", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
 }  // namespace
 
 std::string encode(const CardAddress& address) {
@@ -79,7 +87,7 @@ CardAddress decode_card_address(std::string_view bytes) {
     return address;
 }
 
-HostCard::HostCard() : fd_(memfd_create("railyard-card", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+HostCard::HostCard() : fd_(new_card_file()) {
     // Sealed, so that nobody who maps it has to fear that it shrinks.
     const bool made =
         fd_ >= 0 && ftruncate(fd_, card_size) == 0 && fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK) == 0;

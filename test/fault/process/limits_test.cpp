@@ -2,12 +2,15 @@
 // on.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include <chrono>
+#include <functional>
 
 #include "common/shortage.h"
 #include "few_files.h"
 #include "left_open.h"
+#include "log_lines.h"
 #include "manager/registration.h"
 #include "traffic.h"
 
@@ -96,6 +99,30 @@ TEST_P(LimitsTest, MemoryThatMayNotBeWrittenToIsNotTakenForOtherMemoryWithoutFil
     EXPECT_FALSE(region->writable);
     engine->deregister_memory(region);
     munmap(mapped, size);
+}
+
+/// What waitpid() says of a child that may write `bytes` into a file at most, whose files whoever passes that
+/// grows at the cost of SIGXFSZ, and that does this.
+int end_with_file_limit(rlim_t bytes, const std::function<bool()>& does) {
+    const pid_t child = fork();
+    if (child == 0) {
+        const rlimit limit{bytes, RLIM_INFINITY};
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
+        _exit(does() ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+TEST(FileSize, AnEngineBelowTheLimitReachesItsHostOverTheFabricAndSaysSo) {
+    const int status = end_with_file_limit(1 << 20, [] {
+        const LogLines log;
+        const auto engine = make_engine("alpha", {"tcp", 1, false, true});
+        return LogLines::contain("over the fabric") && LogLines::contain("ulimit -f");
+    });
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, LimitsTest,

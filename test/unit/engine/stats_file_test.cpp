@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -222,6 +224,23 @@ TEST_F(StatsFileTest, ARelativeNameNeedsAWorkingDirectory) {
     StatsFile file(path(), "alpha", 7);
     file.write(report(3), 0);
     EXPECT_EQ(read().pid, 3u);
+}
+
+/// The kernel would end the process with SIGXFSZ.
+TEST_F(StatsFileTest, AReportThatIsLongerThanAFileMayBeIsRefusedAsThat) {
+    const pid_t child = fork();
+    if (child == 0) {
+        const rlimit limit{16, RLIM_INFINITY};
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
+        StatsFile file(path(), "alpha", 7);
+        file.write(report(1), 0);
+        _exit(test::LogLines::contain("File too large") ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_TRUE(files().empty());
 }
 
 }  // namespace
