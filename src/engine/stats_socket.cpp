@@ -14,6 +14,7 @@
 
 #include "common/descriptor.h"
 #include "common/log.h"
+#include "common/shortage.h"
 #include "common/status.h"
 #include "common/unix_address.h"
 #include "engine/stats_file.h"
@@ -61,8 +62,12 @@ int lock_directory(const std::string& path) {
 }
 
 /// A process that has gone may have left the socket open in a child of its own, which serves nobody.
-bool is_served(const UnixAddress& address) noexcept {
+bool is_served(const std::string& path, const UnixAddress& address) {
     const Descriptor probe(new_socket());
+    if (probe.get() < 0) {
+        const std::string reason = std::strerror(errno);
+        refuse(path, Status::backend, "whether somebody serves it cannot be seen: " + reason + shortage(""));
+    }
     if (connect(probe.get(), address.get(), address.length()) != 0)
         return errno != ECONNREFUSED && errno != ENOENT;
     ucred listener{};
@@ -85,7 +90,7 @@ bool has_socket(const std::string& path) {
 
 void take_away_what_is_left(const std::string& path, const UnixAddress& address) {
     if (!has_socket(path)) return;
-    if (is_served(address)) {
+    if (is_served(path, address)) {
         refuse(path, Status::not_allowed,
                "somebody serves it: each engine needs one of its own, as with %p (process id), %a (agent) or "
                "%i (instance) in its name");

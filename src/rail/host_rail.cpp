@@ -242,7 +242,8 @@ bool HostRail::fail(Submission& submission, int error) noexcept {
 
 /// As with memfd_secret, and mappings that drivers make of devices or of what they allocated. All else that
 /// is mapped has no page for it (a file that was cut short, a full tmpfs), and whoever touches it there is
-/// ended by SIGBUS, the target over tcp, too. Of our side the kernel takes what we may touch ourselves.
+/// ended by SIGBUS, the target over tcp, too: what cannot be seen, as no descriptor is left, is taken for
+/// that. Of our side the kernel takes what we may touch ourselves.
 bool HostRail::is_kept_from_us(const Submission& submission) const noexcept {
     if (fabric_copies_alike_) return false;
     const Work& work = *submission.lane->work;

@@ -1,6 +1,7 @@
 #include "engine/stats_socket.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -11,7 +12,10 @@
 #include <list>
 #include <memory>
 
+#include "common/descriptor.h"
 #include "common/status.h"
+#include "common/unix_address.h"
+#include "few_files.h"
 #include "left_open.h"
 #include "log_lines.h"
 #include "unix_client.h"
@@ -348,6 +352,17 @@ TEST_F(StatsSocketTest, ARelativeNameMayLieDeep) {
     EXPECT_TRUE(fs::is_socket(deep / "engine.sock"));
     socket_.reset();
     EXPECT_FALSE(fs::exists(deep / "engine.sock"));
+}
+
+TEST_F(StatsSocketTest, WhoHasNoDescriptorToLookAtALeftoverWithIsToldSo) {
+    {
+        const Descriptor left(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const UnixAddress address(path());
+        ASSERT_EQ(bind(left.get(), address.get(), address.length()), 0);
+    }
+    const test::FewFiles few(2);
+    const std::string text = refusal(Status::backend, path());
+    EXPECT_NE(text.find("ulimit -n"), std::string::npos) << text;
 }
 
 }  // namespace
