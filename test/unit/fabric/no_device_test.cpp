@@ -1,8 +1,16 @@
 // What is said where rails reach no other machine, on machines that are not here.
 #include "fabric/no_device.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <optional>
+
+#include "common/write_all.h"
 #include "log_lines.h"
 
 namespace railyard::fabric {
@@ -70,6 +78,45 @@ TEST(StayingHere, NothingIsSaidWhereThereIsNothing) {
     EXPECT_EQ(warned_of_shm("shm", {shm}, {eth0}), "") << "shm is what was named";
     EXPECT_EQ(warned_of_shm("^eth0", {shm}, {loopback, eth0}), "");
     EXPECT_NE(warned_of_shm("^eth2", {shm}, {loopback, eth0}), "");
+}
+
+/// Where /dev/shm has so much room, in a child with mounts of its own; nothing where it may not have those.
+std::optional<std::string> error_of_shm_in(const char* options) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool mounted = unshare(CLONE_NEWNS) == 0 &&
+                             mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                             mount("tmpfs", "/dev/shm", "tmpfs", 0, options) == 0;
+        if (!mounted) _exit(77);
+        std::string text = "found";
+        try {
+            static_cast<void>(discover("shm", {}, false));
+        } catch (const Error& error) {
+            text = error.what();
+        }
+        _exit(write_all(ends[1], text));
+    }
+    close(ends[1]);
+    std::string text;
+    char piece[256];
+    for (ssize_t got = 0; (got = read(ends[0], piece, sizeof(piece))) > 0;)
+        text.append(piece, static_cast<std::size_t>(got));
+    close(ends[0]);
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::optional(text) : std::nullopt;
+}
+
+/// libfabric leaves shm out then, and says so in its own log alone.
+TEST(SmallSharedMemory, IsWhatIsSaidWhereShmIsNotOfferedForIt) {
+    const auto small = error_of_shm_in("size=1m"), large = error_of_shm_in("size=64g");
+    if (!small || !large) GTEST_SKIP() << "no mounts of its own for this user";
+    EXPECT_EQ(*large, "found");
+    if (*small == "found") GTEST_SKIP() << "this libfabric offers shm all the same";
+    for (const char* part : {"/dev/shm has 1 MiB free", "16 MiB a core", "--shm-size"})
+        EXPECT_TRUE(has(*small, part)) << part << ": " << *small;
 }
 
 }  // namespace no_device_test
