@@ -217,8 +217,9 @@ void Target::handle(const std::string& sender, const FlowLetter& letter) {
 }
 
 void Target::on_open(const std::string& sender, const FlowLetter& letter) {
-    side_.engine().load_connection_info(sender, letter.connection);
     const MutexLock lock(mutex_);
+    note_the_gone();  // before it is met anew: it may be one of them, and those are forgotten
+    side_.engine().load_connection_info(sender, letter.connection);
     FlowLetter reply{.kind = LetterKind::refused, .opening = letter.opening};
     const auto id = source_for(sender);
     if (!id) {
@@ -261,7 +262,6 @@ void Target::on_open(const std::string& sender, const FlowLetter& letter) {
 /// last: they may be back.
 std::optional<std::uint32_t> Target::source_for(const std::string& sender) {
     std::optional<std::uint32_t> best;
-    note_the_gone();
     for (std::uint32_t id = 0; id < most_sources; ++id) {
         const Source& source = sources_[id];
         if (source.name == sender) return id;

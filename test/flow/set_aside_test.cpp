@@ -189,6 +189,34 @@ TEST_F(SetAside, AnInitiatorThatCannotBeReachedTakesNoNumber) {
     EXPECT_FALSE(source(1));
 }
 
+/// The target's engine has found it gone already, and the target, which looks once a second, has not: it
+/// finds out with the opening before it.
+TEST_F(SetAside, OneThatOpensAgainAtOnceIsAnswered) {
+    setenv("RAILYARD_KEEPALIVE_MS", "0", 1);  // it does not look for its target, and so does not miss it
+    Sender sender(target_->info(), 0, shaky_nic);
+    const test::LogLines lines(log::Level::info);
+    const std::string gone = ": gone, was ", noticed = sender.name() + ", is gone";
+    int tries = 0;
+    for (bool in_time = false; !in_time; ++tries) {
+        ASSERT_LT(tries, 10);
+        sender.open();
+        ASSERT_NO_FATAL_FAILURE(sender.expect(LetterKind::taken)) << "try " << tries;
+        test::LogLines::clear();
+        cluster().set("link=down", {"*", shaky_nic});
+        for (const auto end = Clock::now() + std::chrono::seconds(20); !test::LogLines::contain(gone);) {
+            ASSERT_LT(Clock::now(), end);
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        in_time = !test::LogLines::contain(noticed);
+        cluster().set("link=up", {"*", shaky_nic});
+    }
+    sender.open();
+    sender.expect(LetterKind::taken);
+    const auto now = source(0);
+    ASSERT_TRUE(now);
+    EXPECT_TRUE(now->connected);
+}
+
 /// While it may write on. Where it does so after all, it is told.
 TEST_F(SetAside, ItsNumberIsNotGivenAtOnce) {
     Sender sender(target_->info(), 0, shaky_nic);
