@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/status.h"
+#include "cuda/context_guard.h"
 
 namespace railyard {
 
@@ -45,6 +46,8 @@ MemoryRange GpuDmabufs::with_dmabuf(MemoryRange range, DmaBufMapping wanted) {
 }
 
 RegisteredMemory GpuDmabufs::register_on(Rail& rail, bool below_its_switch, const MemoryRange& range) {
+    // A provider that is given an address asks the driver itself, in whatever thread this is.
+    const cuda::ContextGuard guard(*context_);
     if (below_its_switch) {
         const MemoryRange described = with_dmabuf(range, DmaBufMapping::pcie);
         try {

@@ -24,6 +24,9 @@ class AskedRail final : public Rail {
         offered.push_back(
             range.dmabuf < 0 ? none : static_cast<Window>(fake().dmabuf_window(range.dmabuf, &bridge)));
         descriptors.push_back(range.dmabuf);
+        CUcontext current = nullptr;
+        EXPECT_EQ(cuda::find_driver().driver->ctx_get_current(&current), CUDA_SUCCESS);
+        contexts.push_back(current);
         EXPECT_EQ(range.dmabuf_alone, offered.back() == bar1);
         if (range.dmabuf >= 0) {
             EXPECT_EQ(range.dmabuf_base, range.address / 4096 * 4096);
@@ -37,6 +40,7 @@ class AskedRail final : public Rail {
     Status refusal = Status::ok;  ///< of BAR1
     std::vector<Window> offered;
     std::vector<int> descriptors;
+    std::vector<CUcontext> contexts;
 
   protected:
     bool serve(bool) noexcept override { return false; }
@@ -120,6 +124,17 @@ TEST_F(GpuDmabufsTest, OneWindowIsAskedForOnce) {
         EXPECT_EQ(rail->offered, std::vector({only, only}));
     EXPECT_EQ(near.descriptors, other.descriptors);
     EXPECT_EQ(near.descriptors, far.descriptors);
+}
+
+/// Else libfabric takes it that there are no dmabufs, for the rest of the process.
+TEST_F(GpuDmabufsTest, AProviderThatAsksTheDriverItselfHasTheContext) {
+    fake().fail("cuMemGetHandleForAddressRange", 0, CUDA_ERROR_NOT_SUPPORTED);
+    AskedRail rail;
+    with_dmabufs([&](GpuDmabufs& dmabufs) {
+        std::thread([&] { static_cast<void>(dmabufs.register_on(rail, false, range())); }).join();
+    });
+    EXPECT_EQ(rail.offered, std::vector{none});
+    EXPECT_EQ(rail.contexts, std::vector{gpu().context()->get()});
 }
 
 TEST_F(GpuDmabufsTest, ANicThatRefusesTheOneWindowIsOfferedTheOther) {
