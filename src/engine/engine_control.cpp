@@ -25,6 +25,18 @@ EngineConfig checked(EngineConfig config) {
     return config;
 }
 
+void require_same_provider(const ConnectionInfo& info, const std::string& ours) {
+    if (info.provider == ours) return;
+    // Both are asked for as tcp.
+    const bool releases =
+        (info.provider == "net" && ours == "tcp") || (info.provider == "tcp" && ours == "net");
+    throw Error(Status::mismatch, "agent \"" + info.agent + "\" uses provider " +
+                                      spoken_provider(info.provider) + ", ours is " + spoken_provider(ours) +
+                                      (releases ? ": libfabric 1.17 and later ones do not understand each "
+                                                  "other over tcp: have the same release on both sides"
+                                                : ": set the same provider on both sides"));
+}
+
 /// Else its control messages would be refused there and ours here, without a word to whoever waits for them.
 void require_same_secret(const MessageAuth& auth, const ConnectionInfo& info) {
     const char* wrong = nullptr;
@@ -130,11 +142,7 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
         throw Error(Status::mismatch,
                     "agent \"" + agent + "\" has our own name and is another engine: rename one");
     }
-    if (info.provider != rails_->provider()) {
-        throw Error(Status::mismatch,
-                    "agent \"" + agent + "\" uses provider " + spoken_provider(info.provider) + ", ours is " +
-                        spoken_provider(rails_->provider()) + ": set the same provider on both sides");
-    }
+    require_same_provider(info, rails_->provider());
     require_same_secret(auth_, info);
     const std::shared_ptr<Peer> peer = peer_of(info);
     const std::shared_ptr<Peer> old = peers_.put(peer);

@@ -42,9 +42,12 @@ std::string_view unseal(EnvelopeKind kind, std::string_view sealed, std::size_t 
     const auto checksum = reader.number<std::uint32_t>();
     const auto length = reader.number<std::uint32_t>();
     if (!reader.ok()) refuse(kind, "truncated");
-    if (version < wire_version || version > (found_version ? latest : wire_version)) {
-        refuse(kind, "version " + std::to_string(version) + ", this build speaks " +
-                         std::to_string(wire_version) + ": run the same Railyard release on both sides");
+    const std::uint8_t newest = found_version ? latest : wire_version;
+    if (version < wire_version || version > newest) {
+        refuse(kind, "version " + std::to_string(version) + ", this build reads " +
+                         std::to_string(wire_version) +
+                         (newest > wire_version ? " to " + std::to_string(newest) : "") +
+                         ": run the same Railyard release on both sides");
     }
     if (found_kind != static_cast<std::uint8_t>(kind)) refuse(kind, "holds something else");
     if (length > limit)

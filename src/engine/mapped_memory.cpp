@@ -19,6 +19,9 @@ void MappedMemory::look(std::span<const std::shared_ptr<Peer>> peers, const Rail
                         std::uint64_t now_ns) {
     if (!shares_->any()) return ended_.clear();
     std::vector<std::uint64_t> others = shares_->instances();
+    std::erase_if(ended_, [&](const auto& ended) {
+        return !std::binary_search(others.begin(), others.end(), ended.first);
+    });
     for (const std::shared_ptr<Peer>& peer : peers) {
         const auto mapped = std::lower_bound(others.begin(), others.end(), peer->nonce());
         if (mapped == others.end() || *mapped != peer->nonce()) continue;

@@ -35,6 +35,19 @@ TEST(Envelope, RefusalsSayWhatIsWrong) {
     std::string newer = sealed;
     newer[5] = wire_version + 1;
     EXPECT_NE(refusal(newer).find("version " + std::to_string(wire_version + 1)), std::string::npos);
+    const std::string only = "this build reads " + std::to_string(wire_version) + ": run the same";
+    EXPECT_NE(refusal(newer).find(only), std::string::npos) << refusal(newer);
+    newer[5] = wire_version + 9;
+    std::uint8_t found = 0;
+    std::string text;
+    try {
+        static_cast<void>(unseal(EnvelopeKind::memory, newer, 1000, &found, wire_version + 2));
+    } catch (const Error& error) {
+        text = error.what();
+    }
+    const std::string range = "reads " + std::to_string(wire_version) + " to " +
+                              std::to_string(wire_version + 2) + ": run the same";
+    EXPECT_NE(text.find(range), std::string::npos) << text;
 }
 
 TEST(Envelope, NoBitMayFlip) {
