@@ -96,6 +96,12 @@ DriverLookup find_driver() {
     return found;
 }
 
+bool finds_runtime() noexcept {
+    void* const library = dlopen("libcudart.so", RTLD_LAZY | RTLD_LOCAL);
+    if (library) dlclose(library);
+    return library != nullptr;
+}
+
 std::string built_with() {
 #if defined(RAILYARD_WITHOUT_CUDA)
     return "without CUDA";

@@ -30,6 +30,10 @@ struct DriverLookup {
 /// GPUs. Any thread; repeatable.
 [[nodiscard]] DriverLookup find_driver();
 
+/// Libraries that are built to load CUDA's run time find it: as libcudart.so, without a version, which images
+/// and wheels that are to run programs alone do not have. Loads it, if it is there. Any thread.
+[[nodiscard]] bool finds_runtime() noexcept;
+
 /// What this was compiled with, for people: "CUDA 13.0 headers", "own declarations", or "without CUDA".
 [[nodiscard]] std::string built_with();
 

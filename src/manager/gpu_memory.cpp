@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "common/occasional.h"
 #include "cuda/driver.h"
 #include "cuda/pointer_info.h"
 #include "manager/gpu_dmabufs.h"
@@ -97,8 +98,7 @@ std::optional<Obstacle> RailManager::register_directly(Registration& region, con
     Gpu& gpu = region.gpu->gpu();
     RailSet rails = region.gpu->rails();
     std::erase_if(rails, [&](std::uint16_t rail) { return !rails_[rail]->reaches_gpu_memory(); });
-    if (rails.empty())
-        return Obstacle{Kind::rails, "provider " + provider_ + " does not reach GPU memory (FI_HMEM)"};
+    if (rails.empty()) return why_none_reaches(gpu.device());
     if (gpu.visibility() == cuda::Visibility::read_back)
         return Obstacle{
             Kind::visibility,
@@ -142,9 +142,31 @@ void RailManager::stage(Registration& region, const Obstacle& obstacle) {
     region.staged = true;
 }
 
+/// EFAs come with FI_HMEM whenever libfabric has CUDA, whatever they can do (gotchas.md).
+Obstacle RailManager::why_none_reaches(const cuda::Device& gpu) const {
+    const std::string text = "provider " + provider_ + " does not reach GPU memory (FI_HMEM)";
+    const bool efa = provider_ == "efa" || provider_ == "efa-direct";
+    const bool some = std::any_of(rails_.begin(), rails_.end(),
+                                  [](const auto& rail) { return rail->reaches_gpu_memory(); });
+    if (!efa || some || !(gpu.gpu_direct_rdma || gpu.dma_buf)) return {Obstacle::Kind::rails, text};
+    return {Obstacle::Kind::libfabric,
+            text +
+                (cuda::finds_runtime()
+                     ? ": libfabric is built without CUDA (that of the EFA installer has it), or finds no GPU"
+                     : ": libfabric loads CUDA's run time as libcudart.so, and there is none of that name: "
+                       "link it to libcudart.so.12, or install the run time's development package "
+                       "(cuda-cudart-dev)") +
+                "; where these NICs cannot reach it in any case (p3, g4), set vram_staging=always"};
+}
+
 void RailManager::tell(GpuPath& path, const Obstacle& obstacle) {
     if (!path.is_news(obstacle.kind)) return;
-    if (obstacle.is_unexpected()) {
+    if (obstacle.kind == Obstacle::Kind::libfabric) {
+        static LastSaid last;  // the same for each GPU
+        if (last.is_news(obstacle.reason))
+            RAILYARD_LOG(warn, "gpu", "GPU memory goes through pinned host memory: %s",
+                         obstacle.reason.c_str());
+    } else if (obstacle.is_unexpected()) {
         RAILYARD_LOG(warn, "gpu",
                      "memory of GPU %d goes through pinned host memory, though there are NICs that reach GPU "
                      "memory: %s",

@@ -42,6 +42,7 @@ struct Obstacle {
     enum class Kind : std::uint8_t {
         setting,
         rails,         ///< none of them reaches GPU memory
+        libfabric,     ///< they may, and it offers none so
         visibility,    ///< they would, from here on
         device,        ///< neither GPUDirect RDMA nor dmabuf
         no_dmabuf,     ///< a rail refused the region, of which there is no dmabuf

@@ -28,8 +28,9 @@
 namespace railyard {
 
 namespace cuda {
+struct Device;
 struct PointerInfo;
-}
+}  // namespace cuda
 
 namespace fabric {
 struct Device;
@@ -137,6 +138,8 @@ class RailManager {
     std::optional<Obstacle> register_directly(Registration& region, const cuda::PointerInfo& memory,
                                               std::uint64_t wished_key);
     void stage(Registration& region, const Obstacle& obstacle);
+    /// Those near it.
+    [[nodiscard]] Obstacle why_none_reaches(const cuda::Device& gpu) const;
     /// Of a GPU a line for each kind of obstacle, and not for each region.
     void tell(GpuPath& path, const Obstacle& obstacle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
     /// Tells peers on this host how their GPUs reach it, where they may.

@@ -8,6 +8,7 @@
 #include "cuda/dmabuf.h"
 #include "fabric/memory_region.h"
 #include "few_files.h"
+#include "log_lines.h"
 #include "simulated_machine.h"
 #include "two_rails.h"
 #include "unit/cuda/on_fake_driver.h"
@@ -401,6 +402,22 @@ TEST_P(GpuMemory, AnEngineAsksForItWhereThereAreGpusAndStagingIsNotForced) {
     EXPECT_EQ(reaching({}), 4u);
     EXPECT_EQ(reaching({{"vram_staging", "never"}}), 4u);
     EXPECT_EQ(reaching({{"vram_staging", "always"}}), 0u);
+}
+
+/// A libfabric without CUDA, or that has not found its run time.
+TEST_P(GpuMemory, WhereNoNicComesWithItThatIsSaidOnce) {
+    const Disturbance without("gpu_memory=off");
+    const BareRails some({family(), 4, false});
+    const LogLines lines;
+    for (int ordinal = 0; ordinal < 2; ++ordinal) {
+        const cuda::DeviceBuffer buffer(context(ordinal), 4096);
+        const auto region =
+            some.rails->register_device_memory(buffer.address(), 4096, static_cast<std::uint64_t>(ordinal));
+        EXPECT_TRUE(region->staged);
+        some.rails->deregister_memory(*region);
+    }
+    EXPECT_EQ(LogLines::count("GPU memory goes through pinned host memory: provider " + family()), 1);
+    EXPECT_EQ(LogLines::count(cuda::finds_runtime() ? "without CUDA" : "link it to libcudart.so.12"), 1);
 }
 
 /// Which NICs know a megabyte of each GPU of an engine with these settings: "0=rdmap79s0 1=rdmap96s0 ...".

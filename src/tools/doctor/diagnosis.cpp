@@ -220,7 +220,10 @@ class Diagnosis {
                                    " rails reach GPU memory (FI_HMEM)";
         if (direct != 0 || facts_.devices.empty()) return add(Severity::ok, "gpu", counts);
         add(Severity::warning, "gpu", counts + ": it goes by way of host memory",
-            "a libfabric built with CUDA, and nvidia-peermem or a kernel with dma-buf: docs/gpu.md");
+            facts_.cuda_runtime
+                ? "a libfabric built with CUDA, and nvidia-peermem or a kernel with dma-buf: docs/gpu.md"
+                : "libfabric loads CUDA's run time as libcudart.so, and there is none of that name: link it "
+                  "to libcudart.so.12, or install its development package (cuda-cudart-dev)");
     }
 
     /// What shm needs.

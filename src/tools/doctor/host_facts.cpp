@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "common/file_text.h"
+#include "cuda/driver.h"
 #include "fabric/info.h"
 
 namespace railyard::tools {
@@ -183,6 +184,7 @@ HostFacts gather_facts(const std::string& root, const topology::Machine& machine
     }
     facts.interfaces = fabric::network_interfaces();
     facts.routed = fabric::default_route_interface(root);
+    facts.cuda_runtime = cuda::finds_runtime();
     facts.headers = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
     facts.library = fi_version();
     return facts;

@@ -52,6 +52,7 @@ struct HostFacts {
     std::vector<VerbsDevice> devices;  ///< of the topology's NICs
     std::vector<fabric::NetworkInterface> interfaces;
     std::string routed;                      ///< interface of the default route; empty: none
+    bool cuda_runtime = true;                ///< libfabric finds CUDA's run time where it looks for it
     std::uint32_t headers = 0, library = 0;  ///< libfabric's versions, as FI_VERSION makes them
 };
 

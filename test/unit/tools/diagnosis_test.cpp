@@ -187,6 +187,8 @@ TEST(Diagnosis, Gpus) {
     EXPECT_TRUE(machine.troubles("gpu").empty());
     machine.survey.rails.front().gpu_memory = false;
     expect_one(machine, "gpu", Severity::warning, "0 of 1 rails", "nvidia-peermem");
+    machine.facts.cuda_runtime = false;
+    expect_one(machine, "gpu", Severity::warning, "0 of 1 rails", "libcudart.so.12");
 }
 
 TEST(Diagnosis, Interfaces) {
