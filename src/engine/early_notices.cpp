@@ -41,13 +41,10 @@ EarlyNotices::Number EarlyNotices::number(std::uint64_t instance) {
     };
     const auto known = find(instance);
     if (known != writers_.end()) return number_of(known);
-    const auto favoured = std::count_if(writers_.begin(), writers_.end(), [](const Writer& writer) {
-        return writer.window == EarlyMark::favoured_window && !writer.closed;
-    });
     Writer fresh;
     fresh.instance = instance;
-    fresh.window =
-        favoured < EarlyMark::favoured_writers ? EarlyMark::favoured_window : EarlyMark::narrow_window;
+    fresh.window = next_window();
+    if (fresh.window == 0) return {};
     if (writers_.size() < EarlyMark::most_writers) {
         if (writers_.size() == writers_.capacity()) writers_.reserve(writers_.size() + writers_a_step);
         return number_of(writers_.insert(writers_.end(), fresh));
@@ -58,30 +55,53 @@ EarlyNotices::Number EarlyNotices::number(std::uint64_t instance) {
     return number_of(free);
 }
 
+std::uint8_t EarlyNotices::next_window() const noexcept {
+    std::uint32_t favoured = 0, room = EarlyMark::most_unread;
+    for (const Writer& writer : writers_) {
+        if (!writer.closed && writer.window == EarlyMark::favoured_window) ++favoured;
+        if (!writer.closed || writer.lost) room -= std::min<std::uint32_t>(room, writer.window);
+    }
+    for (const std::uint8_t window : {EarlyMark::favoured_window, EarlyMark::narrow_window}) {
+        const bool may = window != EarlyMark::favoured_window || favoured < EarlyMark::favoured_writers;
+        if (may && window <= room) return window;
+    }
+    return 0;
+}
+
 std::vector<std::uint64_t> EarlyNotices::instances() const {
     std::vector<std::uint64_t> result;
-    for (const Writer& writer : writers_)
-        result.push_back(writer.instance);
+    for (const Writer& writer : writers_) {
+        if (!writer.closed && writer.instance != 0) result.push_back(writer.instance);
+    }
+    std::sort(result.begin(), result.end());
     return result;
 }
 
-std::vector<EarlyNotices::Notice> EarlyNotices::retire(std::span<const std::uint64_t> gone) {
-    return forget([&](std::uint32_t number) {
-        return std::find(gone.begin(), gone.end(), writers_[number - 1].instance) != gone.end();
-    });
+void EarlyNotices::close_lost(std::span<const std::uint64_t> lost, std::uint64_t now_ns) noexcept {
+    for (Writer& writer : writers_) {
+        if (writer.lost && ticks(now_ns) > writer.closed + ticks(longest_rest_ns))
+            writer.window = std::min(writer.window, EarlyMark::narrow_window);
+        if (writer.closed || writer.instance == 0 ||
+            !std::binary_search(lost.begin(), lost.end(), writer.instance))
+            continue;
+        writer.closed = ticks(now_ns) + 1;
+        writer.lost = true;
+    }
 }
 
 void EarlyNotices::close(std::uint64_t instance, std::uint32_t number, std::uint64_t now_ns) {
     if (instance == 0 || instance_of(EarlyMark::of(number, 0)) != instance) return;
     Writer& writer = writers_[number - 1];
-    if (!writer.closed && writer.window != 0) writer.closed = ticks(now_ns) + 1;
+    if (writer.window == 0 || (writer.closed && !writer.lost)) return;
+    writer.closed = ticks(now_ns) + 1;
+    writer.lost = false;
 }
 
 std::vector<EarlyNotices::Notice> EarlyNotices::free_closed(std::uint64_t now_ns) {
     std::uint32_t first = 0;
     for (std::uint32_t number = 1; number <= writers_.size(); ++number) {
         const Writer& writer = writers_[number - 1];
-        const std::uint64_t rest = writer.notices ? longest_rest_ns : rest_ns;
+        const std::uint64_t rest = writer.notices || writer.lost ? longest_rest_ns : rest_ns;
         if (!writer.closed || ticks(now_ns) <= writer.closed + ticks(rest)) continue;
         if (first == 0 || writer.closed < writers_[first - 1].closed) first = number;
     }
@@ -142,8 +162,17 @@ EarlyNotices::Writer* EarlyNotices::writer_of(std::uint32_t mark) noexcept {
     return writer.window != 0 ? &writer : nullptr;
 }
 
-std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {
+EarlyNotices::Writer* EarlyNotices::writer_heard(std::uint32_t mark) noexcept {
     Writer* const writer = writer_of(mark);
+    if (writer && writer->lost) [[unlikely]] {
+        writer->lost = false;
+        writer->closed = 0;
+    }
+    return writer;
+}
+
+std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {
+    Writer* const writer = writer_heard(mark);
     if (!writer || replaced_.contains(mark)) return std::nullopt;
     const std::uint32_t first_known_by = original(mark);
     const auto waits = awaiting(first_known_by);
@@ -164,7 +193,7 @@ std::optional<EarlyNotices::Notice> EarlyNotices::placed(std::uint32_t mark) {
 
 EarlyNotices::Taken EarlyNotices::take(EarlyMarks marks, Notice& notice, bool wanted) {
     const auto [mark, operations] = marks;
-    Writer* const writer = writer_of(mark);
+    Writer* const writer = writer_heard(mark);
     if (!writer || !EarlyMark::are_one_range(mark, operations)) return Taken::refused;
     const auto next = notices_.lower_bound(mark);
     if (with_operation(mark) != notices_.end() || (next != notices_.end() && next->first - mark < operations))
@@ -231,7 +260,8 @@ void EarlyNotices::give_back(Credits credits) noexcept {
         Writer& writer = writers_[credit->number - 1];
         if (writer.instance != credit->instance) continue;
         writer.matched += credit->count;
-        if (!std::exchange(writer.owed, true)) owed_.splice(owed_.end(), credits, credit);
+        if (!writer.owed) owed_.splice(owed_.end(), credits, credit);
+        writer.owed = true;
     }
 }
 

@@ -46,8 +46,9 @@ class EarlyNotices {
     };
     /// That of the instance, which it keeps until it is closed; none for one that has been cut off.
     Number number(std::uint64_t instance);
-    /// Closed numbers are nobody else's for so long: a mark and its notice may both lie unread. Where a
-    /// notice is kept for its mark, until that has come; one whose operation has failed waits in vain.
+    /// Closed numbers are nobody else's for so long: a mark and its notice may both lie unread. The longer
+    /// where a notice is kept for its mark, until that has come (one whose operation has failed waits in
+    /// vain), and where it was not the instance that has closed it.
     static constexpr std::uint64_t rest_ns = 10'000'000'000, longest_rest_ns = 360 * rest_ns;
     /// The instance sends nothing more with that number, if it is its own, and what has been sent may still
     /// be on its way: notices and marks of it find each other as before.
@@ -55,10 +56,15 @@ class EarlyNotices {
     /// Frees the number that was closed first of those that have rested, if any has; returns what has waited
     /// in vain.
     std::vector<Notice> free_closed(std::uint64_t now_ns);
-    /// By number, less one; 0: retired.
+    /// A new one would have a narrow window, or no number.
+    [[nodiscard]] bool is_short() const noexcept {
+        return next_window() != EarlyMark::favoured_window || writers_.size() == EarlyMark::most_writers;
+    }
+    /// Who has one that is not closed, in order.
     [[nodiscard]] std::vector<std::uint64_t> instances() const;
-    /// Frees their numbers; returns what has waited in vain.
-    std::vector<Notice> retire(std::span<const std::uint64_t> gone);
+    /// In order. Closes the numbers of those, whom nobody here knows any more. They may live: one that goes
+    /// on with its number has it back, and what it may be ahead is no other's for longest_rest_ns.
+    void close_lost(std::span<const std::uint64_t> lost, std::uint64_t now_ns) noexcept;
     /// Whose mark it is; 0: nobody's.
     [[nodiscard]] std::uint64_t instance_of(std::uint32_t mark) const noexcept;
 
@@ -100,11 +106,12 @@ class EarlyNotices {
     struct Writer {
         std::uint64_t instance = 0;
         std::uint32_t matched = 0;             ///< marks, since it was told last
-        std::uint32_t closed = 0;              ///< when, in ticks; 0: it is not
+        std::uint32_t closed = 0;              ///< since when, in ticks; 0: it is not
         std::uint16_t marks = 0, notices = 0;  ///< that are alone
         std::uint16_t replaced = 0;            ///< marks
         std::uint8_t window = 0;               ///< 0, of an instance: it has been cut off
-        bool owed = false;                     ///< it is to be told, and nobody has taken that
+        bool owed : 1 = false;                 ///< it is to be told, and nobody has taken that
+        bool lost : 1 = false;                 ///< closed by us: its instance may go on
     };
     static_assert(sizeof(Writer) == 24);
     /// A notice, by the first of its operations' marks.
@@ -117,8 +124,12 @@ class EarlyNotices {
     using MarkPairs = std::unordered_map<std::uint32_t, std::uint32_t>;
     static std::uint32_t follow(const MarkPairs& pairs, std::uint32_t mark) noexcept;
     using WaitingNotices = std::map<std::uint32_t, Waiting>;
+    /// Such that those of all who may still write are not more than most_unread; 0: none is.
+    [[nodiscard]] std::uint8_t next_window() const noexcept;
     /// nullptr: it is nobody's that counts.
     Writer* writer_of(std::uint32_t mark) noexcept;
+    /// The same of what its writer has sent now: it is not lost.
+    Writer* writer_heard(std::uint32_t mark) noexcept;
     /// The mark that says of an operation, first known by this one, that its bytes are in place.
     [[nodiscard]] std::uint32_t latest(std::uint32_t mark) const noexcept { return follow(replaced_, mark); }
     /// The other way round.

@@ -10,6 +10,13 @@
 
 namespace railyard {
 
+namespace {
+
+/// Writers with numbers that others could use are asked so often whether they are there, at most.
+constexpr std::uint64_t writer_asked_ns = 60'000'000'000;
+
+}  // namespace
+
 static_assert(EarlyMark::most_unread <= Rail::most_unread_immediates);
 
 /// Each operation goes over a rail whose completion at the target is the word that its bytes are there, to
@@ -82,15 +89,28 @@ void Engine::Impl::on_number_wanted(const Letter& letter) {
     send_own(peer, MessageKind::number, std::move(text));
 }
 
-/// Of those that have gone, where all are given out, and then of those that were closed.
+/// Those that have gone, or are not known any more, keep nobody from a wide window; and once all are given
+/// out, one that is closed becomes another's. Of writers that are only written back to nobody knows when they
+/// end: they are asked, and what comes of it is of use to the next.
 EarlyNotices::Number Engine::Impl::number_for(const Letter& letter, std::uint32_t old) {
-    if (const EarlyNotices::Number given = inbox_.number(letter.nonce, old); given.number) return given;
-    std::vector<std::uint64_t> gone = inbox_.numbered();
-    for (const std::shared_ptr<Peer>& peer : all_peers()) {
-        if (!peer->gone()) std::erase(gone, peer->nonce());
+    std::vector<std::uint64_t> lost = inbox_.instances_in_the_way();
+    if (!lost.empty()) {
+        std::vector<std::uint64_t> there;
+        for (const std::shared_ptr<Peer>& peer : all_peers()) {
+            if (!std::binary_search(lost.begin(), lost.end(), peer->nonce()) || peer->gone() ||
+                (peer->has_control_route() && peer->control_route().path->failed()))
+                continue;
+            there.push_back(peer->nonce());
+            const DueKeepalive due = peer->due_keepalive(now_ns(), writer_asked_ns, false);
+            if (due.endpoint) ping(peer, *due.endpoint, config_.params.connect_timeout_ms * 1'000'000);
+        }
+        std::sort(there.begin(), there.end());
+        std::erase_if(lost, [&](std::uint64_t instance) {
+            return std::binary_search(there.begin(), there.end(), instance);
+        });
+        inbox_.close_lost(lost);
     }
-    inbox_.retire(gone);
-    if (const EarlyNotices::Number given = inbox_.number(letter.nonce); given.number) return given;
+    if (const EarlyNotices::Number given = inbox_.number(letter.nonce, old); given.number) return given;
     return inbox_.rested_number(letter.nonce, now_ns());
 }
 

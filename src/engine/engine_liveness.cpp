@@ -250,7 +250,7 @@ void Engine::Impl::keep_alive(const std::shared_ptr<Peer>& peer, std::uint64_t n
     // Under transfers, too, once they do not get on, where only that tells of a death: elsewhere a provider
     // that refuses has no room, and a peer that nobody drives is well.
     const bool stuck_long = (asked || rails_->connects()) && now - peer->watched.stuck_since > keepalive;
-    if (!keepalive || (in_flight && !stuck_long)) return;
+    if (!keepalive || peer->handles == 0 || (in_flight && !stuck_long)) return;
     // Who has never answered may only not have called in yet, and a connection takes that.
     const DueKeepalive due = peer->due_keepalive(now, keepalive, in_flight && !asked);
     if (due.endpoint)

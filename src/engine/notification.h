@@ -174,10 +174,10 @@ class NotificationInbox final : public ControlSink {
     EarlyNotices::Number number(std::uint64_t instance, std::uint32_t old = 0);
     /// The same where there is none left but those that were closed: one of them, if it has rested.
     EarlyNotices::Number rested_number(std::uint64_t instance, std::uint64_t now_ns);
-    /// Instances that have one, or had one and have been retired: 0.
-    [[nodiscard]] std::vector<std::uint64_t> numbered() const;
-    /// Gives the numbers of those to others. Nothing comes of their early notifications any more.
-    void retire(std::span<const std::uint64_t> instances);
+    /// Who has one, in order; nobody, where the next to ask is no worse off for it.
+    [[nodiscard]] std::vector<std::uint64_t> instances_in_the_way() const;
+    /// EarlyNotices::close_lost.
+    void close_lost(std::span<const std::uint64_t> instances) noexcept;
     /// EarlyNotices::is_in_place, of the notification that the instance sent as that message. Throws Error
     /// where the marks are another's, too, and where it is not known any more what has come.
     bool is_in_place(std::uint64_t instance, std::uint32_t mark, std::uint32_t next, std::uint64_t message);

@@ -154,14 +154,14 @@ void NotificationInbox::owe(const std::string& agent, std::uint64_t instance) no
     owes_credit_.store(early_.owes_credit(), std::memory_order_relaxed);
 }
 
-std::vector<std::uint64_t> NotificationInbox::numbered() const {
+std::vector<std::uint64_t> NotificationInbox::instances_in_the_way() const {
     const MutexLock lock(mutex_);
-    return early_.instances();
+    return early_.is_short() ? early_.instances() : std::vector<std::uint64_t>{};
 }
 
-void NotificationInbox::retire(std::span<const std::uint64_t> instances) {
+void NotificationInbox::close_lost(std::span<const std::uint64_t> instances) noexcept {
     const MutexLock lock(mutex_);
-    no_more_of(early_.retire(instances));
+    early_.close_lost(instances, now_ns());
 }
 
 }  // namespace railyard

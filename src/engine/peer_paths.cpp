@@ -183,8 +183,7 @@ bool Peer::waits_to_close() const {
 DueKeepalive Peer::due_keepalive(std::uint64_t now_ns, std::uint64_t interval_ns, bool known_alone) {
     const MutexLock lock(mutex_);
     PeerEndpoint* const control = control_.load(std::memory_order_relaxed);
-    if (!control || handles == 0 || control->probing || control->path.failed() ||
-        now_ns - pinged_at_ < interval_ns)
+    if (!control || control->probing || control->path.failed() || now_ns - pinged_at_ < interval_ns)
         return {};
     const bool is_first = control->answered_at == 0 && !reached.load(std::memory_order_relaxed);
     if (known_alone && is_first) return {};

@@ -200,11 +200,11 @@ TEST_F(EarlyNotificationTest, QuestionsWithoutSenseAreRefused) {
     for (std::uint32_t i = 0; i + 1 < EarlyNotices::most_unmatched; ++i)
         ASSERT_FALSE(refused(nonce, mark(10'000 + 2 * i), mark(10'001 + 2 * i), 90));
     EXPECT_TRUE(refused(nonce, mark(9'000), mark(9'001), 90)) << "too many";
-    const std::uint64_t gone[] = {nonce};
-    inbox_.retire(gone);
     for (std::uint32_t i = 3; i <= EarlyMark::most_writers; ++i)
         ASSERT_EQ(inbox_.number(1000 + i).number, i);
-    ASSERT_EQ(inbox_.number(11).number, number_);
+    const std::uint64_t gone[] = {nonce};
+    inbox_.close_lost(gone);
+    ASSERT_EQ(inbox_.rested_number(11, now_ns() + 2 * EarlyNotices::longest_rest_ns).number, number_);
     inbox_.on_immediate(mark(10'000));
     bring(cut("the next one's", mark(10'000), 1, 11));
     EXPECT_EQ(taken(), Texts{"the next one's"}) << "its mark is not the one that was replaced";
@@ -224,6 +224,21 @@ TEST_F(EarlyNotificationTest, WhatWasSentBeforeANumberIsClosedIsDeliveredHowever
     bring(cut("the word has come", mark(2), 2));
     EXPECT_EQ(taken(), (Texts{"the message has come", "the word has come"}));
     EXPECT_EQ(inbox_.rested_number(11, now_ns() + 2 * EarlyNotices::rest_ns).number, number_);
+}
+
+/// A writer that nobody knows any more may go on, and hears that all is well.
+TEST_F(EarlyNotificationTest, WhatComesOfALostWriterIsDeliveredHoweverMuchNumbersAreWanted) {
+    for (std::uint32_t i = 2; i <= EarlyMark::most_writers; ++i)
+        ASSERT_EQ(inbox_.number(1000 + i).number, i);
+    EXPECT_EQ(inbox_.instances_in_the_way().size(), EarlyMark::most_writers);
+    const std::uint64_t lost[] = {nonce};
+    inbox_.close_lost(lost);
+    EXPECT_EQ(inbox_.number(11).number, 0u);
+    EXPECT_EQ(inbox_.rested_number(11, now_ns() + 2 * EarlyNotices::rest_ns).number, 0u);
+    bring(cut("goes on", mark(1), 1));
+    inbox_.on_immediate(mark(1));
+    EXPECT_EQ(taken(), Texts{"goes on"});
+    EXPECT_EQ(inbox_.number(nonce).number, number_);
 }
 
 TEST_F(EarlyNotificationTest, WhereOthersHearOfImmediateDataThereIsNoNumber) {

@@ -16,7 +16,8 @@ TEST_F(EarlyNotificationTest, WhatWaitsIsKeptWithinTheLimits) {
         EXPECT_LE(tight.held().unfinished, 2'000u);
     }
     const std::uint64_t gone[] = {nonce};
-    tight.retire(gone);
+    tight.close_lost(gone);
+    EXPECT_NE(tight.rested_number(11, now_ns() + 2 * EarlyNotices::longest_rest_ns).number, 0u);
     EXPECT_EQ(tight.held().unfinished, 0u);
 }
 
@@ -70,8 +71,8 @@ TEST_F(EarlyNotificationTest, AWriterThatPaysNoHeedToItsWindowIsCutOff) {
         ASSERT_EQ(inbox_.number(1'000 + i).number, i);
     EXPECT_EQ(inbox_.number(11).number, 0u);
     const std::uint64_t gone[] = {nonce};
-    inbox_.retire(gone);
-    EXPECT_EQ(inbox_.number(11).number, number_);
+    inbox_.close_lost(gone);
+    EXPECT_EQ(inbox_.rested_number(11, now_ns() + 2 * EarlyNotices::longest_rest_ns).number, number_);
     bring(cut("the next one's", mark(2), 1, 11));
     EXPECT_TRUE(taken().empty()) << "a mark of the one that was cut off";
     inbox_.on_immediate(mark(2));

@@ -22,6 +22,12 @@ bool is_placed(EarlyNotices& notices, std::uint32_t mark, const char* agent = "w
     return notices.take({mark}, notice) == EarlyNotices::Taken::in_place;
 }
 
+/// The instance has closed it, and it has rested.
+std::vector<EarlyNotices::Notice> end(EarlyNotices& notices, std::uint64_t instance, std::uint32_t number) {
+    notices.close(instance, number, 0);
+    return notices.free_closed(2 * EarlyNotices::longest_rest_ns);
+}
+
 /// So many more of the writer with the number 1.
 void match_some(EarlyNotices& notices, std::uint32_t& sequence, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -37,8 +43,7 @@ TEST(EarlyNotices, AnInstanceKeepsItsNumberAndAllAreGivenOutOnce) {
         ASSERT_EQ(notices.number(100 + i).number, i);
     EXPECT_EQ(notices.number(99).number, 0u) << "there is no other";
     EXPECT_EQ(notices.number(105).number, 5u);
-    const std::uint64_t gone[] = {105};
-    EXPECT_TRUE(notices.retire(gone).empty());
+    EXPECT_TRUE(end(notices, 105, 5).empty());
     EXPECT_EQ(notices.number(99).number, 5u);
     EXPECT_EQ(notices.instance_of(EarlyMark::of(5, 3)), 99u);
 }
@@ -49,10 +54,54 @@ TEST(EarlyNotices, TheFirstWritersHaveWiderWindows) {
         const std::uint8_t window = notices.number(i).window;
         ASSERT_EQ(window, i <= EarlyMark::favoured_writers ? wide : EarlyMark::narrow_window) << i;
     }
-    const std::uint64_t gone[] = {1};
-    notices.retire(gone);
+    end(notices, 1, 1);
     EXPECT_EQ(notices.number(5000).window, wide);
     EXPECT_EQ(notices.number(5000).window, wide) << "it keeps that";
+}
+
+/// Those of writers that nobody knows any more are no others', as long as all of them together are as many
+/// marks as are kept.
+TEST(EarlyNotices, ThoseThatAreLostKeepNobodyFromAWideWindow) {
+    EarlyNotices notices;
+    std::vector<std::uint64_t> lost;
+    for (std::uint32_t i = 1; i <= EarlyMark::favoured_writers; ++i) {
+        EXPECT_FALSE(notices.is_short());
+        ASSERT_EQ(notices.number(i).window, wide);
+        lost.push_back(i);
+    }
+    EXPECT_TRUE(notices.is_short());
+    EXPECT_EQ(notices.instances(), lost);
+    notices.close_lost(lost, 1);
+    EXPECT_FALSE(notices.is_short());
+    EXPECT_TRUE(notices.instances().empty());
+    const auto number = notices.number(1'000);
+    EXPECT_EQ(number.window, wide);
+    EXPECT_EQ(number.number, EarlyMark::favoured_writers + 1) << "none that is another's";
+    std::uint32_t most = EarlyMark::favoured_writers * wide + wide;
+    for (std::uint64_t instance = 1'001; instance < 1'100; ++instance)
+        most += notices.number(instance).window;
+    EXPECT_LE(most, EarlyMark::most_unread);
+    EXPECT_GT(most + EarlyMark::narrow_window, EarlyMark::most_unread - wide);
+}
+
+/// It does not know, and is told that all is well.
+TEST(EarlyNotices, OneThatIsLostAndGoesOnHasItsNumberBack) {
+    constexpr std::uint64_t second = 1'000'000'000;
+    EarlyNotices notices;
+    const std::uint64_t lost[] = {7};
+    for (std::uint32_t i = 1; i <= EarlyMark::most_writers; ++i)
+        ASSERT_EQ(notices.number(6 + i).number, i);
+    notices.close_lost(lost, second);
+    EXPECT_TRUE(notices.free_closed(EarlyNotices::longest_rest_ns - second).empty());
+    EXPECT_EQ(notices.number(6).number, 0u) << "it may go on";
+    EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 1), {"seven", "one"}));
+    EXPECT_TRUE(notices.placed(EarlyMark::of(1, 1)));
+    EXPECT_EQ(notices.number(7).number, 1u);
+    EXPECT_TRUE(notices.free_closed(3 * EarlyNotices::longest_rest_ns).empty());
+    EXPECT_EQ(notices.number(6).number, 0u) << "it has gone on";
+    notices.close_lost(lost, 3 * EarlyNotices::longest_rest_ns);
+    notices.free_closed(4 * EarlyNotices::longest_rest_ns + 2 * second);
+    EXPECT_EQ(notices.number(6).number, 1u);
 }
 
 TEST(EarlyNotices, AClosedNumberIsTheLastToBeGivenOutAgain) {
@@ -93,8 +142,7 @@ TEST(EarlyNotices, WhatOneLeavesBehindIsNotTheNextOnes) {
     ASSERT_EQ(notices.number(7).number, 1u);
     EXPECT_TRUE(keeps(notices, EarlyMark::of(1, 0), {"seven", "waits"}));
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 1)));
-    const std::uint64_t gone[] = {7};
-    const std::vector<EarlyNotices::Notice> left = notices.retire(gone);
+    const std::vector<EarlyNotices::Notice> left = end(notices, 7, 1);
     ASSERT_EQ(left.size(), 1u);
     EXPECT_EQ(left[0].message, "waits");
     EXPECT_FALSE(notices.placed(EarlyMark::of(1, 0))) << "nobody's now";
@@ -175,8 +223,7 @@ TEST(EarlyNotices, NothingOfWhatIsGivenBackIsForgotten) {
     notices.give_back(std::move(all));
     EarlyNotices::Credits of_one_that_goes = notices.take_credits();
     match(half);
-    const std::uint64_t gone[] = {7};
-    notices.retire(gone);
+    end(notices, 7, 1);
     EXPECT_FALSE(notices.owes_credit()) << "nobody is there to be told";
     notices.give_back(std::move(of_one_that_goes));
     EXPECT_FALSE(notices.owes_credit());
@@ -212,8 +259,7 @@ TEST(EarlyNotices, WhatIsPutOffIsOwedWithTheNextOrOnceTheWriterIsKnown) {
     put_off(half + 1);
     match(1);
     const EarlyNotices::Credits of_one_that_goes = notices.take_credits();
-    const std::uint64_t gone[] = {7};
-    notices.retire(gone);
+    end(notices, 7, 1);
     notices.put_off(of_one_that_goes.front());
     std::uint64_t other = 1000;
     for (std::uint32_t number = 2; number <= EarlyMark::most_writers; ++number)
