@@ -7,6 +7,7 @@
 #include "common/spoken.h"
 #include "manager/registration.h"
 #include "plugin/edge.h"
+#include "plugin/listed_regions.h"
 #include "plugin/params_adapter.h"
 
 namespace railyard::plugin {
@@ -44,33 +45,27 @@ const MemoryHandle& handle_of(MemoryTable::Lookup& memory, const nixlMetaDesc& d
     return *handle;
 }
 
-std::vector<LocalDescriptor> local_descriptors(MemoryTable::Lookup& memory, const nixl_meta_dlist_t& list,
-                                               MemoryType type) {
-    std::vector<LocalDescriptor> descriptors;
-    descriptors.reserve(static_cast<std::size_t>(list.descCount()));
+void look_up(LocalRegions& listed, MemoryTable::Lookup& memory, const nixl_meta_dlist_t& list,
+             MemoryType type) {
     for (const nixlMetaDesc& desc : list) {
-        const MemoryHandle& handle = handle_of(memory, desc, "local", descriptors.size());
+        const MemoryHandle& handle = handle_of(memory, desc, "local", listed.index());
         if (handle.local == nullptr)
             throw Error(Status::invalid_param, "a local descriptor lies in remote memory");
         if ((handle.local->gpu != nullptr) != (type == MemoryType::device))
             throw Error(Status::invalid_param,
-                        "local descriptor " + std::to_string(descriptors.size()) +
+                        "local descriptor " + std::to_string(listed.index()) +
                             " was registered as another type of memory than its list has");
-        descriptors.push_back({desc.addr, desc.len, &handle.local});
+        listed.add(desc.addr, desc.len, handle.local);
     }
-    return descriptors;
 }
 
-std::vector<RemoteDescriptor> remote_descriptors(MemoryTable::Lookup& memory, const nixl_meta_dlist_t& list) {
-    std::vector<RemoteDescriptor> descriptors;
-    descriptors.reserve(static_cast<std::size_t>(list.descCount()));
+void look_up(RemoteRegions& listed, MemoryTable::Lookup& memory, const nixl_meta_dlist_t& list) {
     for (const nixlMetaDesc& desc : list) {
-        const MemoryHandle& handle = handle_of(memory, desc, "remote", descriptors.size());
+        const MemoryHandle& handle = handle_of(memory, desc, "remote", listed.index());
         if (handle.remote == nullptr)
             throw Error(Status::invalid_param, "a remote descriptor lies in local memory");
-        descriptors.push_back({desc.addr, desc.len, &handle.remote});
+        listed.add(desc.addr, desc.len, handle.remote);
     }
-    return descriptors;
 }
 
 Operation operation_of(nixl_xfer_op_t operation) {
@@ -231,12 +226,16 @@ nixl_status_t HostEngine::prepXfer(const nixl_xfer_op_t& operation, const nixl_m
         memory_type(remote.getType(), "remote descriptors refused");
         std::optional<std::string_view> notification;
         if (options != nullptr && options->hasNotif) notification = options->notifMsg;
-        Transfer* transfer = nullptr;
+        LocalRegions from(static_cast<std::size_t>(local.descCount()));
+        RemoteRegions to(static_cast<std::size_t>(remote.descCount()));
         {
             MemoryTable::Lookup memory(memory_);
-            transfer = engine_->prepare(operation_of(operation), local_descriptors(memory, local, type),
-                                        remote_descriptors(memory, remote), remote_agent, notification);
+            look_up(from, memory, local, type);
+            look_up(to, memory, remote);
         }
+        // Without the table, which others wait for: it may wait for a GPU.
+        Transfer* const transfer = engine_->prepare(operation_of(operation), from.descriptors(),
+                                                    to.descriptors(), remote_agent, notification);
         if (options != nullptr && !options->customParam.empty())
             put_on_stream(*transfer, options->customParam);
         handle = as_handle(transfer);

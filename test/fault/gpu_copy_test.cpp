@@ -1,16 +1,22 @@
 // From a GPU of ours to one of another process on this host, whose memory is mapped here: right, without the
 // peer's help, and at an end when the peer is.
+#include <backend/backend_engine.h>
 #include <signal.h>
 #include <sys/wait.h>
+
+#include <atomic>
+#include <thread>
 
 #include "conformance/gpu_side.h"
 #include "engine/metadata.h"
 #include "engine/transfer.h"
 #include "fault/process/child.h"
 #include "forbid_process_vm.h"
+#include "host/plugin_loader.h"
 #include "peers.h"
 #include "sanitized.h"
 #include "simulated_machine.h"
+#include "unit/stream/program_stream.h"
 
 namespace railyard::test {
 namespace {
@@ -287,6 +293,101 @@ TEST_P(GpuCopies, WhatIsMappedIsGivenBackWithTheEngine) {
     EXPECT_LE(fake().statistics().imports, 1u) << "its process has ended, so the watch may have closed it";
     engine_.reset();
     EXPECT_EQ(fake().statistics().imports, 0u);
+}
+
+/// The plugin with memory of ours and the far one.
+class PluggedIn {
+  public:
+    PluggedIn(const Fabric& fabric, const Place& near, const FarSide& peer) : far_(peer.far) {
+        nixl_b_params_t params;
+        for (const auto& [key, value] : fabric_params(fabric))
+            params[key] = value;
+        nixlBackendInitParams init;
+        init.localAgent = "gamma";
+        init.type = "RAILYARD";
+        init.customParams = &params;
+        setenv("RAILYARD_LOCAL_RAIL", "auto", 1);  // off for all tests, and before what the host says
+        engine = plugin_.create_engine(init);
+        setenv("RAILYARD_LOCAL_RAIL", "off", 1);
+        nixlBlobDesc here = descriptor(near.address), there = descriptor(far_.address);
+        there.metaInfo = far_.metadata;
+        EXPECT_EQ(engine->registerMem(here, VRAM_SEG, near_), NIXL_SUCCESS);
+        EXPECT_EQ(engine->loadRemoteConnInfo("beta", peer.info), NIXL_SUCCESS);
+        EXPECT_EQ(engine->loadRemoteMD(there, VRAM_SEG, "beta", remote_), NIXL_SUCCESS);
+        from_.addDesc({here, near_});
+        to_.addDesc({there, remote_});
+    }
+    nixl_status_t prepare() {
+        nixlBackendReqH* request = nullptr;
+        const nixl_status_t status = engine->prepXfer(NIXL_WRITE, from_, to_, "beta", request, nullptr);
+        if (request) engine->releaseReqH(request);
+        return status;
+    }
+
+  private:
+    [[nodiscard]] nixlBlobDesc descriptor(std::uint64_t address) const {
+        nixlBlobDesc desc;
+        desc.addr = address;
+        desc.len = far_.size;
+        desc.devId = 0;
+        return desc;
+    }
+
+    const PublishedBuffer far_;
+    const host::Plugin plugin_{host::plugin_directory(""), "RAILYARD"};
+    nixlBackendMD *near_ = nullptr, *remote_ = nullptr;
+    nixl_meta_dlist_t from_{VRAM_SEG}, to_{VRAM_SEG};
+
+  public:
+    host::EnginePointer engine;
+};
+
+/// The driver may wait for the GPU, and that for what another thread has yet to prepare.
+TEST_P(GpuCopies, WhoMapsMemoryKeepsNobodyFromTheHandlesOfOthers) {
+    start();
+    PluggedIn plugged(GetParam(), *near_, *peer_);
+    const auto gpu = std::make_shared<cuda::PrimaryContext>(cuda_driver(), 0);
+    const ProgramStream stream(gpu);
+    StreamGate gate(stream);
+    const std::size_t before = fake().statistics().held_up;
+    const auto waiting = [&] { return fake().statistics().held_up - before; };
+    std::thread holder([&] {
+        const cuda::ContextGuard guard(*gpu);
+        EXPECT_EQ(fake().load_lazily(60'000), 0u);
+    });
+    std::thread probe([&] {
+        while (waiting() == 0)
+            EXPECT_TRUE(stream.idle() || waiting() == 0);
+    });
+    ASSERT_TRUE(until([&] { return waiting() == 1; }));
+    nixl_status_t prepared = NIXL_IN_PROG;
+    std::thread mapper([&] { prepared = plugged.prepare(); });
+    EXPECT_TRUE(until([&] { return waiting() == 2; })) << "it maps nothing";
+    std::vector<std::uint8_t> bytes(4096);
+    std::atomic<int> done{0};
+    std::thread changes([&] {
+        nixlBlobDesc desc;
+        desc.addr = reinterpret_cast<std::uint64_t>(bytes.data());
+        desc.len = bytes.size();
+        desc.devId = 0;
+        nixlBackendMD* handle = nullptr;
+        EXPECT_EQ(plugged.engine->registerMem(desc, DRAM_SEG, handle), NIXL_SUCCESS);
+        EXPECT_EQ(plugged.engine->deregisterMem(handle), NIXL_SUCCESS);
+        ++done;
+    });
+    EXPECT_TRUE(until([&] { return done == 1; }, milliseconds(3000))) << "a registration waits";
+    std::thread looks([&] {
+        nixl_reg_dlist_t list(DRAM_SEG);
+        list.addDesc(nixlBlobDesc());
+        std::vector<nixl_query_resp_t> answers;
+        EXPECT_EQ(plugged.engine->queryMem(list, answers), NIXL_SUCCESS);
+        ++done;
+    });
+    EXPECT_TRUE(until([&] { return done == 2; }, milliseconds(3000))) << "a query waits";
+    gate.open();
+    for (std::thread* each : {&holder, &probe, &mapper, &changes, &looks})
+        each->join();
+    EXPECT_EQ(prepared, NIXL_SUCCESS);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuCopies,
