@@ -6,6 +6,7 @@
 
 #include "common/status.h"
 #include "common/wire.h"
+#include "engine/engine.h"
 #include "engine/envelope.h"
 
 namespace railyard {
@@ -206,6 +207,29 @@ TEST(Metadata, WellSealedNonsenseIsRefusedOrRead) {
         }
     }
     EXPECT_GT(refused, 20'000);
+}
+
+/// Both are asked for as tcp: "set the same provider" would help nobody.
+TEST(Metadata, OfAnotherLibfabricOverTcpIsRefusedAsThat) {
+    EngineConfig config;
+    config.agent_name = "ours";
+    config.params = Params::parse({{"provider", "tcp"}, {"devices", "lo"}});
+    Engine engine(config);
+    ConnectionInfo info = decode_connection(engine.connection_info());
+    const auto refusal = [&](const std::string& provider) -> std::string {
+        info.agent = "agent";
+        info.provider = provider;
+        try {
+            engine.load_connection_info("agent", encode(info));
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "";
+    };
+    const std::string other = info.provider == "net" ? "tcp" : "net";
+    EXPECT_NE(refusal(other).find("have the same release on both sides"), std::string::npos)
+        << refusal(other);
+    EXPECT_NE(refusal("efa").find("set the same provider on both sides"), std::string::npos);
 }
 
 }  // namespace
