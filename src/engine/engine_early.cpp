@@ -79,8 +79,9 @@ void Engine::Impl::on_number_wanted(const Letter& letter) {
     require_consistent(reader.whole() && old <= EarlyMark::most_writers, "wish for a number");
     const EarlyNotices::Number given =
         rails_->tell_of_writes() ? number_for(letter, old) : EarlyNotices::Number{};
-    RAILYARD_LOG(debug, letter.agent.c_str(), "may send notifications together with their data, as number %u",
-                 given.number);
+    RAILYARD_LOG(debug, letter.agent.c_str(),
+                 "may send notifications together with their data, as number %u, up to %u ahead",
+                 given.number, unsigned{given.window});
     std::string text;
     WireWriter writer(text);
     writer.number(old);

@@ -1,6 +1,7 @@
 // Notifications that leave together with their data, where one side forgets the other: they go on so.
 #include "early_fixture.h"
 #include "engine/early_window.h"
+#include "log_lines.h"
 
 namespace railyard::test {
 namespace {
@@ -71,6 +72,62 @@ TEST_P(EarlyPartings, GoOnWhereTheWriterHasForgottenTheTargetForAWhile) {
     constexpr int more = EarlyMark::favoured_window + 2;
     write_and_compare(more);
     EXPECT_GE(notices.value(), more - 5u);
+}
+
+/// An instance of its own on alpha's NICs, which writes to beta once, with a notification.
+class OneTimeWriter {
+  public:
+    OneTimeWriter(std::unique_ptr<Engine> engine, Engine& to, const Buffer& target)
+        : engine_(std::move(engine)), buffer_(std::make_unique<Buffer>(*engine_, page)) {
+        engine_->load_connection_info("beta", to.connection_info());
+        const auto remote =
+            engine_->load_remote_memory("beta", to.memory_metadata(*target.region), target.address(), target.bytes.size());
+        const LocalDescriptor from = buffer_->local(0, page);
+        const RemoteDescriptor there{target.address(), page, &remote};
+        Transfer* write = engine_->prepare(Operation::write, {&from, 1}, {&there, 1}, "beta", "once");
+        Status status = engine_->post(*write);
+        const auto end = Clock::now() + std::chrono::seconds(10);
+        const long told = LogLines::count("may send notifications");
+        std::vector<Notification> heard;
+        while ((status == Status::in_progress || LogLines::count("may send notifications") == told) &&
+               Clock::now() < end) {
+            status = engine_->poll(*write);
+            to.take_notifications(heard);
+        }
+        EXPECT_EQ(status, Status::ok);
+        engine_->release(write);
+    }
+    ~OneTimeWriter() { engine_->deregister_memory(buffer_->region); }
+    OneTimeWriter(const OneTimeWriter&) = delete;
+    OneTimeWriter& operator=(const OneTimeWriter&) = delete;
+
+  private:
+    std::unique_ptr<Engine> engine_;
+    std::unique_ptr<Buffer> buffer_;
+};
+
+/// The target never writes to them, and their names never come again.
+TEST_P(EarlyPartings, WritersThatHaveEndedKeepNobodyFromAWideWindow) {
+    meet();
+    cluster().set("timeout_ms=100");
+    const LogLines lines(log::Level::debug);
+    const auto wide = [] { return LogLines::count(", up to 128 ahead"); };
+    std::vector<std::unique_ptr<OneTimeWriter>> writers;
+    const auto add = [&] {
+        const std::string name = "writer-" + std::to_string(writers.size());
+        writers.push_back(std::make_unique<OneTimeWriter>(engine(name, nics_of_a, {}), *b_, *target_));
+    };
+    for (std::uint32_t i = 1; i < EarlyMark::favoured_writers && !HasFailure(); ++i)
+        add();
+    EXPECT_EQ(wide(), static_cast<long>(EarlyMark::favoured_writers) - 1);
+    for (auto& writer : writers)
+        writer.reset();
+    for (const auto end = Clock::now() + std::chrono::seconds(20);
+         wide() < static_cast<long>(EarlyMark::favoured_writers) && Clock::now() < end && !HasFailure();) {
+        add();
+        drive(milliseconds(300));
+    }
+    EXPECT_EQ(wide(), static_cast<long>(EarlyMark::favoured_writers));
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, EarlyPartings, testing::Values("efa-direct", "efa"), efa_name);
