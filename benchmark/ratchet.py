@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a host's calls cost in instructions, allocations, doorbells and pinned memory, against what it was: none of it may get worse.
+"""What a host's calls cost in instructions, allocations, doorbells, pinned memory and shared cache lines, against what it was: none may get worse.
 
     benchmark/ratchet.py                          build, count, compare with ratchet.json; exit status 1 where a figure is worse
     benchmark/ratchet.py --accept                 also record new figures, where none is worse
@@ -23,6 +23,7 @@ import table
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "micro"))
 import callgrind  # noqa: E402
+import shared_lines  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "benchmark/ratchet.json"
@@ -61,6 +62,12 @@ class Counter:
 
     def __init__(self):
         self.runs = {}
+        self.of_lines = None
+
+    def lines(self, kind):
+        if self.of_lines is None:
+            self.of_lines = shared_lines.of_release()
+        return self.of_lines[kind].per_post()
 
     def count_ahead(self, wanted):
         """Makes runs that will be asked for, two at a time: what is counted does not depend on what runs beside it."""
@@ -105,6 +112,9 @@ def recorded_figures(counter):
         yield Figure(f"4 KiB x {batch}, {rails} rail{'s' if rails > 1 else ''}: doorbells a descriptor",
                      lambda of=(rails, batch): simulated.doorbells(*of), 0, "doorbells")
     yield Figure("pinned control memory a rail", lambda: simulated.engine_cost()[1], 0, "KiB")
+    for kind in shared_lines.KINDS:
+        yield Figure(f"{kind}, 4 rails, two threads in turns: lines that one writes and the other touches, a post",
+                     lambda kind=kind: counter.lines(kind), 0, "lines")
 
 
 def flatness_rows():
