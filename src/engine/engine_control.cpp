@@ -104,6 +104,7 @@ Engine::Impl::~Impl() {
     }
     threads_.stop();  // the objects stay: what follows wakes them
     deregister_all();
+    slot_recovery_.end(*rails_);
     free_sent_messages();  // while the rails that they name are there
     rails_.reset();        // ends what is still queued as canceled
     for (OutMessage* next = undelivered_.take_all(); next;) {
@@ -234,6 +235,7 @@ bool Engine::Impl::run_chores() noexcept {
     }
     if (moved) wake();  // what it has staged may be on rails of another thread, which nothing else tells
     if (forward_.has_work()) forward_.progress();
+    slot_recovery_.look(*rails_);
     if (eager_sender_.has_work()) eager_sender_.look();
     if (!undelivered_.empty()) send_undelivered();
     if (inquiries_.has_open()) send_inquiries();

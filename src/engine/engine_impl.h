@@ -31,6 +31,7 @@
 #include "engine/rail_weights.h"
 #include "engine/registrations.h"
 #include "engine/served.h"
+#include "engine/slot_recovery.h"
 #include "engine/stats_file.h"
 #include "engine/stats_socket.h"
 #include "engine/token_table.h"
@@ -380,6 +381,7 @@ class Engine::Impl final : private RequestSender,
         65'536, config_.most_stranger_pairs};
     ServedRequests served_;
     ForwardRail forward_;
+    SlotRecovery slot_recovery_{forward_};
     std::shared_ptr<RailManager> rails_;
     ProgressThreads threads_;
 };

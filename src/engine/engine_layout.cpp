@@ -280,7 +280,9 @@ Route Engine::Impl::forward_route(const Layout& layout, Way way) {
     Transfer& transfer = layout.transfer;
     auto forwarding = std::make_unique<Forwarding>();
     if (way.gpu) {
-        forwarding->locals.push_back(layout.staging_of(*way.gpu).memory());
+        StagingPath& staging = layout.staging_of(*way.gpu);
+        rails_->lend(staging);
+        forwarding->lender = &staging;
     } else {
         forwarding->locals = transfer.locals;
     }

@@ -207,8 +207,15 @@ void ForwardRail::give_up(const Outstanding& request, Status status) noexcept {
     bool listens = false;
     if (std::atomic<std::uint32_t>* const late = request.submission->late) {
         late->fetch_add(1, std::memory_order_relaxed);
+        const Forwarding& forwarding = *request.submission->route->forwarding;
         try {
-            unheard_.push_back({request.id, request.nonce, late});
+            unheard_.push_back({request.id,
+                                request.nonce,
+                                late,
+                                now_ns(),
+                                {forwarding.lender, request.lent},
+                                forwarding.peer->addresses()});
+            count_unheard();
             listens = true;
         } catch (const std::bad_alloc&) {
             // It counts as unheard for ever.
@@ -223,6 +230,50 @@ void ForwardRail::hear_late(std::uint64_t nonce, std::uint64_t id) noexcept {
         if (request.id != id || request.nonce != nonce) return false;
         request.late->fetch_sub(1, std::memory_order_release);
         return true;
+    });
+    count_unheard();
+}
+
+std::vector<ForwardRail::Loan> ForwardRail::unheard_loans(std::uint64_t before_ns) {
+    return in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        std::vector<Loan> loans;
+        for (const Unheard& request : unheard_) {
+            if (!request.loan.lent || request.since >= before_ns) continue;
+            const auto same = [&](const Loan& other) { return other.lent == request.loan.lent; };
+            if (std::none_of(loans.begin(), loans.end(), same)) loans.push_back(request.loan);
+        }
+        return loans;
+    });
+}
+
+bool ForwardRail::awaits_answers(const Registration& lent) noexcept {
+    return in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        return std::any_of(outstanding_.begin(), outstanding_.end(),
+                           [&](const Outstanding& request) { return request.lent.get() == &lent; });
+    });
+}
+
+std::vector<std::string> ForwardRail::unheard_addresses(const Registration& lent) {
+    return in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        std::vector<std::string> addresses;
+        for (const Unheard& request : unheard_) {
+            if (request.loan.lent.get() == &lent)
+                addresses.insert(addresses.end(), request.addresses.begin(), request.addresses.end());
+        }
+        return addresses;
+    });
+}
+
+std::size_t ForwardRail::forget(const Registration& lent) noexcept {
+    return in_turn([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        const std::size_t forgotten = std::erase_if(unheard_, [&](const Unheard& request) {
+            if (request.loan.lent.get() != &lent) return false;
+            expect_no_more({request.nonce, request.id});
+            request.late->fetch_sub(1, std::memory_order_release);
+            return true;
+        });
+        count_unheard();
+        return forgotten;
     });
 }
 
@@ -277,14 +328,17 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
     for (std::uint64_t bytes = 0; now.end < submission.run.end && bytes < bytes_per_request; ++now.end)
         bytes += work.chunks[now.end].length;
     submission.run.begin = now.end;
+    const Forwarding& forwarding = *route.forwarding;
+    const std::shared_ptr<Registration> lent = forwarding.lender ? forwarding.lender->lent() : nullptr;
     bool listed = false;
     try {
-        Request request = make_request(submission, now);
+        Request request = make_request(submission, now, lent.get());
         request.id = next_id_++;
-        outstanding_.push_back({request.id, route.forwarding->peer->nonce(), now_ns(), &submission, now});
+        outstanding_.push_back({request.id, forwarding.peer->nonce(), now_ns(), &submission, now});
+        outstanding_.back().lent = lent;
         listed = true;
-        expect({route.forwarding->peer->nonce(), request.id});
-        sender_.send_request(route.forwarding->peer, request);
+        expect({forwarding.peer->nonce(), request.id});
+        sender_.send_request(forwarding.peer, request);
     } catch (const std::exception& error) {
         RAILYARD_LOG(error, name().c_str(), "a request could not be sent: %s", error.what());
         if (listed) {
@@ -301,7 +355,7 @@ bool ForwardRail::may_ask(const Peer& peer) const noexcept {
     return std::count_if(outstanding_.begin(), outstanding_.end(), to_it) < most_requests_of_a_peer;
 }
 
-Request ForwardRail::make_request(const Submission& submission, Run run) {
+Request ForwardRail::make_request(const Submission& submission, Run run, const Registration* lent) {
     const Forwarding& forwarding = *submission.route->forwarding;
     const Work& work = *submission.lane->work;
     Request request;
@@ -321,7 +375,8 @@ Request ForwardRail::make_request(const Submission& submission, Run run) {
             request.tokens.push_back(forwarding.remotes[chunk.remote_region]->token);
         });
         piece.memory = index_of(memories, chunk.local_region, [&] {
-            request.memories.push_back(forwarding.locals[chunk.local_region]->key_table());
+            const Registration& local = lent ? *lent : *forwarding.locals[chunk.local_region];
+            request.memories.push_back(local.key_table());
         });
         request.pieces.push_back(piece);
     }

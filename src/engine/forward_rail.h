@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "engine/introducer.h"
 #include "engine/peer.h"
 #include "engine/request.h"
+#include "manager/gpu_path.h"
 #include "manager/registration.h"
 #include "rail/pending_list.h"
 #include "rail/rail.h"
@@ -25,6 +27,7 @@ struct Forwarding {
     std::shared_ptr<Peer> peer;
     const Work* transfer = nullptr;                      ///< whose stop ends its requests
     std::vector<std::shared_ptr<Registration>> locals;   ///< by Chunk::local_region
+    StagingPath* lender = nullptr;                       ///< whose memory it is instead, if any
     std::vector<std::shared_ptr<RemoteRegion>> remotes;  ///< by Chunk::remote_region
     bool flush = false;  ///< no bytes: the peer's GPUs are to see what was written to `remotes`
 };
@@ -46,8 +49,8 @@ class RequestSender {
 /// quarter of that it waits for another quarter: the answer may lie unread. The requests of a work that was
 /// stopped are withdrawn: they end when the peer has said so, and without its word after `word_limit_ns`, or
 /// at once where nobody is there to say anything. What a peer does with a request that has ended without its
-/// word cannot be taken back: its answer ends nothing, and is looked for by Submission::late only. Allocates
-/// a little for each request.
+/// word cannot be taken back: its answer ends nothing, and is looked for by Submission::late only, until
+/// forget(). Allocates a little for each request.
 class ForwardRail final : public Rail {
   public:
     /// Answers that may be outstanding: of one peer, so that one that is silent holds up nobody else, and in
@@ -64,6 +67,24 @@ class ForwardRail final : public Rail {
     /// The answer of the instance `nonce`; ignored unless it was asked, so that nobody's answers take the
     /// place of another's. Any thread; progress() ends the chunks.
     void answered(std::uint64_t nonce, const Answer& answer);
+
+    /// Some have ended without their answer, and somebody keeps what they were told of. Any thread.
+    [[nodiscard]] bool has_unheard() const noexcept {
+        return unheard_count_.load(std::memory_order_relaxed) != 0;
+    }
+    struct Loan {
+        StagingPath* lender = nullptr;
+        std::shared_ptr<Registration> lent;
+    };
+    /// Of those that ended so before `before_ns`, each once. Here and below: not with a rail's role held;
+    /// throws std::bad_alloc.
+    [[nodiscard]] std::vector<Loan> unheard_loans(std::uint64_t before_ns);
+    /// Some that were told of it may still be answered.
+    [[nodiscard]] bool awaits_answers(const Registration& lent) noexcept;
+    /// Raw addresses of the peers that have not answered those that were told of it, and have ended.
+    [[nodiscard]] std::vector<std::string> unheard_addresses(const Registration& lent);
+    /// Nobody gets at it by what was told: for those no answer is looked for any more. Returns how many.
+    std::size_t forget(const Registration& lent) noexcept;
 
     RegisteredMemory register_memory(const MemoryRange&) override { return {}; }
     [[nodiscard]] std::string address() const override { return {}; }
@@ -82,6 +103,7 @@ class ForwardRail final : public Rail {
         std::uint64_t doubted_after = first_doubt_ns;
         std::uint64_t heard_at = 0;  ///< ns; of the last answer that says that the peer gets to it; 0: none
         bool excused = false;        ///< since then: nobody had looked for long
+        std::shared_ptr<Registration> lent{};  ///< what the peer was told of a lender's memory
     };
     using Name = std::pair<std::uint64_t, std::uint64_t>;  // instance, id
     /// A request that has ended without its answer, and whose memory somebody keeps.
@@ -89,6 +111,9 @@ class ForwardRail final : public Rail {
         std::uint64_t id = 0;
         std::uint64_t nonce = 0;
         std::atomic<std::uint32_t>* late = nullptr;
+        std::uint64_t since = 0;  ///< ns
+        Loan loan{};
+        std::vector<std::string> addresses{};  ///< of the peer, which may go meanwhile
     };
 
     bool serve(bool drain_first) noexcept override ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
@@ -112,7 +137,11 @@ class ForwardRail final : public Rail {
     void expect(const Name& request);
     /// Nobody waits for its answer any more.
     void expect_no_more(const Name& request) noexcept;
-    static Request make_request(const Submission& submission, Run run);
+    /// `lent`: instead of the memories that the submission names.
+    static Request make_request(const Submission& submission, Run run, const Registration* lent);
+    void count_unheard() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+        unheard_count_.store(unheard_.size(), std::memory_order_relaxed);
+    }
     static void finish(const Outstanding& request, Status status) noexcept;
 
     RequestSender& sender_;
@@ -124,6 +153,7 @@ class ForwardRail final : public Rail {
     std::deque<Outstanding> outstanding_ ABSL_GUARDED_BY(role_);  ///< oldest first
     std::uint64_t looked_at_ ABSL_GUARDED_BY(role_) = 0;          ///< ns; last, with some outstanding
     std::vector<Unheard> unheard_ ABSL_GUARDED_BY(role_);
+    std::atomic<std::size_t> unheard_count_{0};  // written by the role holder only
     Mutex answers_mutex_;
     std::vector<Name> expected_ ABSL_GUARDED_BY(answers_mutex_);  ///< outstanding and unheard ones
     std::vector<std::pair<std::uint64_t, Answer>> answers_ ABSL_GUARDED_BY(answers_mutex_);

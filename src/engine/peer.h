@@ -84,6 +84,8 @@ class Peer {
     [[nodiscard]] const std::string& agent() const noexcept { return agent_; }
     [[nodiscard]] std::uint64_t nonce() const noexcept { return nonce_; }
     [[nodiscard]] std::size_t rail_count() const noexcept { return addresses_.size(); }
+    /// Of its rails. Throws std::bad_alloc.
+    [[nodiscard]] std::vector<std::string> addresses() const { return addresses_.unpacked(); }
     [[nodiscard]] bool has_rails(const std::vector<std::string>& addresses) const noexcept {
         return addresses_ == addresses;
     }

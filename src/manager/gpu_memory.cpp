@@ -207,19 +207,28 @@ void RailManager::open_copies(GpuPath& path) {
     publish(path.copies());
 }
 
-void RailManager::open_staging(StagingPath& path, GpuPath& of) {
-    if (path.memory()) return;
-    const topology::NodeBinding near_the_gpu(of.gpu().node());
-    path.rail().open(of.gpu().context(), StagingPath::slots, StagingPath::slot_bytes, copy_kernel(of));
+std::shared_ptr<Registration> RailManager::register_staging(StagingPath& path, const RailSet& rails) const {
     const cuda::PinnedMemory& pinned = path.rail().ring().memory();
     auto memory = std::make_shared<Registration>();
     memory->address = reinterpret_cast<std::uint64_t>(pinned.data());
     memory->length = pinned.size();
-    memory->rails = of.rails();
+    memory->rails = rails;
     MemoryRange range{memory->address, memory->length};
     range.owner = path.rail().ring().shared_memory();
     memory->memory = register_on_rails(rails_of(memory->rails), range);
-    path.memory_ = std::move(memory);
+    return memory;
+}
+
+void RailManager::lend(StagingPath& path) {
+    const MutexLock lock(staging_mutex_);
+    if (!path.lent()) lend_anew(path);
+}
+
+void RailManager::open_staging(StagingPath& path, GpuPath& of) {
+    if (path.memory()) return;
+    const topology::NodeBinding near_the_gpu(of.gpu().node());
+    path.rail().open(of.gpu().context(), StagingPath::slots, StagingPath::slot_bytes, copy_kernel(of));
+    path.memory_ = register_staging(path, of.rails());
     publish(path.rail());
 }
 

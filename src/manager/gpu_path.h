@@ -30,11 +30,24 @@ class StagingPath {
     [[nodiscard]] StagingRail& rail() noexcept { return rail_; }
     /// The pinned memory as the rails know it; nullptr before it is opened.
     [[nodiscard]] const std::shared_ptr<Registration>& memory() const noexcept { return memory_; }
+    /// The same once more, for nothing but the keys that peers are told which move bytes to it and from it:
+    /// these can be withdrawn. nullptr: nobody has been told of any. Any thread.
+    [[nodiscard]] std::shared_ptr<Registration> lent() const {
+        const MutexLock lock(lent_mutex_);
+        return lent_;
+    }
+    /// From now on they are told of these.
+    void lend(std::shared_ptr<Registration> memory) {
+        const MutexLock lock(lent_mutex_);
+        lent_.swap(memory);
+    }
 
   private:
     friend class RailManager;
     StagingRail rail_;
     std::shared_ptr<Registration> memory_;  // written once, with the manager's mutex
+    mutable Mutex lent_mutex_;
+    std::shared_ptr<Registration> lent_ ABSL_GUARDED_BY(lent_mutex_);
 };
 
 /// Why the rails of a GPU do not carry a region of its memory.

@@ -31,6 +31,9 @@ RailManager::RailManager(const Params& params, bool blocking, ControlSink& sink,
     takes_senders_ = needs_introduction_ || first.caps.answers_at_sender;
     connects_ = first.caps.sends_into_sockets;
     waits_to_close_ = first.caps.waits_to_close;
+    // shm copies within the processes; fabric efa may emulate writes, and looks at the key of a long one
+    // once.
+    withdraws_keys_ = !first.caps.shares_endpoints && !waits_to_close_;
     tell_of_refused_keys_ = first.caps.tells_of_refused_keys;
     renews_keys_ = tell_of_refused_keys_ && (always_as_first_ || (blocking && params.keep_keys == "auto"));
     no_nics_ = first.family == "shm" || first.family.starts_with("tcp");
@@ -56,6 +59,7 @@ RailManager::~RailManager() {
     for (const auto& path : gpu_paths_) {
         for (const StagingPath* staging : {&path->own(), &path->serving()}) {
             if (staging->memory()) deregister_memory(*staging->memory());
+            if (const auto lent = staging->lent()) deregister_memory(*lent);
         }
     }
 }

@@ -102,6 +102,15 @@ class RailManager {
     /// DeviceCopyRail::may_copy_for_the_ended of any of them.
     [[nodiscard]] bool may_copy_for_the_ended() const noexcept;
 
+    /// Registers staging memory for the peers that are to be told of it, where that has not been done. Throws
+    /// Error.
+    void lend(StagingPath& path);
+    /// Once more, with other keys, for those that are told of it from now on. Throws Error.
+    void lend_anew(StagingPath& path) { path.lend(register_staging(path, path.memory()->rails)); }
+    /// Whoever comes with the keys of memory that is not registered any more gets at none; over sockets
+    /// (connects()) only what begins then.
+    [[nodiscard]] bool withdraws_keys() const noexcept { return withdraws_keys_; }
+
     /// Every rail, shared out among threads (topology::group_rails).
     [[nodiscard]] std::vector<topology::RailGroup> groups(std::size_t threads) const {
         return placement_->groups(threads);
@@ -149,6 +158,8 @@ class RailManager {
     /// nullptr: there is none, or there is to be none.
     [[nodiscard]] std::shared_ptr<const cuda::CopyKernel> copy_kernel(GpuPath& path) const;
     void open_staging(StagingPath& path, GpuPath& of) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
+    [[nodiscard]] std::shared_ptr<Registration> register_staging(StagingPath& path,
+                                                                 const RailSet& rails) const;
     void publish(Rail& rail) ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
     [[nodiscard]] std::vector<Rail*> rails_of(const RailSet& set) const;
 
@@ -171,6 +182,7 @@ class RailManager {
     bool takes_senders_ = false;
     bool connects_ = false;
     bool waits_to_close_ = false;
+    bool withdraws_keys_ = false;
     bool tell_of_refused_keys_ = false;
     bool renews_keys_ = false;  ///< of peers that were refused, who are told the present ones
     bool no_nics_ = false;      ///< the fabric's bytes are moved by cores, too

@@ -108,17 +108,6 @@ Rail::Progress Rail::progress(Looker looker) noexcept {
     return worked ? Progress::worked : Progress::idle;
 }
 
-/// Also when `act` throws, what others pushed meanwhile must not stay behind.
-template <typename Act>
-auto Rail::in_turn(const Act& act) {
-    struct Serve {
-        Rail& rail;
-        ~Serve() { rail.serve_pushed(); }
-    } serve{*this};
-    RoleGuard guard(role_);
-    return act();
-}
-
 void Rail::deregister_memory(RegisteredMemory& memory) noexcept {
     in_turn([&] { memory = {}; });
 }

@@ -213,6 +213,17 @@ class alignas(cache_line) Rail {
 
     /// Who has released the role looks once more.
     void serve_pushed() noexcept;
+    /// Waits for the role and does it; also when `act` throws, what others pushed meanwhile does not stay
+    /// behind.
+    template <typename Act>
+    auto in_turn(const Act& act) {
+        struct Serve {
+            Rail& rail;
+            ~Serve() { rail.serve_pushed(); }
+        } serve{*this};
+        RoleGuard guard(role_);
+        return act();
+    }
 
     ThreadRole role_;
     MpscList<Submission> inbox_;
@@ -225,9 +236,6 @@ class alignas(cache_line) Rail {
     std::atomic<std::uint32_t> sender_generation_{1};
 
   private:
-    /// Does it with the role held, and then what others have handed over meanwhile.
-    template <typename Act>
-    auto in_turn(const Act& act);
     bool hand_over(bool drain_first) noexcept;
     [[gnu::cold, gnu::noinline]] void count_contention() noexcept;
 

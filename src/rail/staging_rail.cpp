@@ -206,7 +206,8 @@ bool StagingRail::start_slots(Opened& opened) noexcept {
         if (lost_ == opened.ring.slots()) {
             RAILYARD_LOG(error, name().c_str(),
                          "no staging memory is left: peers that were given up may still use all of it; it "
-                         "comes back as they answer, else make a new engine");
+                         "comes back as they answer, or as they are kept from it, which takes some seconds; "
+                         "over shm and fabric efa, else make a new engine");
             work.stop(Status::backend);
         }
         if (work.status() == Status::ok) {

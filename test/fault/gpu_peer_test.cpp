@@ -2,8 +2,13 @@
 // or take too long over it: each is a process of its own.
 #include <signal.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <thread>
 
+#include "conformance/gpu_side.h"
+#include "log_lines.h"
+#include "manager/gpu_path.h"
 #include "peers.h"
 #include "simulated_machine.h"
 
@@ -26,24 +31,33 @@ class GpuPeers : public testing::TestWithParam<Fabric>, protected Initiator {
         engine_ = make_engine("alpha", GetParam(), params);
     }
     /// Its far memory is a GPU's.
-    std::unique_ptr<FarSide> target() {
+    std::unique_ptr<FarSide> target(std::size_t bytes = size) {
         Words params{"agent=beta", "vram_staging=always"};
         for (const auto& [key, value] : fabric_params(GetParam()))
             params.push_back(key + "=" + value);
         auto made = std::make_unique<FarSide>(
             *engine_, std::make_unique<OtherMachine>(std::getenv("HWLOC_XMLFILE"), "beta", params, true),
-            "beta", size);
-        made->far = made->process->make_gpu_buffer(size);
+            "beta", bytes);
+        made->far = made->process->make_gpu_buffer(bytes);
         made->meet();
         return made;
     }
     /// Carried out once, and then asked of a peer that does nothing any more.
     Transfer* leave_in_flight(FarSide& peer, Operation operation) {
-        Transfer* transfer = peer.prepare(operation, size);
+        return leave_in_flight(peer, peer.prepare(operation, size));
+    }
+    Transfer* leave_in_flight(FarSide& peer, Transfer* transfer) {
         EXPECT_EQ(run(*transfer), Status::ok);
         peer.process->send_signal(SIGSTOP);
         EXPECT_EQ(engine_->post(*transfer), Status::in_progress);
         return transfer;
+    }
+    /// From GPU to GPU, all of both.
+    Transfer* prepare_all(FarSide& peer, const Place& near, Operation operation) {
+        const LocalDescriptor here{near.address, near.length, &near.region};
+        const RemoteDescriptor there{peer.far.address, near.length, &peer.remote};
+        peer.transfers.push_back(engine_->prepare(operation, {&here, 1}, {&there, 1}, "beta", std::nullopt));
+        return peer.transfers.back();
     }
     /// A READ that is left so ends by itself; afterwards the peer goes on.
     Transfer* end_in_time(FarSide& peer, Status expected) {
@@ -69,6 +83,30 @@ TEST_P(GpuPeers, AKilledOneEndsWhatItWasAskedFor) {
         RecordProperty(operation == Operation::read ? "read_ms" : "write_ms", static_cast<int>(took.count()));
         EXPECT_LT(took, milliseconds(4000)) << "1 s is promised, on a machine with nothing else to do";
     }
+}
+
+/// What they were asked to write to, or to read from, are buffers that transfers to others need.
+TEST_P(GpuPeers, BuffersThatKilledOnesWereToldOfAreUsedAgain) {
+    constexpr std::size_t most = std::size_t{28} << 20;
+    start();
+    Place near(*engine_, 0, most);
+    for (const Operation operation : {Operation::read, Operation::write, Operation::read}) {
+        const auto peer = target(most);
+        Transfer* transfer = prepare_all(*peer, near, operation);
+        ASSERT_TRUE(until([&] { return run(*transfer) == Status::ok; })) << "none came back";
+        leave_in_flight(*peer, transfer);
+        drive(milliseconds(50));
+        peer->process->send_signal(SIGKILL);
+        EXPECT_EQ(wait(*transfer), Status::remote_disconnect);
+    }
+    {
+        const auto peer = target(most);
+        for (const Operation operation : {Operation::read, Operation::write}) {
+            Transfer* transfer = prepare_all(*peer, near, operation);
+            EXPECT_TRUE(until([&] { return run(*transfer) == Status::ok; })) << "none came back";
+        }
+    }
+    near.drop(*engine_);
 }
 
 TEST_P(GpuPeers, ASilentOneIsGivenUpAndTakenBack) {
@@ -113,8 +151,46 @@ TEST_P(GpuPeers, OneThatHasAnsweredIsNotGivenUpWhenSomebodyLooksAtLast) {
     }
 }
 
+class LateGpuPeers : public GpuPeers {};
+
+/// It was only stopped, in the middle of what it was asked for, and goes on with that.
+TEST_P(LateGpuPeers, ALateOneIsKeptFromBuffersThatAreUsedAgain) {
+    constexpr std::size_t most = std::size_t{28} << 20;
+    const LogLines lines(log::Level::info);
+    start({{"peer_timeout_ms", "500"}});
+    Place near(*engine_, 0, most);
+    {
+        const auto peer = target(most);
+        Transfer* read = prepare_all(*peer, near, Operation::read);
+        EXPECT_EQ(run(*read), Status::ok);
+        const auto is_left = [&] {
+            EXPECT_EQ(engine_->post(*read), Status::in_progress);
+            std::this_thread::sleep_for(milliseconds(20));  // nobody looks: what it writes stays on the way
+            peer->process->send_signal(SIGSTOP);
+            if (wait(*read, milliseconds(200)) == Status::in_progress) return true;
+            peer->process->send_signal(SIGCONT);
+            return false;
+        };
+        ASSERT_TRUE(until(is_left));
+        EXPECT_EQ(wait(*read), Status::remote_disconnect);
+        EXPECT_TRUE(until([] { return LogLines::contain("that were not answered are used again"); }));
+        const cuda::PinnedMemory& buffers = near.region->gpu->own().rail().ring().memory();
+        const auto mark = std::byte{0x5a};
+        std::fill_n(buffers.data(), buffers.size(), mark);
+        peer->process->send_signal(SIGCONT);
+        drive(milliseconds(1500));
+        EXPECT_EQ(std::count(buffers.data(), buffers.data() + buffers.size(), mark),
+                  static_cast<std::ptrdiff_t>(buffers.size()));
+        EXPECT_TRUE(until([&] { return run(*read) == Status::ok; })) << "never taken back";
+    }
+    near.drop(*engine_);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuPeers,
                          testing::Values(Fabric{"tcp", 1, true}, Fabric{"efa-direct", 2, false}),
+                         fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, LateGpuPeers,
+                         testing::Values(Fabric{"tcp", 1, false}, Fabric{"efa-direct", 2, false}),
                          fabric_name);
 
 }  // namespace

@@ -133,6 +133,59 @@ TEST_F(ForwardRailTest, OneWhoseAnswerIsLostEndsHoweverSeldomSomebodyLooks) {
     EXPECT_EQ(lost.status(), Status::remote_disconnect);
 }
 
+/// What the peer was told of is kept until it answers, or until it is kept from it.
+TEST_F(ForwardRailTest, WhatNobodyAnswersIsForgottenWithTheKeysThatWereTold) {
+    const test::LogLines lines;
+    StagingPath staging("staging");
+    std::atomic<std::uint32_t> late{0};
+    const auto former = std::make_shared<Registration>(), present = std::make_shared<Registration>();
+    for (const auto& [lent, key] : {std::pair{former, 1U}, std::pair{present, 2U}}) {
+        lent->rails = {0};
+        lent->memory.resize(1);
+        lent->memory.front().key = key;
+    }
+    const auto ask_with_slot = [&]() -> Asked& {
+        Asked& asked = all_.emplace_back(rail_, peer_);
+        asked.forwarding.locals.clear();
+        asked.forwarding.lender = &staging;
+        asked.submission.late = &late;
+        rail_.submit(asked.submission);
+        asked.id = last_id_;
+        return asked;
+    };
+    staging.lend(former);
+    const Asked &lost = ask_with_slot(), &second = ask_with_slot();
+    EXPECT_EQ(sent_.back().memories.front().keys.front().key, 1U);
+    EXPECT_TRUE(rail_.awaits_answers(*former));
+    for (int i = 0; i < 6; ++i)
+        pause(patience / 3);
+    ASSERT_TRUE(lost.done() && second.done());
+    EXPECT_FALSE(rail_.awaits_answers(*former));
+    EXPECT_EQ(late, 2U);
+    ASSERT_TRUE(rail_.has_unheard());
+    EXPECT_TRUE(rail_.unheard_loans(0).empty());
+    const auto loans = rail_.unheard_loans(UINT64_MAX);
+    ASSERT_EQ(loans.size(), 1U);
+    EXPECT_EQ(loans.front().lender, &staging);
+    EXPECT_EQ(loans.front().lent, former);
+    EXPECT_EQ(rail_.unheard_addresses(*former).front(), rails_->addresses().front());
+    answer(second);
+    EXPECT_EQ(late, 1U);
+
+    staging.lend(present);
+    const Asked& later = ask_with_slot();
+    EXPECT_EQ(sent_.back().memories.front().keys.front().key, 2U);
+    EXPECT_FALSE(rail_.awaits_answers(*former));
+    EXPECT_EQ(rail_.forget(*present), 0U);
+    EXPECT_EQ(rail_.forget(*former), 1U);
+    EXPECT_EQ(late, 0U);
+    EXPECT_FALSE(rail_.has_unheard());
+    answer(lost);
+    EXPECT_EQ(late, 0U) << "an answer that comes after that";
+    answer(later);
+    EXPECT_EQ(later.status(), Status::ok);
+}
+
 /// It takes its time for each, and for all of them more than one is waited for.
 TEST_F(ForwardRailTest, APeerWithMuchToDoIsWaitedFor) {
     std::vector<Asked*> queue;
