@@ -16,8 +16,8 @@ namespace railyard {
 /// up, peers are told of a GPU's buffers by other keys; once nothing that was told of the former ones may
 /// still be answered, these are withdrawn, and then nobody looks for the answer of what was given up: its
 /// buffers are used again. Over sockets not before what had begun is through: connections from the host of
-/// such a peer are given 5 s to close or to carry enough, and those that carry nothing are then ended, one a
-/// second. Not where keys do not keep anybody out (RailManager::withdraws_keys).
+/// such a peer are given 5 s to close or to carry enough, and those that carry next to nothing are then
+/// ended, one a second. Not where keys do not keep anybody out (RailManager::withdraws_keys).
 class SlotRecovery {
   public:
     explicit SlotRecovery(ForwardRail& forward) noexcept : forward_(forward) {}

@@ -18,6 +18,8 @@
 namespace railyard::fabric {
 namespace {
 
+constexpr std::uint64_t next_to_nothing = 64 << 10;
+
 /// The bytes of the host in a socket address; empty where it is of another kind.
 std::string host_of(const void* address, std::size_t length) {
     sockaddr_in ip4{};
@@ -100,7 +102,8 @@ void AcceptedConnections::end_one(Which which) noexcept {
     for (Connection& connection : connections_) {
         const tcp_info now = info_of(connection.socket);
         const std::uint64_t carried = now.tcpi_bytes_received + now.tcpi_bytes_acked;
-        const bool idle = std::exchange(connection.seen, carried) == carried;
+        const std::uint64_t before = std::exchange(connection.seen, carried);
+        const bool idle = before != unseen && carried - before <= next_to_nothing;
         if (!chosen && (idle || which == Which::any)) chosen = &connection;
     }
     if (!chosen) return;

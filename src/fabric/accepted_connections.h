@@ -25,17 +25,18 @@ class AcceptedConnections {
     /// Nothing goes on that had begun then: each is closed, or has carried that much since.
     [[nodiscard]] bool are_through() noexcept;
     /// Ends one of those that may go on, with all that is under way over it: who made it makes another.
-    /// `idle`: one that has carried nothing since it was last looked at here, if there is any.
+    /// `idle`: one that has carried next to nothing since the call before, as probes are, if there is any.
     enum class Which : std::uint8_t { idle, any };
     void end_one(Which which) noexcept;
 
   private:
+    static constexpr std::uint64_t unseen = UINT64_MAX;
     struct Connection {
         int socket = -1;  ///< may be another file's by now
         ino_t inode = 0;  ///< what it is known by
         std::uint64_t received = 0;
-        std::uint64_t sent = 0;           ///< and acknowledged
-        std::uint64_t seen = UINT64_MAX;  ///< of both, when one was last ended
+        std::uint64_t sent = 0;       ///< and acknowledged
+        std::uint64_t seen = unseen;  ///< of both, when one was last ended
     };
     [[nodiscard]] static bool may_go_on(const Connection& then) noexcept;
 
