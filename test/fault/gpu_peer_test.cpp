@@ -186,12 +186,51 @@ TEST_P(LateGpuPeers, ALateOneIsKeptFromBuffersThatAreUsedAgain) {
     near.drop(*engine_);
 }
 
+class NeighbourOfGpuPeers : public GpuPeers {};
+
+/// Over sockets nobody tells which of its host's connections are a late one's.
+TEST_P(NeighbourOfGpuPeers, AnotherOfItsHostIsStillServed) {
+    constexpr std::size_t most = std::size_t{28} << 20;
+    const LogLines lines(log::Level::info);
+    start({{"peer_timeout_ms", "500"}});
+    Place near(*engine_, 0, most);
+    FarSide other(*engine_, GetParam(), "gamma", size);
+    other.process->load("alpha", engine_->connection_info());
+    const auto is_written_to = [&] {
+        other.process->start_write(
+            0, "alpha", {engine_->memory_metadata(*other.near->region), other.near->address(), size},
+            "written");
+        std::string status;
+        EXPECT_TRUE(until([&] { return !(status = other.process->written()).empty(); }));
+        return status == to_string(Status::ok) && other.same_bytes();
+    };
+    EXPECT_TRUE(is_written_to());
+    {
+        const auto peer = target(most);
+        Transfer* read = leave_in_flight(*peer, prepare_all(*peer, near, Operation::read));
+        EXPECT_EQ(wait(*read), Status::remote_disconnect);
+        EXPECT_TRUE(until([] { return LogLines::contain("that were not answered are used again"); }));
+        for (int i = 0; i < 3; ++i) {
+            std::fill(other.near->bytes.begin(), other.near->bytes.end(), std::uint8_t{0});
+            EXPECT_TRUE(is_written_to());
+        }
+        std::vector<Notification> arrived;
+        EXPECT_TRUE(until([&] {
+            engine_->take_notifications(arrived);
+            return arrived.size() >= 4;
+        }));
+        peer->process->send_signal(SIGCONT);
+    }
+    near.drop(*engine_);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, GpuPeers,
                          testing::Values(Fabric{"tcp", 1, true}, Fabric{"efa-direct", 2, false}),
                          fabric_name);
 INSTANTIATE_TEST_SUITE_P(Fabrics, LateGpuPeers,
                          testing::Values(Fabric{"tcp", 1, false}, Fabric{"efa-direct", 2, false}),
                          fabric_name);
+INSTANTIATE_TEST_SUITE_P(Fabrics, NeighbourOfGpuPeers, testing::Values(Fabric{"tcp", 1, false}), fabric_name);
 
 }  // namespace
 }  // namespace railyard::test
