@@ -13,7 +13,7 @@ namespace {
 using Connections = fabric::AcceptedConnections;
 
 /// One that is only slow answers before that.
-constexpr std::uint64_t patience_ns = 1'000'000'000;
+constexpr std::uint64_t answer_patience_ns = 1'000'000'000;
 constexpr std::uint64_t look_ns = 250'000'000;
 /// After a look in which we were short of something.
 constexpr std::uint64_t look_again_ns = 5'000'000'000;
@@ -47,7 +47,7 @@ void SlotRecovery::look_when_due(RailManager& rails) noexcept {
 }
 
 void SlotRecovery::renew(RailManager& rails, std::uint64_t now) {
-    for (ForwardRail::Loan& loan : forward_.unheard_loans(now - patience_ns)) {
+    for (ForwardRail::Loan& loan : forward_.unheard_loans(now - answer_patience_ns)) {
         if (loan.lender->lent() != loan.lent) continue;  // it has been
         former_.reserve(former_.size() + 1);
         rails.lend_anew(*loan.lender);

@@ -80,8 +80,8 @@ class OneTimeWriter {
     OneTimeWriter(std::unique_ptr<Engine> engine, Engine& to, const Buffer& target)
         : engine_(std::move(engine)), buffer_(std::make_unique<Buffer>(*engine_, page)) {
         engine_->load_connection_info("beta", to.connection_info());
-        const auto remote =
-            engine_->load_remote_memory("beta", to.memory_metadata(*target.region), target.address(), target.bytes.size());
+        const auto remote = engine_->load_remote_memory("beta", to.memory_metadata(*target.region),
+                                                        target.address(), target.bytes.size());
         const LocalDescriptor from = buffer_->local(0, page);
         const RemoteDescriptor there{target.address(), page, &remote};
         Transfer* write = engine_->prepare(Operation::write, {&from, 1}, {&there, 1}, "beta", "once");
