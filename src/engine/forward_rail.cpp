@@ -158,7 +158,7 @@ bool ForwardRail::end_stopped() noexcept {
         const Status status = status_of(*request.submission);
         const Route& route = *request.submission->route;
         const bool in_vain = is_dead(route);
-        const bool waits = request.withdrawn_at == 0 || now - request.withdrawn_at < word_limit_ns;
+        const bool waits = request.stopped_at == 0 || now - request.stopped_at < word_limit_ns;
         if (status == Status::ok || (!in_vain && waits)) {
             ++entry;
             continue;
@@ -176,26 +176,36 @@ bool ForwardRail::end_stopped() noexcept {
     return any;
 }
 
-/// One message to each peer.
+/// One message to each peer. What cannot be sent now is tried again in the next pass.
 void ForwardRail::withdraw(std::uint64_t now) noexcept {
     for (Outstanding& first : outstanding_) {
-        if (first.withdrawn_at || status_of(*first.submission) == Status::ok) continue;
-        const std::shared_ptr<Peer>& peer = first.submission->route->forwarding->peer;
+        const auto is_to_be_told = [&](const Outstanding& request) {
+            return request.nonce == first.nonce && !request.withdrawn &&
+                   status_of(*request.submission) != Status::ok;
+        };
+        if (!is_to_be_told(first)) continue;
+        bool is_news = false;
+        for (Outstanding& request : outstanding_) {
+            if (!is_to_be_told(request) || request.stopped_at != 0) continue;
+            request.stopped_at = now;
+            is_news = true;
+        }
         try {
             Request message;
             message.kind = RequestKind::withdraw;
-            for (Outstanding& request : outstanding_) {
-                if (request.nonce != first.nonce || request.withdrawn_at ||
-                    status_of(*request.submission) == Status::ok)
-                    continue;
-                request.withdrawn_at = now;
-                message.tokens.push_back(request.id);
+            for (const Outstanding& request : outstanding_) {
+                if (is_to_be_told(request)) message.tokens.push_back(request.id);
             }
-            sender_.send_request(peer, message);
+            sender_.send_request(first.submission->route->forwarding->peer, message);
         } catch (const std::exception& error) {
-            first.withdrawn_at = now;
-            RAILYARD_LOG(error, name().c_str(), "requests could not be withdrawn: %s", error.what());
+            if (is_news)
+                RAILYARD_LOG(error, name().c_str(), "requests cannot be withdrawn yet: %s", error.what());
+            return;
         }
+        // What was stopped only just now may be told twice.
+        for (Outstanding& request : outstanding_)
+            request.withdrawn =
+                request.withdrawn || (request.nonce == first.nonce && request.stopped_at != 0);
     }
 }
 

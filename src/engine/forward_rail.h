@@ -99,7 +99,8 @@ class ForwardRail final : public Rail {
         std::uint64_t sent_at = 0;  ///< ns
         Submission* submission = nullptr;
         Run run;
-        std::uint64_t withdrawn_at = 0;  ///< ns; 0: it was not
+        std::uint64_t stopped_at = 0;  ///< ns; of its work, as it was found; 0: it is not
+        bool withdrawn = false;
         std::uint64_t doubted_after = first_doubt_ns;
         std::uint64_t heard_at = 0;  ///< ns; of the last answer that says that the peer gets to it; 0: none
         bool excused = false;        ///< since then: nobody had looked for long

@@ -11,8 +11,7 @@
 namespace railyard::fabric {
 
 /// Where closing an endpoint spoils its queue for others (ProviderCaps::spoils_queue) the sender has one of
-/// its own, which is opened and closed with it; elsewhere both endpoints share one. Role holder only, but for
-/// what says any thread.
+/// its own, which is opened and closed with it; elsewhere both endpoints share one. Role holder only.
 class CompletionQueues {
   public:
     struct Depths {
@@ -54,7 +53,7 @@ class CompletionQueues {
     void drop_ended(std::size_t limit) noexcept;
 
     [[nodiscard]] std::uint64_t flushed() const noexcept;
-    /// One of them is, or was. Any thread.
+    /// One of them is, or was.
     [[nodiscard]] bool broken() const noexcept { return received_.broken() || (own_sent_ && sent_broken()); }
     [[nodiscard]] bool device_gone() const noexcept;
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <climits>
 #include <deque>
+#include <new>
 #include <thread>
 
 #include "engine/message_ids.h"
@@ -66,6 +68,10 @@ class ForwardRailTest : public testing::Test, protected RequestSender, protected
     }
 
     void send_request(const std::shared_ptr<Peer>&, const Request& request) override {
+        if (request.kind == RequestKind::withdraw && failing_ > 0) {
+            --failing_;
+            throw std::bad_alloc();
+        }
         last_id_ = request.id;
         sent_.push_back(request);
     }
@@ -80,8 +86,46 @@ class ForwardRailTest : public testing::Test, protected RequestSender, protected
     ForwardRail rail_{*this, *this, std::chrono::nanoseconds(patience).count()};
     std::uint64_t last_id_ = 0;
     std::vector<Request> sent_;
+    int failing_ = 0;  ///< withdrawals
     std::deque<Asked> all_;
 };
+
+/// Else the peer would go on with what nobody waits for.
+TEST_F(ForwardRailTest, AWithdrawalThatThereIsNoMemoryForIsSentLater) {
+    const test::LogLines lines;
+    Asked& stopped = ask();
+    Asked& other = ask();
+    const std::uint64_t first = stopped.id;
+    sent_.clear();
+    failing_ = 3;
+    stopped.stop(Status::canceled);
+    for (int pass = 0; pass < 3; ++pass)
+        rail_.progress();
+    EXPECT_TRUE(sent_.empty());
+    EXPECT_FALSE(stopped.done());
+    rail_.progress();
+    rail_.progress();
+    ASSERT_EQ(sent_.size(), 1u);
+    EXPECT_EQ(sent_[0].kind, RequestKind::withdraw);
+    EXPECT_EQ(sent_[0].tokens, (std::vector<std::uint64_t>{first}));
+    EXPECT_EQ(lines.count("cannot be withdrawn yet"), 1);
+    rail_.answered(nonce, {first, Status::canceled});
+    rail_.progress();
+    EXPECT_TRUE(stopped.done());
+    answer(other);
+    EXPECT_EQ(other.status(), Status::ok);
+}
+
+TEST_F(ForwardRailTest, WhereNoneCanBeSentItEndsAllTheSame) {
+    Asked& stopped = ask();
+    failing_ = INT_MAX;
+    stopped.stop(Status::canceled);
+    const auto begin = Clock::now();
+    while (!stopped.done() && Clock::now() - begin < std::chrono::seconds(10))
+        pause(milliseconds(5));
+    EXPECT_TRUE(stopped.done());
+    EXPECT_GE(Clock::now() - begin, std::chrono::nanoseconds(ForwardRail::word_limit_ns));
+}
 
 /// However much is asked and answered later.
 TEST_F(ForwardRailTest, OneWhoseAnswerIsLostEnds) {
