@@ -33,6 +33,10 @@ struct DriverLookup {
 /// Libraries that are built to load CUDA's run time find it: as libcudart.so, without a version, which images
 /// and wheels that are to run programs alone do not have. Loads it, if it is there. Any thread.
 [[nodiscard]] bool finds_runtime() noexcept;
+/// For people, where they do not.
+inline constexpr const char* no_runtime =
+    "libfabric loads CUDA's run time as libcudart.so, and there is none of that name: link it to "
+    "libcudart.so.12, or install the run time's development package (cuda-cudart-dev)";
 
 /// What this was compiled with, for people: "CUDA 13.0 headers", "own declarations", or "without CUDA".
 [[nodiscard]] std::string built_with();

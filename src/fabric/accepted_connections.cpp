@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "common/descriptor.h"
@@ -19,34 +18,6 @@ namespace railyard::fabric {
 namespace {
 
 constexpr std::uint64_t next_to_nothing = 64 << 10;
-
-/// The bytes of the host in a socket address; empty where it is of another kind.
-std::string host_of(const void* address, std::size_t length) {
-    sockaddr_in ip4{};
-    sockaddr_in6 ip6{};
-    if (length >= sizeof(ip4)) std::memcpy(&ip4, address, sizeof(ip4));
-    if (length >= sizeof(ip6)) std::memcpy(&ip6, address, sizeof(ip6));
-    if (ip4.sin_family == AF_INET)
-        return {reinterpret_cast<const char*>(&ip4.sin_addr), sizeof(ip4.sin_addr)};
-    if (ip6.sin6_family == AF_INET6)
-        return {reinterpret_cast<const char*>(&ip6.sin6_addr), sizeof(ip6.sin6_addr)};
-    return {};
-}
-
-std::vector<std::string> hosts_of(const std::vector<std::string>& addresses) {
-    std::vector<std::string> hosts;
-    for (const std::string& address : addresses)
-        hosts.push_back(host_of(address.data(), address.size()));
-    return hosts;
-}
-
-/// Where it comes from, if it is a connection.
-std::string host_behind(int socket) {
-    sockaddr_storage peer{};
-    socklen_t length = sizeof(peer);
-    if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return {};
-    return host_of(&peer, length);
-}
 
 ino_t inode_of(int file) noexcept {
     struct stat known {};
@@ -69,11 +40,9 @@ bool is_sending(int socket) noexcept {
 
 AcceptedConnections::AcceptedConnections(const std::vector<std::string>& own,
                                          const std::vector<std::string>& peers) {
-    const std::vector<std::string> hosts = hosts_of(peers);
     for (const std::string& endpoint : own) {
         for (const int socket : sockets_at(endpoint)) {
-            const std::string host = host_behind(socket);
-            if (host.empty() || std::find(hosts.begin(), hosts.end(), host) == hosts.end()) continue;
+            if (!leads_to_host_of(socket, peers)) continue;
             const tcp_info info = info_of(socket);
             connections_.push_back(
                 {socket, inode_of(socket), info.tcpi_bytes_received, info.tcpi_bytes_acked});

@@ -7,25 +7,29 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 
 namespace railyard::fabric {
 namespace {
 
-bool same_address(const sockaddr_storage& one, const std::string& other) {
+enum class Compared : std::uint8_t { host, host_and_port };
+
+bool same_address(const sockaddr_storage& one, const std::string& other, Compared what) {
+    const bool any_port = what == Compared::host;
     if (one.ss_family == AF_INET && other.size() >= sizeof(sockaddr_in)) {
         sockaddr_in a{}, b{};
         std::memcpy(&a, &one, sizeof(a));
         std::memcpy(&b, other.data(), sizeof(b));
-        return a.sin_family == b.sin_family && a.sin_port == b.sin_port &&
+        return a.sin_family == b.sin_family && (any_port || a.sin_port == b.sin_port) &&
                a.sin_addr.s_addr == b.sin_addr.s_addr;
     }
     if (one.ss_family == AF_INET6 && other.size() >= sizeof(sockaddr_in6)) {
         sockaddr_in6 a{}, b{};
         std::memcpy(&a, &one, sizeof(a));
         std::memcpy(&b, other.data(), sizeof(b));
-        return a.sin6_family == b.sin6_family && a.sin6_port == b.sin6_port &&
+        return a.sin6_family == b.sin6_family && (any_port || a.sin6_port == b.sin6_port) &&
                std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof(a.sin6_addr)) == 0;
     }
     return false;
@@ -59,6 +63,14 @@ std::vector<int> files(const Wanted& wanted) {
     return found;
 }
 
+bool is_connected_to(int socket, const std::vector<std::string>& peers, Compared what) noexcept {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof(peer);
+    if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return false;
+    return std::any_of(peers.begin(), peers.end(),
+                       [&](const std::string& address) { return same_address(peer, address, what); });
+}
+
 }  // namespace
 
 bool is_loopback(std::string_view address) noexcept {
@@ -71,11 +83,11 @@ bool is_loopback(std::string_view address) noexcept {
 }
 
 bool leads_to(int socket, const std::vector<std::string>& peers) noexcept {
-    sockaddr_storage peer{};
-    socklen_t length = sizeof(peer);
-    if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return false;
-    return std::any_of(peers.begin(), peers.end(),
-                       [&](const std::string& address) { return same_address(peer, address); });
+    return is_connected_to(socket, peers, Compared::host_and_port);
+}
+
+bool leads_to_host_of(int socket, const std::vector<std::string>& peers) noexcept {
+    return is_connected_to(socket, peers, Compared::host);
 }
 
 std::vector<int> sockets_to(const std::vector<std::string>& peers) {
@@ -87,7 +99,7 @@ std::vector<int> sockets_at(const std::string& own) {
         sockaddr_storage bound{};
         socklen_t length = sizeof(bound);
         return getsockname(file, reinterpret_cast<sockaddr*>(&bound), &length) == 0 &&
-               same_address(bound, own);
+               same_address(bound, own, Compared::host_and_port);
     });
 }
 

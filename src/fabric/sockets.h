@@ -12,6 +12,8 @@ namespace railyard::fabric {
 
 /// Connected to one of `peers` (raw socket addresses). A number may be another file's by now.
 [[nodiscard]] bool leads_to(int socket, const std::vector<std::string>& peers) noexcept;
+/// The same, whatever its port there.
+[[nodiscard]] bool leads_to_host_of(int socket, const std::vector<std::string>& peers) noexcept;
 /// All that are; some hundred nanoseconds for each open file of the process, or, where no descriptor is left
 /// to list them by, for each that its limit allows. Throws std::bad_alloc.
 [[nodiscard]] std::vector<int> sockets_to(const std::vector<std::string>& peers);

@@ -150,12 +150,10 @@ Obstacle RailManager::why_none_reaches(const cuda::Device& gpu) const {
                                   [](const auto& rail) { return rail->reaches_gpu_memory(); });
     if (!efa || some || !(gpu.gpu_direct_rdma || gpu.dma_buf)) return {Obstacle::Kind::rails, text};
     return {Obstacle::Kind::libfabric,
-            text +
+            text + ": " +
                 (cuda::finds_runtime()
-                     ? ": libfabric is built without CUDA (that of the EFA installer has it), or finds no GPU"
-                     : ": libfabric loads CUDA's run time as libcudart.so, and there is none of that name: "
-                       "link it to libcudart.so.12, or install the run time's development package "
-                       "(cuda-cudart-dev)") +
+                     ? "libfabric is built without CUDA (that of the EFA installer has it), or finds no GPU"
+                     : cuda::no_runtime) +
                 "; where these NICs cannot reach it in any case (p3, g4), set vram_staging=always"};
 }
 

@@ -268,9 +268,9 @@ bool FabricRail::post_at_once(Submission& submission) noexcept {
 /// One round's completions, or of what was sent alone, and a look at how fast they come where there is enough
 /// under way to tell.
 std::size_t FabricRail::drain(bool all) noexcept {
-    const bool sending = outstanding() != 0 || control_->outstanding() != 0;
-    const std::size_t ended = all ? fabric_->queue.drain(completions_per_round, sending)
-                                  : fabric_->queue.drain_sent(completions_per_round);
+    const std::size_t ended =
+        all ? fabric_->queue.drain(completions_per_round, outstanding() != 0 || control_->outstanding() != 0)
+            : fabric_->queue.drain_sent(completions_per_round);
     if (outstanding_bytes() < RateMeter::burst_bytes) {
         meter_.pause();
     } else if (config_.compared && ended != 0 && ended < completions_per_round &&

@@ -18,6 +18,7 @@ namespace {
 class GpuPeers : public testing::TestWithParam<Fabric>, protected Initiator {
   protected:
     static constexpr std::size_t size = std::size_t{1} << 20;
+    static constexpr std::size_t most = std::size_t{28} << 20;  ///< nearly all that the buffers of a GPU hold
     /// Past this only `connect_timeout_ms` is left to end anything.
     static constexpr auto much = milliseconds(12'000);
 
@@ -87,7 +88,6 @@ TEST_P(GpuPeers, AKilledOneEndsWhatItWasAskedFor) {
 
 /// What they were asked to write to, or to read from, are buffers that transfers to others need.
 TEST_P(GpuPeers, BuffersThatKilledOnesWereToldOfAreUsedAgain) {
-    constexpr std::size_t most = std::size_t{28} << 20;
     start();
     Place near(*engine_, 0, most);
     for (const Operation operation : {Operation::read, Operation::write, Operation::read}) {
@@ -155,7 +155,6 @@ class LateGpuPeers : public GpuPeers {};
 
 /// It was only stopped, in the middle of what it was asked for, and goes on with that.
 TEST_P(LateGpuPeers, ALateOneIsKeptFromBuffersThatAreUsedAgain) {
-    constexpr std::size_t most = std::size_t{28} << 20;
     const LogLines lines(log::Level::info);
     start({{"peer_timeout_ms", "500"}});
     Place near(*engine_, 0, most);
@@ -190,7 +189,6 @@ class NeighbourOfGpuPeers : public GpuPeers {};
 
 /// Over sockets nobody tells which of its host's connections are a late one's.
 TEST_P(NeighbourOfGpuPeers, AnotherOfItsHostIsStillServed) {
-    constexpr std::size_t most = std::size_t{28} << 20;
     const LogLines lines(log::Level::info);
     start({{"peer_timeout_ms", "500"}});
     Place near(*engine_, 0, most);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/spoken.h"
+#include "cuda/driver.h"
 #include "fabric/info.h"
 #include "tools/doctor/rdma_checks.h"
 
@@ -222,8 +223,7 @@ class Diagnosis {
         add(Severity::warning, "gpu", counts + ": it goes by way of host memory",
             facts_.cuda_runtime
                 ? "a libfabric built with CUDA, and nvidia-peermem or a kernel with dma-buf: docs/gpu.md"
-                : "libfabric loads CUDA's run time as libcudart.so, and there is none of that name: link it "
-                  "to libcudart.so.12, or install its development package (cuda-cudart-dev)");
+                : cuda::no_runtime);
     }
 
     /// What shm needs.
