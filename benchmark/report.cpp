@@ -3,10 +3,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "common/spoken.h"
 #include "host_facts.h"
+#include "median.h"
 #include "raw_fabric.h"
 #include "size_list.h"
 
@@ -26,8 +28,10 @@ std::string gpu_text(const Options& options) {
 }  // namespace
 
 std::optional<double> PointResult::ratio() const {
-    if (!raw || raw->transfers_per_s <= 0) return std::nullopt;
-    return main.transfers_per_s / raw->transfers_per_s;
+    if (!raw || main.slice_rates.empty() || main.slice_rates.size() != raw->slice_rates.size() ||
+        *std::min_element(raw->slice_rates.begin(), raw->slice_rates.end()) <= 0)
+        return std::nullopt;
+    return median_ratio(main.slice_rates, raw->slice_rates);
 }
 
 nlohmann::json to_json(const PointResult& result, const Options& options, const Opened& opened) {

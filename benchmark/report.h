@@ -21,7 +21,8 @@ struct Measurement {
     double seconds = 0;
     double mb_per_s = 0;  ///< 10^6 bytes
     double transfers_per_s = 0;
-    Histogram latency;  ///< ns, of all slices
+    std::vector<double> slice_rates;  ///< transfers a second, in order
+    Histogram latency;                ///< ns, of all slices
     Histogram post;
 };
 
@@ -33,6 +34,7 @@ struct PointResult {
     bool checked = false;
     std::string wrong;  ///< what the check found
 
+    /// Of the plugin's rate to the plain loop's: the median over the pairs of slices, where there is one.
     [[nodiscard]] std::optional<double> ratio() const;
 };
 

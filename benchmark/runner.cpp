@@ -11,6 +11,7 @@
 #include "agent_side.h"
 #include "common/clock.h"
 #include "failure.h"
+#include "median.h"
 #include "raw_fabric.h"
 #include "side_memory.h"
 #include "slice.h"
@@ -22,13 +23,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-double median(std::vector<double> values) {
-    auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    if (values.size() % 2 == 1) return *middle;
-    return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 /// Slices of one side, added up.
 class Collector {
   public:
@@ -37,11 +31,13 @@ class Collector {
         measurement_.seconds += slice.seconds;
         measurement_.latency.merge(slice.latency);
         measurement_.post.merge(slice.post);
-        if (slice.seconds > 0) rates_.push_back(static_cast<double>(slice.transfers) / slice.seconds);
+        if (slice.seconds > 0)
+            measurement_.slice_rates.push_back(static_cast<double>(slice.transfers) / slice.seconds);
     }
 
     Measurement finish(const Layout& layout) {
-        if (!rates_.empty()) measurement_.transfers_per_s = median(rates_);
+        if (!measurement_.slice_rates.empty())
+            measurement_.transfers_per_s = median(measurement_.slice_rates);
         double bytes = static_cast<double>(layout.size) * layout.batch;
         measurement_.mb_per_s = measurement_.transfers_per_s * bytes / 1e6;
         return std::move(measurement_);
@@ -49,7 +45,6 @@ class Collector {
 
   private:
     Measurement measurement_;
-    std::vector<double> rates_;
 };
 
 class Initiator {

@@ -264,15 +264,6 @@ class Sender {
             }));
     }
 
-    /// Slice by slice: what the machine does meanwhile, both have met.
-    static std::vector<double> ratios(const std::vector<double>& some, const std::vector<double>& others,
-                                      double times) {
-        std::vector<double> result;
-        for (std::size_t i = 0; i < some.size(); ++i)
-            result.push_back(some[i] / (others[i] * times));
-        return result;
-    }
-
     nlohmann::json report() {
         const char* const unit = options_.latency ? "_p50_us" : "_mb_per_s";
         const double scale = options_.latency ? 1 : 1e-6;
@@ -283,12 +274,12 @@ class Sender {
         json[(options_.notified ? "notified" : "flow") + std::string(unit)] = ours * scale;
         if (raw_) {
             json[std::string("raw") + unit] = median(raw_results_) * scale;
-            json["ratio_raw"] = median(ratios(our_results_, raw_results_, 1));
+            json["ratio_raw"] = median_ratio(our_results_, raw_results_);
         }
         if (!one_results_.empty()) {
             const double one = median(one_results_);
             json[std::string("flow_one") + unit] = one * scale;
-            json["ratio_one"] = median(ratios(our_results_, one_results_, options_.targets));
+            json["ratio_one"] = median_ratio(our_results_, one_results_, options_.targets);
         }
         return json;
     }

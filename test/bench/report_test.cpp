@@ -73,11 +73,23 @@ TEST(BenchReport, HeadingNamesGpuMemoryAndStreams) {
 TEST(BenchReport, RatioIsOursOverRaw) {
     PointResult result = sample();
     result.raw.emplace();
-    result.raw->transfers_per_s = 1000;
+    result.main.slice_rates = {500};
+    result.raw->slice_rates = {1000};
     result.raw->mb_per_s = 65.536;
     nlohmann::json json = to_json(result, Options{});
     EXPECT_DOUBLE_EQ(json.at("ratio_raw"), 0.5);
     EXPECT_DOUBLE_EQ(json.at("raw_mb_per_s"), 65.536);
+}
+
+/// A machine that becomes slower all the time: the medians are those of different moments.
+TEST(BenchReport, RatioIsThatOfPairsOfSlices) {
+    PointResult result = sample();
+    result.raw.emplace();
+    result.main.slice_rates = {900, 850, 300, 250, 200};
+    result.raw->slice_rates = {900, 850, 600, 500, 200};
+    EXPECT_DOUBLE_EQ(result.ratio().value(), 1);
+    result.raw->slice_rates.pop_back();
+    EXPECT_FALSE(result.ratio());
 }
 
 TEST(BenchReport, WrongDataIsNeverAllRight) {
