@@ -20,7 +20,8 @@ constexpr std::uint64_t interrupt_limit_ns = 200'000'000;
 /// Where the peer's NIC has to say something first.
 constexpr std::uint64_t interrupt_limit_apart_ns = 1'000'000'000;
 
-/// Of a small transfer, how many rounds share one look at the exact clock, which costs as much as its post.
+/// Of a transfer shorter than RateModel::large_bytes, how many rounds share one look at the exact clock: two
+/// looks cost as much as the post of a small one, and a hundredth of what 64 KiB take.
 constexpr std::uint32_t rounds_per_measurement = 8;
 
 /// Memory that is deregistered during a post, and there once more: so often is that tried.
@@ -193,8 +194,8 @@ Status Engine::Impl::post(Transfer& transfer, const std::string* notification, b
 }
 
 void Engine::Impl::start(Transfer& transfer) noexcept {
-    const bool exact = transfer.total_bytes > RateModel::small_bytes || config_.params.xfer_timeout_ms != 0 ||
-                       transfer.round() % rounds_per_measurement == 1;
+    const bool exact = transfer.total_bytes >= RateModel::large_bytes ||
+                       config_.params.xfer_timeout_ms != 0 || transfer.round() % rounds_per_measurement == 1;
     transfer.exact = exact;
     // Of the others the watch wants to know only that it is another round.
     const std::uint64_t posted_before = transfer.posted_at.load(std::memory_order_relaxed);

@@ -32,7 +32,7 @@ inline constexpr const char* peer_state_help =
 inline constexpr const char* latency = "railyard_peer_transfer_seconds";
 inline constexpr const char* latency_help =
     "From a transfer's post, on a CUDA stream from when the stream gets there, to when its end was seen: "
-    "each above 16 KiB, and one in eight others.";
+    "each of 256 KiB and more, and one in eight others.";
 
 inline constexpr Label write{"operation", "write"}, read{"operation", "read"},
     control{"operation", "control"};

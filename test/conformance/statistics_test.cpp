@@ -69,7 +69,7 @@ TEST_P(StatisticsTest, EveryTransferAndByteIsCountedOnce) {
 
 TEST_P(StatisticsTest, LatenciesAreOfEveryLargeTransferAndOfOneInEightOthers) {
     Transfer* small = prepare(Operation::write, 1, 8);
-    Transfer* large = prepare(Operation::read, 1, (16 << 10) + 1);
+    Transfer* large = prepare(Operation::read, 1, 256 << 10);
     run(*small, 33);
     run(*large, 7);
     const PeerTrafficReport beta = traffic();
