@@ -1,11 +1,13 @@
 #include <algorithm>
 
+#include "common/boot_id.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/spoken.h"
 #include "common/variables.h"
 #include "engine/engine_impl.h"
+#include "rail/host_card.h"
 
 namespace railyard {
 namespace {
@@ -35,6 +37,20 @@ void require_same_provider(const ConnectionInfo& info, const std::string& ours) 
                                       (releases ? ": libfabric 1.17 and later ones do not understand each "
                                                   "other over tcp: have the same release on both sides"
                                                 : ": set the same provider on both sides"));
+}
+
+/// shm gets there as little as to a container with a /dev/shm of its own, and nobody would say so before
+/// transfers end for want of an answer.
+void warn_of_other_host(const ConnectionInfo& info) {
+    if (info.provider != "shm" || info.host.empty()) return;
+    try {
+        if (same_boot(decode_card_address(info.host).boot, boot_id())) return;
+    } catch (const Error&) {
+        return;  // of another version; who reaches it within the host says so
+    }
+    RAILYARD_LOG(warn, info.agent.c_str(),
+                 "is on another host, or in a virtual machine of its own, where shm does not reach it: set "
+                 "provider=tcp, or one of NICs, on both sides");
 }
 
 /// Else its control messages would be refused there and ours here, without a word to whoever waits for them.
@@ -145,6 +161,7 @@ void Engine::Impl::load_connection_info(const std::string& agent, std::string_vi
     }
     require_same_provider(info, rails_->provider());
     require_same_secret(auth_, info);
+    warn_of_other_host(info);
     const std::shared_ptr<Peer> peer = peer_of(info);
     const std::shared_ptr<Peer> old = peers_.put(peer);
     if (peers_.find(peer->agent()) == peer) end_being_stranger(*peer);

@@ -1,4 +1,5 @@
 // Control messages that engines send each other for themselves.
+#include <algorithm>
 #include <utility>
 
 #include "common/clock.h"
@@ -12,6 +13,21 @@ namespace {
 /// There is an answer, which who asks waits for, and it is not asked again, or late.
 constexpr bool waits_for_introduction(MessageKind kind) noexcept {
     return kind == MessageKind::request || kind == MessageKind::mark_asked || kind == MessageKind::keys_asked;
+}
+
+/// What is sent to one that another process has, too, in another container or on another host, never leaves
+/// this process, and the provider may take our memory for the peer's.
+void require_others_endpoints(const ConnectionInfo& info, const std::vector<std::string>& ours) {
+    const auto is_ours = [&](const std::string& address) {
+        return std::find(ours.begin(), ours.end(), address) != ours.end();
+    };
+    if (std::none_of(info.rails.begin(), info.rails.end(), is_ours)) return;
+    throw Error(
+        Status::mismatch,
+        "agent \"" + info.agent +
+            "\" says that it is reached where our own endpoints are: it has the same address as we, in "
+            "another container, network namespace or host, where nothing gets from here; or it ended before "
+            "we had it");
 }
 
 }  // namespace
@@ -187,6 +203,7 @@ void Engine::Impl::weigh_stranger(const Peer& peer) {
 }
 
 std::shared_ptr<Peer> Engine::Impl::peer_of(const ConnectionInfo& info) {
+    require_others_endpoints(info, rails_->addresses());
     const MutexLock lock(strangers_mutex_);
     const std::shared_ptr<Peer>* const known = strangers_.find(info.nonce);
     if (known && (*known)->agent() == info.agent && (*known)->has_rails(info.rails) &&

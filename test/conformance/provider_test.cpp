@@ -7,9 +7,12 @@
 #include <cstring>
 
 #include "common/log.h"
+#include "engine/metadata.h"
 #include "engine_pair.h"
 #include "fabric/interfaces.h"
+#include "log_lines.h"
 #include "manager/registration.h"
+#include "rail/host_card.h"
 
 namespace railyard::test {
 namespace {
@@ -74,6 +77,33 @@ TEST(Providers, MetadataOfAnotherProviderIsRefused) {
     const auto b = make_engine("beta", {"shm", 1, false});
     expect_error(Status::mismatch, "provider",
                  [&] { a->load_connection_info("beta", b->connection_info()); });
+}
+
+/// As over shm in two containers, or over tcp in two network namespaces.
+TEST(Providers, APeerThatHasTheAddressOfAnEndpointOfOursIsRefused) {
+    for (const char* const provider : {"tcp", "shm"}) {
+        const auto a = make_engine("alpha", {provider, 2, false});
+        const auto b = make_engine("beta", {provider, 2, false});
+        ConnectionInfo theirs = decode_connection(b->connection_info());
+        theirs.rails.back() = decode_connection(a->connection_info()).rails.back();
+        expect_error(Status::mismatch, "our own endpoints",
+                     [&] { a->load_connection_info("beta", encode(theirs)); });
+        a->load_connection_info("beta", b->connection_info());
+    }
+}
+
+TEST(Providers, OverShmAPeerOnAnotherHostIsTold) {
+    const auto a = make_engine("alpha", {"shm", 1, false, true});
+    const auto b = make_engine("beta", {"shm", 1, false, true});
+    ConnectionInfo theirs = decode_connection(b->connection_info());
+    const LogLines log;
+    a->load_connection_info("beta", encode(theirs));
+    EXPECT_FALSE(LogLines::contain("another host"));
+    CardAddress card = decode_card_address(theirs.host);
+    card.boot.front() ^= 1;
+    theirs.host = encode(card);
+    a->load_connection_info("beta", encode(theirs));
+    EXPECT_TRUE(LogLines::contain("beta: is on another host"));
 }
 
 /// In a process of its own: what it changes stays there. The child's status says which expectation failed.
