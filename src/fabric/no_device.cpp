@@ -1,7 +1,6 @@
 #include "fabric/no_device.h"
 
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include "common/shortage.h"
 #include "common/variables.h"
 #include "fabric/choices.h"
+#include "fabric/shm_names.h"
 
 namespace railyard::fabric {
 namespace {
@@ -53,17 +53,16 @@ std::string limits() {
         {"FI_PROVIDER", "FI_PROVIDER_PATH", "FI_TCP_IFACE", "FI_NET_IFACE", "FI_VERBS_IFACE"});
 }
 
-/// libfabric leaves shm out where less is free than its endpoints may take, which it says in its own log
-/// alone. Measured with 1.17 on two cores: 20 MiB are too little, 40 are enough.
+/// For which libfabric leaves shm out.
 std::string small_shared_memory(std::string_view provider, const fi_info* list) {
-    constexpr std::uint64_t mib = 1 << 20, each = 16 * mib;
+    constexpr std::uint64_t mib = 1 << 20;
     if (provider != "shm" && provider != "auto") return {};
     for (const fi_info* info = list; info; info = info->next)
         if (info->fabric_attr->prov_name == std::string_view("shm")) return {};
     struct statvfs there {};
     if (statvfs("/dev/shm", &there) != 0) return {};
     const std::uint64_t free = there.f_bavail * there.f_bsize;
-    const std::uint64_t wanted = each * static_cast<std::uint64_t>(sysconf(_SC_NPROCESSORS_ONLN));
+    const std::uint64_t wanted = shm_bytes_wanted();
     if (free >= wanted) return {};
     return "; /dev/shm has " + std::to_string(free / mib) +
            " MiB free, and for shm libfabric asks for some 16 MiB a core (" + std::to_string(wanted / mib) +

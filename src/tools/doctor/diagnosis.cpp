@@ -13,8 +13,6 @@ namespace {
 
 constexpr KernelVersion copies_pages_on_fork{5, 13};  // and says so to rdma-core, from version 35 on
 constexpr unsigned rdma_core_that_asks = 35;
-/// An endpoint of libfabric's shm takes 16 MiB of /dev/shm.
-constexpr std::uint64_t least_shm = std::uint64_t{64} << 20;
 /// Open files: of a process without rails, of a rail, and of a tcp rail for each peer: a connection each way.
 constexpr std::uint64_t files_besides = 64, files_of_rail = 12, files_of_peer = 2;
 constexpr std::uint64_t few_peers = 64;
@@ -250,16 +248,19 @@ class Diagnosis {
             return add(Severity::warning, "shm", "this user may not make files in /dev/shm, which shm does",
                        "`chmod 1777 /dev/shm`, or mount it for all to write");
         }
-        if (facts_.free_shm && *facts_.free_shm >= least_shm)
+        if (facts_.free_shm && *facts_.free_shm >= facts_.wanted_shm)
             return add(Severity::ok, "shm",
                        std::to_string(*facts_.free_shm >> 20) + " MiB are free in /dev/shm");
+        constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+        const std::string gibibytes = std::to_string((facts_.wanted_shm + gib - 1) / gib);
         add(Severity::warning, "shm",
             (facts_.free_shm ? "only " + std::to_string(*facts_.free_shm >> 20) + " MiB are free in /dev/shm"
                              : std::string("there is no /dev/shm")) +
-                ": an endpoint of shm takes 16",
-            facts_.container.empty()
-                ? "`mount -t tmpfs tmpfs /dev/shm`, or make it larger"
-                : "start the container with --shm-size=1g, or an emptyDir of medium Memory there");
+                ": libfabric offers shm where " + std::to_string(facts_.wanted_shm >> 20) +
+                " are, for an endpoint a core",
+            facts_.container.empty() ? "`mount -t tmpfs tmpfs /dev/shm`, or make it larger"
+                                     : "start the container with --shm-size=" + gibibytes +
+                                           "g, or an emptyDir of medium Memory there");
     }
 
     void check_tcp() {

@@ -176,6 +176,7 @@ HostFacts gather_facts(const std::string& root, const topology::Machine& machine
     facts.rdma_core = rdma_core_version(root);
     facts.container = container_under(root);
     facts.free_shm = free_shared_memory(root);
+    facts.wanted_shm = fabric::shm_bytes_wanted();
     facts.writes_shm = access((root + "/dev/shm").c_str(), W_OK | X_OK) == 0;
     facts.reads_memory = may_read_memory();
     for (const topology::NicDesc& nic : machine.nics) {

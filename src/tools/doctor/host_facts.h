@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fabric/interfaces.h"
+#include "fabric/shm_names.h"
 #include "topology/machine.h"
 
 namespace railyard::tools {
@@ -45,7 +46,8 @@ struct HostFacts {
     bool reads_memory = true;                  ///< process_vm_readv is allowed (seccomp)
     std::string container;                     ///< "Docker", "Podman", "Kubernetes"; empty: none is known
     std::optional<std::uint64_t> free_shm;  ///< bytes free in /dev/shm; nothing: there is no such directory
-    bool writes_shm = true;                 ///< this user may make files there
+    std::uint64_t wanted_shm = fabric::shm_endpoint_bytes;  ///< bytes that libfabric wants free there
+    bool writes_shm = true;                                 ///< this user may make files there
     std::string fi_provider, fi_provider_path, fi_efa_iface, fi_tcp_iface, fi_net_iface,
         fi_verbs_iface;                ///< of this process's environment; empty: not set
     std::string unread_topology;       ///< what HWLOC_XMLFILE names and hwloc has not read; empty: nothing

@@ -98,15 +98,19 @@ TEST(Diagnosis, ProcessesOfOneHost) {
     machine.facts.reads_memory = false;
     expect_one(machine, "ptrace", Severity::warning, "seccomp", "SYS_PTRACE");
     machine.facts.reads_memory = true;
+    machine.facts.wanted_shm = 4 * fabric::shm_endpoint_bytes;  // on four cores
     machine.facts.free_shm = 64 << 20;
     EXPECT_TRUE(machine.troubles("shm").empty());
     machine.facts.free_shm = 63 << 20;
     expect_one(machine, "shm", Severity::warning, "only 63 MiB", "mount");
+    machine.facts.wanted_shm = 80 * fabric::shm_endpoint_bytes;
+    machine.facts.free_shm = 1 << 30;
+    expect_one(machine, "shm", Severity::warning, "where 1280 are", "mount");
     machine.facts.writes_shm = false;
     expect_one(machine, "shm", Severity::warning, "may not make files in /dev/shm", "chmod 1777");
     machine.facts.free_shm.reset();
     machine.facts.container = "Podman";
-    expect_one(machine, "shm", Severity::warning, "no /dev/shm", "--shm-size");
+    expect_one(machine, "shm", Severity::warning, "no /dev/shm", "--shm-size=2g");
 }
 
 }  // namespace

@@ -177,6 +177,7 @@ TEST_F(HostFactsTest, Containers) {
     EXPECT_EQ(gather().container, "Kubernetes");
     fs::create_directories(root_ + "/dev/shm");
     EXPECT_TRUE(gather().free_shm);
+    EXPECT_EQ(gather().wanted_shm, fabric::shm_bytes_wanted());
 }
 
 TEST_F(HostFactsTest, APodWithoutItsServiceAccountIsKnownByItsEnvironment) {
