@@ -72,5 +72,5 @@ def python_pass(python, plugins, plan, environment):
 def remove_shared_memory(processes):
     """What libfabric's shm leaves of processes that were killed."""
     for process in processes:
-        for left in pathlib.Path("/dev/shm").glob(f"{process}:*"):
+        for left in pathlib.Path("/dev/shm").glob(f"{process}[-:]*"):
             left.unlink()

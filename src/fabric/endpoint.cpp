@@ -4,8 +4,13 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
 
+#include "common/fork_watch.h"
 #include "common/log.h"
+#include "fabric/shm_names.h"
 
 namespace railyard::fabric {
 namespace {
@@ -58,6 +63,20 @@ std::string name_of(fid* endpoint, const std::string& rail) {
     return name;
 }
 
+/// The first one looks for what others have left behind.
+void give_name_of_our_own(fi_info& info, const std::string& rail) {
+    struct Cleaned {
+        Cleaned() { remove_shm_leftovers(); }
+    };
+    static constinit OfThisProcess<Cleaned> cleaned;
+    cleaned.get();
+    const std::string& name = shm_name_of_this_process();
+    char* const copy = strdup(name.c_str());
+    if (!copy) throw Error(Status::backend, "no endpoint of shm on " + rail + ": out of memory");
+    std::free(std::exchange(info.src_addr, copy));
+    info.src_addrlen = name.size() + 1;
+}
+
 }  // namespace
 
 Endpoint::Endpoint(Domain& domain, CompletionQueue& queue, AddressVector& addresses, Duty duty)
@@ -97,6 +116,7 @@ void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, Addr
     const InfoPtr owner(info);
     if (duty == Duty::send && domain.caps().own_receives)
         info->rx_attr->size = std::min(info->rx_attr->size, most_answers);
+    if (domain.caps().shares_endpoints) give_name_of_our_own(*info, rail);
     fid_ep* endpoint = nullptr;
     check(fi_endpoint(domain.get(), info, &endpoint, nullptr), "fi_endpoint", rail);
     endpoint_ = Fid<fid_ep>(endpoint);

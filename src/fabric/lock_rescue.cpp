@@ -1,18 +1,14 @@
 #include "fabric/lock_rescue.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -27,22 +23,6 @@
 
 namespace railyard::fabric {
 namespace {
-
-constexpr std::size_t page_size = 4096;
-
-/// Of libfabric 1.17 to 2.1. The first byte of an endpoint's memory is its version; later ones have no lock.
-constexpr std::uint8_t oldest = 4, newest = 8;
-constexpr std::size_t process_at = 4;
-/// Where the size of the whole is: before what some of them have for XPMEM, or behind that. Bytes.
-constexpr std::size_t size_at[] = {40, 72};
-constexpr std::size_t lock_before_size = 16;
-
-template <class Value>
-Value value_at(const void* memory, std::size_t at) noexcept {
-    Value value;
-    std::memcpy(&value, static_cast<const char*>(memory) + at, sizeof value);
-    return value;
-}
 
 /// What a pthread_spinlock_t holds: another value on one kind of processor than on the other.
 struct LockValues {
@@ -62,16 +42,6 @@ const LockValues& lock_values() noexcept {
     return values;
 }
 
-/// Null where the memory is not what it should be.
-int* find_lock(void* memory, int process, std::size_t size) noexcept {
-    const auto version = value_at<std::uint8_t>(memory, 0);
-    if (version < oldest || version > newest || value_at<int>(memory, process_at) != process) return nullptr;
-    for (const std::size_t at : size_at)
-        if (value_at<std::size_t>(memory, at) == size)
-            return reinterpret_cast<int*>(static_cast<char*>(memory) + at - lock_before_size);
-    return nullptr;
-}
-
 /// A lock is taken for a moment by each process that posts: one that is seen held at so many looks in a row
 /// is held by none of them.
 constexpr int looks_that_tell = 4;
@@ -80,38 +50,17 @@ constexpr int look_every_ms = 2;
 
 }  // namespace
 
-EndpointLock::EndpointLock(const std::string& address) {
-    const int process = process_of(address);
-    if (process == 0) return;
-    const std::string name(shared_memory_of(address));
-    const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
-    if (file < 0) return;
-    struct stat status {};
-    if (fstat(file, &status) == 0 && status.st_size >= static_cast<off_t>(page_size)) {
-        void* memory = mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (memory != MAP_FAILED) {
-            memory_ = memory;
-            lock_ = find_lock(memory, process, static_cast<std::size_t>(status.st_size));
-        }
-    }
-    close(file);
-}
-
-EndpointLock::~EndpointLock() {
-    if (memory_) munmap(memory_, page_size);
-}
-
 bool EndpointLock::held() const noexcept {
-    return std::atomic_ref<int>(*lock_).load(std::memory_order_relaxed) != lock_values().free;
+    return std::atomic_ref<int>(*memory_.lock()).load(std::memory_order_relaxed) != lock_values().free;
 }
 
 bool EndpointLock::try_take() noexcept {
     int free = lock_values().free;
-    return std::atomic_ref<int>(*lock_).compare_exchange_strong(free, lock_values().held);
+    return std::atomic_ref<int>(*memory_.lock()).compare_exchange_strong(free, lock_values().held);
 }
 
 void EndpointLock::release() noexcept {
-    std::atomic_ref<int>(*lock_).store(lock_values().free, std::memory_order_release);
+    std::atomic_ref<int>(*memory_.lock()).store(lock_values().free, std::memory_order_release);
 }
 
 /// Any thread.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/endpoint_memory.h"
 #include "fabric/peer_process.h"
 
 namespace railyard::fabric {
@@ -14,17 +15,11 @@ namespace railyard::fabric {
 /// and so does its owner, who may be killed just then. One thread.
 class EndpointLock {
   public:
-    /// Nothing can be seen where the address is none of shm, its memory cannot be mapped, or is not laid out
-    /// as libfabric 1.17 to 2.1 do it. Later ones have no such lock. Throws std::bad_alloc.
-    explicit EndpointLock(const std::string& address);
-    ~EndpointLock();
-    EndpointLock(EndpointLock&& from) noexcept : memory_(from.memory_), lock_(from.lock_) {
-        from.memory_ = nullptr;
-        from.lock_ = nullptr;
-    }
-    EndpointLock& operator=(EndpointLock&&) = delete;
+    /// Nothing can be seen where nothing is of the memory (EndpointMemory): the address is none of shm, or
+    /// libfabric is later than 2.1, whose endpoints have no such lock. Throws std::bad_alloc.
+    explicit EndpointLock(const std::string& address) : memory_(address) {}
 
-    [[nodiscard]] bool seen() const noexcept { return lock_ != nullptr; }
+    [[nodiscard]] bool seen() const noexcept { return memory_.seen(); }
     [[nodiscard]] bool held() const noexcept;
     /// As who posts takes it; false where it is held.
     [[nodiscard]] bool try_take() noexcept;
@@ -32,8 +27,7 @@ class EndpointLock {
     void release() noexcept;
 
   private:
-    void* memory_ = nullptr;
-    int* lock_ = nullptr;
+    EndpointMemory memory_;
 };
 
 /// As long as it lives: when the process ends and leaves locks behind, they are released, and calls into

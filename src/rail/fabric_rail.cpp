@@ -164,14 +164,19 @@ std::uint64_t FabricRail::max_chunk() const noexcept {
 }
 
 PeerAddress FabricRail::do_insert_peer(std::string_view address) {
-    if (fabric_->domain.caps().direct_rma && !fabric::may_access_process_of(address)) {
+    const fabric::ProviderCaps& caps = fabric_->domain.caps();
+    expect_connections();
+    if (!caps.shares_endpoints) return fabric_->addresses.insert(address);
+    const std::string& ours = fabric_->endpoint.name();
+    const bool direct = fabric::lets_copy_directly(ours, std::string(address));
+    const PeerAddress peer = fabric_->addresses.insert(address);
+    if (caps.direct_rma && !indirect_ && !(direct && fabric::copies_directly(ours))) {
         RAILYARD_LOG(info, name().c_str(),
                      "the kernel does not let us write to a peer's memory: writes go by way of it");
         indirect_ = true;
         if (sending_) sending_->confirm_delivery();
     }
-    expect_connections();
-    return fabric_->addresses.insert(address);
+    return peer;
 }
 
 void FabricRail::do_remove_peer(PeerAddress peer) noexcept {

@@ -7,6 +7,7 @@ LIBFABRIC plugin.
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -132,7 +133,7 @@ def case_itself(plugin):
     # Other programs' endpoints come and go beside it: what nobody takes away is of a process that has ended.
     for _ in range(50):
         left = [path.name for path in pathlib.Path("/dev/shm").glob("*:*")
-                if written_since(path, begun) and not pathlib.Path("/proc", path.name.split(":")[0]).exists()]
+                if written_since(path, begun) and not pathlib.Path("/proc", re.match("[^-:]*", path.name)[0]).exists()]
         if not left:
             break
         time.sleep(0.2)

@@ -172,7 +172,7 @@ def no_reader(*side):
     _, said = process.communicate(timeout=LIMIT)
     expect(process.returncode == 1 and "cannot write to standard output" in said, f"status {process.returncode}: {said}")
     expect(time.monotonic() - before < 20, f"took {time.monotonic() - before} s")
-    left = glob.glob(f"/dev/shm/{process.pid}:*")
+    left = glob.glob(f"/dev/shm/{process.pid}[-:]*")
     for name in left:
         os.unlink(name)
     expect(not left, f"left in shared memory: {left}")
@@ -190,7 +190,7 @@ def no_return(*side):
     expect(process.returncode == 1 and "stuck in " in said, f"status {process.returncode} after {first}: {said}")
     told = json.loads(told)
     expect([result["size"] for result in told["results"]] == [8] and told["error"].startswith("stuck in "), f"the document says {told}")
-    left = glob.glob(f"/dev/shm/{process.pid}:*")
+    left = glob.glob(f"/dev/shm/{process.pid}[-:]*")
     for name in left:
         os.unlink(name)
     expect(not left, f"left in shared memory: {left}")

@@ -5,6 +5,7 @@
 
 #include "fabric/lock_rescue.h"
 #include "peers.h"
+#include "shared_memory.h"
 
 namespace railyard::test {
 namespace {
@@ -12,9 +13,8 @@ namespace {
 /// The address of each shm endpoint of the process.
 std::vector<std::string> endpoints_of(pid_t process) {
     std::vector<std::string> found;
-    const std::string prefix = std::to_string(process) + ":";
     for (const auto& file : std::filesystem::directory_iterator("/dev/shm"))
-        if (file.path().filename().string().starts_with(prefix))
+        if (is_shared_memory_of(process, file.path()))
             found.push_back("fi_shm://" + file.path().filename().string());
     return found;
 }

@@ -29,7 +29,7 @@ def kill(process):
     """Over shm, what it had shared stays: it could not take that away."""
     process.kill()
     process.communicate()
-    for left in pathlib.Path("/dev/shm").glob(f"{process.pid}:*"):
+    for left in pathlib.Path("/dev/shm").glob(f"{process.pid}[-:]*"):
         left.unlink()
 
 
@@ -145,7 +145,7 @@ class Flow(unittest.TestCase):
             self.assertEqual(code, status, err)
             self.assertIn(told, err)
             self.assertNotIn("cannot write", err)
-            self.assertEqual(list(pathlib.Path("/dev/shm").glob(f"{target.pid}:*")), [])
+            self.assertEqual(list(pathlib.Path("/dev/shm").glob(f"{target.pid}[-:]*")), [])
 
     def make_target(self, *words):
         """One that runs, and the info that it has written."""

@@ -52,7 +52,7 @@ class Victim:
 
     def clear(self):
         self.kill()
-        for left in pathlib.Path("/dev/shm").glob(f"{self.remote.process.pid}:*"):
+        for left in pathlib.Path("/dev/shm").glob(f"{self.remote.process.pid}[-:]*"):
             left.unlink(missing_ok=True)  # what shm leaves behind
 
 

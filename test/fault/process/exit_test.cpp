@@ -15,6 +15,7 @@
 
 #include "engine_pair.h"
 #include "sanitized.h"
+#include "shared_memory.h"
 
 extern char** environ;
 
@@ -49,9 +50,9 @@ std::string outcome_of(pid_t pid, int said) {
     return outcome;
 }
 
-std::string& last_program() {
-    static std::string prefix;
-    return prefix;
+pid_t& last_program() {
+    static pid_t process;
+    return process;
 }
 
 std::set<std::string> shared_memory() {
@@ -74,7 +75,7 @@ std::string run_case(const std::string& name, const Fabric& fabric) {
     pid_t pid = 0;
     const int error = posix_spawn(&pid, program, &actions, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
-    last_program() = std::to_string(pid) + ":";
+    last_program() = pid;
     close(said[1]);
     const std::string outcome = error == 0 ? outcome_of(pid, said[0]) : std::strerror(error);
     close(said[0]);
@@ -90,7 +91,8 @@ TEST_P(ExitTest, EndsInTimeWithItsStatus) {
     const std::set<std::string> before = shared_memory();
     EXPECT_EQ(run_case(name, fabric), "exit 7");
     for (const std::string& file : shared_memory())
-        EXPECT_TRUE(before.contains(file) || !file.starts_with(last_program())) << file << " is left";
+        EXPECT_TRUE(before.contains(file) || !is_shared_memory_of(last_program(), file))
+            << file << " is left";
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {

@@ -112,7 +112,7 @@ class Server:
                     os.kill(process, signal.SIGKILL)
         end_group(self.process, END_S)
         for process in processes:
-            for file in pathlib.Path("/dev/shm").glob(f"{process}:*"):
+            for file in pathlib.Path("/dev/shm").glob(f"{process}[-:]*"):
                 file.unlink(missing_ok=True)
 
 

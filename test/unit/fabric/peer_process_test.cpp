@@ -10,6 +10,9 @@
 #include <chrono>
 #include <string>
 
+#include "fabric/direct_access.h"
+#include "fabric/shm_names.h"
+
 namespace railyard::fabric {
 namespace {
 
@@ -86,10 +89,28 @@ TEST(PeerProcess, NobodyIsWatchedWhereThereIsNobody) {
 
 TEST(PeerProcess, KnowsItsOwn) {
     const Mapping other(":0:0");
-    EXPECT_TRUE(PeerProcess("fi_shm://" + std::to_string(getpid()) + ":0:0").is_ours());
+    EXPECT_TRUE(PeerProcess(shm_name_of_this_process() + ":0:0").is_ours());
+    EXPECT_FALSE(PeerProcess("fi_shm://" + std::to_string(getpid()) + ":0:0").is_ours())
+        << "another's number";
+    EXPECT_FALSE(PeerProcess(shm_name_of_this_process()).is_ours());
     EXPECT_FALSE(PeerProcess(other.address()).is_ours());
     EXPECT_FALSE(PeerProcess("fi_sockaddr_in://127.0.0.1:80").is_ours());
     EXPECT_FALSE(PeerProcess(std::string_view()).is_ours());
+}
+
+TEST(PeerProcess, OnlyWhoHasTheEndpointMappedIsAccessed) {
+    const Mapping peer(":0:0"), other(":0:1");
+    if (!may_access_process_of(peer.address()))
+        GTEST_SKIP() << "the kernel lets nobody reach another process";
+    EXPECT_EQ(process_behind(peer.address()), Seen::here);
+    const std::string not_its_own = "fi_shm://" + std::to_string(other.pid()) + ":0:0";
+    EXPECT_EQ(process_behind(not_its_own), Seen::elsewhere);
+    EXPECT_FALSE(may_access_process_of(not_its_own));
+    const std::string nobodys = "fi_shm://" + std::to_string(peer.pid()) + "-0123456789abcdef:0:0";
+    EXPECT_FALSE(may_access_process_of(nobodys));
+    EXPECT_TRUE(may_access_process_of(shm_name_of_this_process() + ":0:0"));
+    EXPECT_FALSE(may_access_process_of("fi_shm://" + std::to_string(getpid()) + ":0:0"))
+        << "another's number";
 }
 
 }  // namespace
