@@ -10,6 +10,7 @@
 
 #include "common/fork_watch.h"
 #include "common/log.h"
+#include "common/shortage.h"
 #include "fabric/shm_names.h"
 
 namespace railyard::fabric {
@@ -61,6 +62,15 @@ std::string name_of(fid* endpoint, const std::string& rail) {
     check(fi_getname(endpoint, name.data(), &length), "fi_getname", rail);
     name.resize(length);
     return name;
+}
+
+/// libfabric makes a file for it when it is enabled, and does not ask whether it may.
+void require_room_in_shm(const std::string& rail) {
+    if (may_grow_file_to(shm_endpoint_bytes)) return;
+    throw Error(Status::backend,
+                "no endpoint of shm on " + rail + ": the file size limit is below the " +
+                    std::to_string(shm_endpoint_bytes / 1024) +
+                    " KiB of its file in /dev/shm: raise it (`ulimit -f`), or use provider=tcp");
 }
 
 /// The first one looks for what others have left behind.
@@ -116,7 +126,10 @@ void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, Addr
     const InfoPtr owner(info);
     if (duty == Duty::send && domain.caps().own_receives)
         info->rx_attr->size = std::min(info->rx_attr->size, most_answers);
-    if (domain.caps().shares_endpoints) give_name_of_our_own(*info, rail);
+    if (domain.caps().shares_endpoints) {
+        require_room_in_shm(rail);
+        give_name_of_our_own(*info, rail);
+    }
     fid_ep* endpoint = nullptr;
     check(fi_endpoint(domain.get(), info, &endpoint, nullptr), "fi_endpoint", rail);
     endpoint_ = Fid<fid_ep>(endpoint);

@@ -125,6 +125,19 @@ TEST(FileSize, AnEngineBelowTheLimitReachesItsHostOverTheFabricAndSaysSo) {
     EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(FileSize, AnEngineOverShmBelowTheLimitIsRefusedAndSaysWhy) {
+    const int status = end_with_file_limit(1 << 20, [] {
+        try {
+            const auto engine = make_engine("alpha", {"shm", 1, false, false});
+        } catch (const Error& error) {
+            return std::string(error.what()).find("ulimit -f") != std::string::npos;
+        }
+        return false;
+    });
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, LimitsTest,
                          testing::ValuesIn(fabrics({Fabric{"tcp", 2, true}, Fabric{"tcp", 1, false}})),
                          fabric_name);
