@@ -362,7 +362,9 @@ ForwardRail::Asked ForwardRail::ask(Submission& submission) noexcept {
 
 bool ForwardRail::may_ask(const Peer& peer) const noexcept {
     const auto to_it = [&](const Outstanding& request) { return request.nonce == peer.nonce(); };
-    return std::count_if(outstanding_.begin(), outstanding_.end(), to_it) < most_requests_of_a_peer;
+    const auto has = std::count_if(outstanding_.begin(), outstanding_.end(), to_it);
+    if (has != 0 && outstanding_.size() + kept_for_newcomers >= most_requests) return false;
+    return has < most_requests_of_a_peer;
 }
 
 Request ForwardRail::make_request(const Submission& submission, Run run, const Registration* lent) {

@@ -53,10 +53,10 @@ class RequestSender {
 /// forget(). Allocates a little for each request.
 class ForwardRail final : public Rail {
   public:
-    /// Answers that may be outstanding: of one peer, so that one that is silent holds up nobody else, and in
-    /// all.
+    /// Answers that may be outstanding: of one peer, and in all; the last ones of peers that owe no other, so
+    /// that those that are silent hold up nobody else.
     static constexpr std::ptrdiff_t most_requests_of_a_peer = 16;
-    static constexpr std::size_t most_requests = 256;
+    static constexpr std::size_t most_requests = 256, kept_for_newcomers = 64;
     static constexpr std::uint64_t chunk_size = std::uint64_t{4} << 20;
     static constexpr std::uint64_t word_limit_ns = 200'000'000;
     static constexpr std::uint64_t first_doubt_ns = 50'000'000;

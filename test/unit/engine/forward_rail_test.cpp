@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <deque>
 #include <new>
+#include <string>
 #include <thread>
 
 #include "engine/message_ids.h"
@@ -80,9 +82,12 @@ class ForwardRailTest : public testing::Test, protected RequestSender, protected
     NullSink sink_;
     std::shared_ptr<RailManager> rails_ =
         std::make_shared<RailManager>(Params::parse({{"provider", "tcp"}, {"devices", "lo"}}), false, sink_);
-    std::shared_ptr<Peer> peer_ =
-        std::make_shared<Peer>(ConnectionInfo{"beta", nonce, rails_->provider(), rails_->addresses()}, rails_,
-                               std::make_shared<MessageIds>());
+    std::shared_ptr<Peer> make_peer(const std::string& agent, std::uint64_t instance) {
+        return std::make_shared<Peer>(
+            ConnectionInfo{agent, instance, rails_->provider(), rails_->addresses()}, rails_,
+            std::make_shared<MessageIds>());
+    }
+    std::shared_ptr<Peer> peer_ = make_peer("beta", nonce);
     ForwardRail rail_{*this, *this, std::chrono::nanoseconds(patience).count()};
     std::uint64_t last_id_ = 0;
     std::vector<Request> sent_;
@@ -125,6 +130,33 @@ TEST_F(ForwardRailTest, WhereNoneCanBeSentItEndsAllTheSame) {
         pause(milliseconds(5));
     EXPECT_TRUE(stopped.done());
     EXPECT_GE(Clock::now() - begin, std::chrono::nanoseconds(ForwardRail::word_limit_ns));
+}
+
+TEST_F(ForwardRailTest, ThoseThatDoNotAnswerLeaveRoomForOthers) {
+    constexpr auto most_silent = ForwardRail::most_requests / ForwardRail::most_requests_of_a_peer;
+    for (std::uint64_t i = 0; i < most_silent; ++i) {
+        const auto silent = make_peer("silent" + std::to_string(i), 1000 + i);
+        for (std::ptrdiff_t request = 0; request < ForwardRail::most_requests_of_a_peer; ++request)
+            rail_.submit(all_.emplace_back(rail_, silent).submission);
+    }
+    rail_.progress();
+    const std::size_t silent = all_.size();
+    EXPECT_GT(sent_.size(), silent / 2);
+    for (int i = 0; i < 10; ++i) {
+        sent_.clear();
+        Asked& asked = ask();
+        ASSERT_EQ(sent_.size(), 1u) << "it waits for those";
+        answer(asked);
+        EXPECT_EQ(asked.status(), Status::ok);
+    }
+    for (Asked& asked : all_) {
+        if (!asked.done()) asked.stop(Status::canceled);
+    }
+    const auto begin = Clock::now();
+    const auto ended = [](const Asked& asked) { return asked.done(); };
+    while (!std::all_of(all_.begin(), all_.end(), ended) && Clock::now() - begin < 20 * patience)
+        pause(milliseconds(5));
+    EXPECT_TRUE(std::all_of(all_.begin(), all_.end(), ended));
 }
 
 /// However much is asked and answered later.
