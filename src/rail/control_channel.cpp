@@ -170,9 +170,10 @@ bool ControlChannel::post_pending() noexcept {
     wants_room_ = asks_again_ = false;
     if (in_flight_ == 0 && sends_->size() > send_slots) take_slots_away();
     bool sent = post_interrupted();
+    const bool all = waiting_behind_.is_due(!refused_.empty());
+    if (all || !sender_ || !given_up_.empty()) sent |= end_refused();
     sent |= send_refused();
     PendingList<OutMessage> kept;
-    const bool all = waiting_behind_.is_due();
     while (!pending_.empty() && may_have_slot() && !blocked_.full()) {
         OutMessage& message = *pending_.pop_front();
         if (all) pending_.prepend(message.behind);
@@ -180,9 +181,9 @@ bool ControlChannel::post_pending() noexcept {
         if (wanted && answered(message)) {
             WaitingBehind::let_next_in(message, pending_);
             sent = true;
-        } else if (wanted && (blocks(message) || refused_.holds(message.destination))) {
+        } else if (wanted && blocks(message)) {
             waiting_behind_.keep(message, first_of(message), kept);
-        } else if (wanted && !post_fragments(message, sent)) {
+        } else if (wanted && (waits_for_refused(message) || !post_fragments(message, sent))) {
             kept.push_back(message);
         } else {
             WaitingBehind::let_next_in(message, pending_);
@@ -223,21 +224,30 @@ bool ControlChannel::keep_refused(Slot& slot) noexcept {
     return true;
 }
 
+/// What its peer has refused goes first; what else is for it waits behind this one.
+bool ControlChannel::waits_for_refused(OutMessage& message) noexcept {
+    if (!refused_.holds(message.destination)) return false;
+    if (!message.patience_ns) blocked_.insert(message.destination, &message);
+    return true;
+}
+
+/// Fragments beside those that are out again.
+std::size_t ControlChannel::may_repeat() const noexcept {
+    const auto repeated = std::count_if(sends_->begin(), sends_->end(),
+                                        [](const Slot& slot) { return slot.posted && slot.refused; });
+    return most_again - std::min(most_again, static_cast<std::size_t>(repeated));
+}
+
 /// Sends what is due; true if anything went out or ended.
 bool ControlChannel::send_refused() noexcept {
     if (refused_.empty()) return false;
     bool worked = false;
     const std::uint64_t now = now_ns();
-    RefusedFragments all = std::move(refused_);
-    while (std::unique_ptr<RefusedFragment> fragment = all.pop()) {
+    for (std::size_t more = refused_.due(now) ? may_repeat() : 0; more > 0; --more) {
+        if (!refused_.due(now) || !find_slot()) break;
+        std::unique_ptr<RefusedFragment> fragment = refused_.pop_due(now);
         OutMessage& message = *fragment->message;
-        if (!sender_ || is_unreachable(message)) message.status = Status::remote_disconnect;
-        if (message.status == Status::ok) message.status = message.wanted();
-        if (fragment->due_ns > now && message.status == Status::ok) {
-            refused_.put(std::move(fragment));
-            continue;
-        }
-        const Resent result = send_again(fragment);
+        const Resent result = has_failed(message) ? Resent::over : send_again(fragment);
         if (result == Resent::waits) {
             refused_.put(std::move(fragment));
             continue;
@@ -248,11 +258,27 @@ bool ControlChannel::send_refused() noexcept {
     return worked;
 }
 
-/// `over`: the message has failed. Takes the fragment where it is sent.
+/// Of a message of which fragments were refused: nothing more of it is sent.
+bool ControlChannel::has_failed(OutMessage& message) const noexcept {
+    if (message.status == Status::ok)
+        message.status = !sender_ || is_unreachable(message) ? Status::remote_disconnect : message.wanted();
+    return message.status != Status::ok;
+}
+
+/// Those of messages that have failed; true if there were some.
+bool ControlChannel::end_refused() noexcept {
+    bool any = false;
+    refused_.take_those([this](OutMessage& message) { return has_failed(message); },
+                        [&any](const std::unique_ptr<RefusedFragment>& fragment) {
+                            any = true;
+                            fragment->message->fragment_done(fragment->message->status);
+                        });
+    return any;
+}
+
+/// `over`: the message has failed. Takes the fragment where it is sent. There is a free slot.
 ControlChannel::Resent ControlChannel::send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept {
     OutMessage& message = *fragment->message;
-    if (message.status != Status::ok) return Resent::over;
-    if (!find_slot()) return Resent::waits;
     Slot& slot = *free_sends_;
     std::memcpy(slot.buffer, fragment->bytes.data(), fragment->length);
     switch (post(message, slot, fragment->length)) {

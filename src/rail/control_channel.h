@@ -32,6 +32,8 @@ class ControlChannel {
     /// To one peer: others do not wait for one that does not look, or that a NIC still tries to reach. Probes
     /// do not count for that. Once half of all are out it is one.
     static constexpr std::size_t most_to_one = send_slots / 2;
+    /// Of fragments that were refused: a device takes its time over each for whose receiver it has to try.
+    static constexpr std::size_t most_again = send_slots / 4;
     /// Of messages with a patience of their own: probes go to peers that may be dead, and what others are
     /// told must not wait for these.
     [[nodiscard]] std::size_t most_impatient() const noexcept { return most_sends_ / 2; }
@@ -164,7 +166,11 @@ class ControlChannel {
     /// One more refusal: it waits, and what goes to the same peer does. False when there have been enough.
     bool waits(OutMessage& message) noexcept;
     bool keep_refused(Slot& slot) noexcept;
+    [[nodiscard]] bool waits_for_refused(OutMessage& message) noexcept;
+    [[nodiscard]] std::size_t may_repeat() const noexcept;
     bool send_refused() noexcept;
+    bool end_refused() noexcept;
+    [[nodiscard]] bool has_failed(OutMessage& message) const noexcept;
     enum class Resent { sent, waits, over };
     Resent send_again(std::unique_ptr<RefusedFragment>& fragment) noexcept;
     void give_up_on(PeerAddress peer) noexcept;

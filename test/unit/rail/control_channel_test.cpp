@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
 
+#include "least_of.h"
 #include "log_lines.h"
 #include "sanitized.h"
 #include "scripted_control.h"
@@ -80,6 +82,58 @@ TEST_F(ControlChannelTest, APeerWithoutReceiveBuffersHoldsUpNobodyElse) {
     script.sent.clear();
     channel->cancel_all();
     EXPECT_EQ(asleep.ends, 1);
+}
+
+TEST_F(ControlChannelTest, WhatIsSentAgainLeavesMostSlotsToOthers) {
+    const auto channel = open();
+    std::deque<Message> messages;
+    for (PeerAddress peer = 1; peer <= 3 * ControlChannel::send_slots; ++peer) {
+        send(*channel, messages.emplace_back("asleep", peer));
+        complete_sent(no_buffer());
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(5))  // all are due
+        channel->post_pending();
+    EXPECT_GT(script.sent.size(), 0u);
+    EXPECT_LE(script.sent.size(), ControlChannel::most_again) << "a NIC tries for each for a while";
+    const std::size_t again = script.sent.size();
+    Message awake("awake", 1000);
+    send(*channel, awake);
+    EXPECT_EQ(script.sent.size(), again + 1);
+    ASSERT_TRUE(pass_until(*channel, [&] {
+        complete_sent({});
+        return std::all_of(messages.begin(), messages.end(),
+                           [](const Message& one) { return one.ends == 1; });
+    }));
+    EXPECT_EQ(awake.result, Status::ok);
+}
+
+/// A pass looks at those that are due, and at 96 peers for which something waits.
+TEST_F(ControlChannelTest, ManyPeersWithoutReceiveBuffersTakeNoTime) {
+    constexpr PeerAddress peers = 4000;
+    const auto channel = std::make_unique<ControlChannel>(domain_, endpoint_, sink_, 60'000'000'000);
+    channel->send_from(&endpoint_);
+    std::deque<Message> messages;
+    for (PeerAddress peer = 1; peer <= peers; ++peer) {
+        send(*channel, messages.emplace_back("asleep", peer));
+        complete_sent(no_buffer());
+    }
+    for (PeerAddress peer = 1; peer <= 2 * peers; ++peer)
+        channel->queue(&messages.emplace_back("later", peer % peers + 1));
+    const auto pass = [&] {
+        const auto begin = std::chrono::steady_clock::now();
+        for (int i = 0; i < 20; ++i) {
+            channel->post_pending();
+            complete_sent(no_buffer());
+        }
+        return (std::chrono::steady_clock::now() - begin) / 20;
+    };
+    constexpr std::chrono::microseconds limit(test::sanitized ? 10000 : 1500);
+    EXPECT_LT(test::least_of(std::chrono::nanoseconds(limit), pass, 10), limit);
+    complete_sent({});
+    channel->cancel_all();
+    for (const Message& message : messages)
+        EXPECT_EQ(message.ends, 1);
 }
 
 TEST_F(ControlChannelTest, ReceiversThatStayAwayAreGivenUpInTimeWithAllThatWaitsForThem) {
