@@ -203,7 +203,7 @@ bool StagingRail::start_slots(Opened& opened) noexcept {
     while (!pending_.empty()) {
         Submission& submission = *pending_.pop_front();
         Work& work = *submission.lane->work;
-        if (lost_ == opened.ring.slots()) {
+        if (lost_ == opened.ring.slots() && submission.stalled.refusal(lost_limit_ns)) {
             RAILYARD_LOG(error, name().c_str(),
                          "no staging memory is left: peers that were given up may still use all of it; it "
                          "comes back as they answer, or as they are kept from it, which takes some seconds; "
@@ -215,6 +215,7 @@ bool StagingRail::start_slots(Opened& opened) noexcept {
                 kept.push_back(submission);
                 continue;
             }
+            submission.stalled.reset();
             Slot& slot = opened.slots[opened.ring.take()];
             if (fill(opened, slot, submission)) {
                 ++busy_;

@@ -34,6 +34,9 @@ class StagingRail final : public Rail {
   public:
     /// Chunks that one slot takes at most.
     static constexpr std::uint32_t pieces_per_slot = 256;
+    /// While peers that were given up may still use all slots a work waits, for so long; they come back in a
+    /// second or two where peers can be kept from them (ADR 46). Then it ends with Status::backend.
+    static constexpr std::uint64_t lost_limit_ns = 5'000'000'000;
 
     explicit StagingRail(std::string name);
     /// Waits for copies under way, up to 2 s; a GPU that takes longer keeps the ring, which is logged.

@@ -2,6 +2,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "staging_fixture.h"
@@ -87,6 +88,32 @@ TEST_F(StagingRailFailure, WhatACarrierGivesUpCountsForTheTransferToo) {
         rails[0]->given_up.clear();
         EXPECT_TRUE(drive([&] { return late == 0U; }, [&] { progress(); }));
     }
+}
+
+TEST_F(StagingRailFailure, WhileAllSlotsAreWithThoseThatWereGivenUpOthersWait) {
+    open(1, 4096);
+    rails[0]->gives_up = true;
+    std::atomic<std::uint32_t> late{0};
+    const auto lost = transfer(Work::Kind::write, {{4096}});
+    lost->submission.late = &late;
+    rails[0]->fail_nth = 1;
+    lost->post(*staging);
+    EXPECT_EQ(end(*lost), Status::remote_disconnect);
+    ASSERT_EQ(rails[0]->given_up.size(), 1U);
+    const auto in_vain = transfer(Work::Kind::read, {{4096}});
+    in_vain->post(*staging);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(end(*in_vain), Status::backend);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::nanoseconds(StagingRail::lost_limit_ns));
+    const auto moved = transfer(Work::Kind::write, {{4096}});
+    moved->post(*staging);
+    for (int i = 0; i < 20; ++i)
+        progress();
+    EXPECT_FALSE(moved->work.done());
+    rails[0]->given_up.front()->fetch_sub(1);
+    rails[0]->given_up.clear();
+    EXPECT_EQ(end(*moved), Status::ok);
+    EXPECT_TRUE(moved->arrived());
 }
 
 TEST_F(StagingRailFailure, AStoppedTransferPostsNoMoreAndWaitsForItsSlots) {
