@@ -19,8 +19,13 @@ namespace {
 // Endpoint options of libfabric 1.18, by the numbers that its ABI fixed: older headers lack the names. bool.
 constexpr int opt_cuda_api_permitted = 10;
 constexpr int opt_shared_memory_permitted = 11;
-/// Of efa (fi_ext.h). bool.
-constexpr int opt_efa_emulated_write = -(0xefa << 16) + 2;
+/// Of efa (fi_ext.h). size_t; bool.
+constexpr int opt_efa_rnr_retry = -(0xefa << 16);
+constexpr int opt_efa_emulated_write = opt_efa_rnr_retry + 2;
+
+/// Of the device, to send to who has no receive buffer, before it says so: ControlChannel tries again, in
+/// pauses. Fabric efa, which does so too, asks for as many.
+constexpr std::size_t few_retries = 3;
 
 /// Receive buffers of a provider's own, for answers to what an endpoint sends: READs that go by messages are
 /// the longest, and who finds none for a moment comes again.
@@ -136,6 +141,8 @@ void Endpoint::open_datagrams(const Domain& domain, CompletionQueue& queue, Addr
     // A process that is killed there leaves locks behind, and a closed endpoint what others still look at.
     if (domain.caps().shares_memory)
         set_option(endpoint, opt_shared_memory_permitted, "FI_OPT_SHARED_MEMORY_PERMITTED", false, rail);
+    if (domain.caps().retries_for_ever)
+        set_option(endpoint, opt_efa_rnr_retry, "FI_OPT_EFA_RNR_RETRY", few_retries, rail);
     if (domain.caps().gpu_memory) reaches_gpu_memory_ = require_peer_to_peer(endpoint, rail);
     const int rc = fi_ep_bind(endpoint, &domain.event_queue()->fid, 0);
     if (rc != 0) RAILYARD_LOG(debug, rail.c_str(), "no event queue on this endpoint: %s", fi_strerror(-rc));

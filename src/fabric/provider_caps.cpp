@@ -90,8 +90,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.may_limit_pages = efa && !is_first_efa(info);
     caps.rings_for_more = !efa || direct;
     caps.shares_memory = caps.waits_to_close = caps.own_receives = efa && !direct;
-    // efa may emulate, and says something else then.
-    caps.tells_of_refused_keys = direct && caps.virtual_addresses;
+    caps.tells_of_refused_keys = direct && caps.virtual_addresses;  // efa may emulate, and says others
     caps.sends_into_sockets = provider == "net" || provider.substr(0, 3) == "tcp";
     caps.stays_on_host =
         caps.sends_into_sockets && info.src_addr &&
@@ -108,6 +107,7 @@ ProviderCaps provider_caps(const fi_info& info) {
     caps.immediate_data = !takes_none && info.domain_attr->cq_data_size >= sizeof(std::uint32_t);
     caps.tells_of_writes = direct && caps.immediate_data && spends_no_receives(info);
     caps.messages_tell = efa && !direct && caps.immediate_data;
+    caps.retries_for_ever = direct && spends_no_receives(info);
     // Only under FI_MR_HMEM do providers look at where a region lies.
     caps.gpu_memory = (info.caps & FI_HMEM) && (mr_mode & FI_MR_HMEM);
     // cxi makes another kind of registration of keys below CXIP_PTL_IDX_MR_OPT_CNT. It allows all of 32 bits.

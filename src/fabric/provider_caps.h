@@ -34,7 +34,10 @@ struct ProviderCaps {
     /// now lets nobody past that.
     bool tells_of_refused_keys = false;
     bool late_after_error = false;  ///< an operation may go on after its error, until its endpoint is closed
-    bool loses_answers = false;     ///< an operation may never end although its peer is well (efa)
+    /// A message to who has no receive buffer is tried for ever unless the endpoint is told otherwise, and no
+    /// write with immediate data is: where these take receive buffers, they are to wait (efa-direct).
+    bool retries_for_ever = false;
+    bool loses_answers = false;  ///< an operation may never end although its peer is well (efa)
     /// No endpoint may be closed where fi_cq_read stands in front of an error: efa of libfabric 2.4 and 2.5
     /// touches what has gone with it.
     bool reads_before_close = false;

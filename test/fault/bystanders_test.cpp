@@ -80,5 +80,58 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, Bystanders,
                                          Fabric{"tcp-msg", 1, true}),
                          fabric_name);
 
+/// Who looks at nothing, and whose receive buffers are full, has the NICs try.
+class FullReceivers : public PeerFaults {
+  protected:
+    static constexpr std::size_t most_stopped = 16;
+
+    /// As many as its rail has buffers, and more than may be under way to it.
+    void fill(const std::string& agent) {
+        for (std::size_t i = 0; i < 44; ++i) {
+            Transfer* const transfer = engine_->prepare(Operation::write, {}, {}, agent, "unread");
+            unread_.push_back(transfer);
+            const Status status = engine_->post(*transfer);
+            ASSERT_TRUE(status == Status::ok || status == Status::in_progress);
+        }
+    }
+    std::vector<Transfer*> unread_;
+};
+
+TEST_P(FullReceivers, HoldUpNobodyElse) {
+    start({{"peer_timeout_ms", "20000"}, {"connect_timeout_ms", "20000"}});
+    const auto other = target("gamma");
+    std::vector<std::unique_ptr<FarSide>> stopped;
+    for (std::size_t i = 0; i < most_stopped; ++i)
+        stopped.push_back(target("beta" + std::to_string(i), 4096));
+    for (const auto& peer : stopped)
+        ASSERT_EQ(run(*peer->prepare(Operation::write, 4096, 0, "first")), Status::ok);
+    ASSERT_EQ(run(*other->prepare(Operation::write, 4096, 0, "first")), Status::ok);
+    for (const auto& peer : stopped)
+        peer->process->send_signal(SIGSTOP);
+    drive(milliseconds(20));
+    for (const auto& peer : stopped)
+        fill(peer->name);
+    drive(milliseconds(50));
+    const auto tell = [&] {
+        const auto begin = Clock::now();
+        Transfer* const transfer = engine_->prepare(Operation::write, {}, {}, "gamma", "read");
+        EXPECT_EQ(run(*transfer), Status::ok);
+        EXPECT_TRUE(until([&] { return !other->process->notifications().empty(); }, milliseconds(5000)));
+        engine_->release(transfer);
+        return Clock::now() - begin;
+    };
+    EXPECT_TRUE(until([&] { return !other->process->notifications().empty(); }));
+    const milliseconds limit(500);
+    EXPECT_LT(least_of(limit, tell), limit) << "it waited for those that are stopped";
+    for (const auto& peer : stopped)
+        peer->process->send_signal(SIGCONT);
+    for (Transfer* transfer : unread_) {
+        EXPECT_EQ(wait(*transfer), Status::ok);
+        engine_->release(transfer);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, FullReceivers, testing::Values(Fabric{"efa-direct", 1, true}), fabric_name);
+
 }  // namespace
 }  // namespace railyard::test

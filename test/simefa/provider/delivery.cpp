@@ -17,16 +17,18 @@ int wait_for_answer(Operation& operation, const Nic& nic, std::uint64_t now) noe
     return no_answer_yet;
 }
 
-int receiver_not_ready(Operation& operation, const Sender& sender, Nic& nic, std::uint64_t now) noexcept {
+int wait_for_room(Operation& operation, Nic& nic) noexcept {
     nic.slot().count(Counter::not_ready);
-    // A process that ended holds no buffers any more.
-    if (sender.not_ready_limit < unlimited && now - operation.posted_at > first_delay
-                                                                              << sender.not_ready_limit)
-        return status_not_ready;
     operation.retry_delay =
         operation.waited ? std::min(operation.retry_delay * 2, longest_delay) : first_delay;
     operation.waited = true;
     return no_answer_yet;
+}
+
+int receiver_not_ready(Operation& operation, const Sender& sender, Nic& nic, std::uint64_t now) noexcept {
+    const int waits = wait_for_room(operation, nic);
+    const std::uint64_t most = first_delay << sender.not_ready_limit;
+    return sender.not_ready_limit < unlimited && now - operation.posted_at > most ? status_not_ready : waits;
 }
 
 /// Closing looks for claims after it has said `closed`; so we look for `closed` after the claim.
@@ -34,12 +36,12 @@ bool closed_meanwhile(const EndpointRecord& target) noexcept {
     return target.state.load() != EndpointState::open;
 }
 
-int put_notice(Operation& operation, const Sender& sender, Nic& nic, std::uint64_t now) noexcept {
+int put_notice(Operation& operation, const Sender& sender, Nic& nic) noexcept {
     EndpointRecord& target = operation.peer->endpoint();
     std::uint32_t ticket = 0;
     NoticeSlot* slot =
         claim(target.notices, notice_slots - 1, target.notice_head, operation.peer->user(), ticket);
-    if (!slot) return receiver_not_ready(operation, sender, nic, now);
+    if (!slot) return wait_for_room(operation, nic);  // which is ours: it takes no receive buffer
     operation.peer->ring_bell();
     const bool closed = closed_meanwhile(target);
     slot->length = operation.length;
@@ -87,8 +89,7 @@ int put_message(Operation& operation, const Sender& sender, Nic& nic, std::uint6
 int tell_target(Operation& operation, const Sender& sender, Nic& nic, std::uint64_t now) noexcept {
     const bool theirs = (operation.peer->endpoint().features.load() & feature_unsolicited) != 0;
     if (sender.unsolicited != theirs) return status_feature_mismatch;
-    return sender.unsolicited ? put_notice(operation, sender, nic, now)
-                              : put_message(operation, sender, nic, now);
+    return sender.unsolicited ? put_notice(operation, sender, nic) : put_message(operation, sender, nic, now);
 }
 
 int move_region(Operation& operation, const Sender& sender, Nic& nic) noexcept {
