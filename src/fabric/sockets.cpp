@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -101,6 +102,23 @@ std::vector<int> sockets_at(const std::string& own) {
         return getsockname(file, reinterpret_cast<sockaddr*>(&bound), &length) == 0 &&
                same_address(bound, own, Compared::host_and_port);
     });
+}
+
+bool keep_alive(const std::string& own) {
+    constexpr int yes = 1, idle_s = 60, pause_s = 10, questions = 90;
+    const auto set = [](int socket, int level, int option, int value) {
+        return setsockopt(socket, level, option, &value, sizeof(value)) == 0;
+    };
+    bool done = false;
+    for (const int socket : sockets_at(own)) {
+        int listens = 0;
+        socklen_t length = sizeof(listens);
+        if (getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || !listens) continue;
+        done = set(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle_s) &&
+               set(socket, IPPROTO_TCP, TCP_KEEPINTVL, pause_s) &&
+               set(socket, IPPROTO_TCP, TCP_KEEPCNT, questions) && set(socket, SOL_SOCKET, SO_KEEPALIVE, yes);
+    }
+    return done;
 }
 
 }  // namespace railyard::fabric

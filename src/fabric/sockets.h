@@ -20,4 +20,11 @@ namespace railyard::fabric {
 /// All that are bound to the raw socket address `own`: one listens, the others it has accepted.
 [[nodiscard]] std::vector<int> sockets_at(const std::string& own);
 
+/// The kernel asks over connections that the listening endpoint `own` accepts from then on whether the other
+/// end is there, after a minute in which nothing came: networks forget connections that carry nothing. It
+/// ends one after a quarter of an hour without an answer, as hosts that vanish would leave theirs here for
+/// ever; no sooner, as then the other end finds out by a transfer that fails. False: nothing listens there.
+/// Throws std::bad_alloc.
+[[nodiscard]] bool keep_alive(const std::string& own);
+
 }  // namespace railyard::fabric

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/spoken.h"
 #include "fabric/direct_access.h"
+#include "fabric/sockets.h"
 #include "rail/deferred_close.h"
 
 namespace railyard {
@@ -84,6 +85,8 @@ FabricRail::Opened::Opened(const std::shared_ptr<const fabric::Device>& device, 
                   ? std::make_unique<fabric::AddressVector>(domain)
                   : nullptr),
       endpoint(domain, queue.received(), callers ? *callers : addresses) {
+    if (domain.caps().sends_into_sockets && !fabric::keep_alive(endpoint.name()))
+        RAILYARD_LOG(debug, rail.c_str(), "no socket of it listens: idle connections are not kept alive");
     if (domain.caps().separate_sender) sender = new_sender();
 }
 

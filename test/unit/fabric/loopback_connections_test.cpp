@@ -101,5 +101,34 @@ TEST(Sockets, TellWhoIsOnThisHostForSure) {
     EXPECT_FALSE(is_loopback({}));
 }
 
+int value_of(int socket, int level, int option) {
+    int value = -1;
+    socklen_t length = sizeof(value);
+    EXPECT_EQ(getsockopt(socket, level, option, &value, &length), 0);
+    return value;
+}
+
+TEST(Sockets, ThatAListenerAcceptsAreKeptAlive) {
+    const railyard::test::LoopbackListener listener(1), other(1);
+    ASSERT_TRUE(keep_alive(listener.name()));
+    for (const auto* from : {&listener, &other}) {
+        const int ours = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ASSERT_EQ(from->connect_from(ours), 0);
+        const int taken = from->take();
+        EXPECT_EQ(value_of(taken, SOL_SOCKET, SO_KEEPALIVE), from == &listener ? 1 : 0);
+        if (from == &listener) {
+            EXPECT_EQ(value_of(taken, IPPROTO_TCP, TCP_KEEPIDLE), 60);
+            EXPECT_EQ(value_of(taken, IPPROTO_TCP, TCP_KEEPINTVL), 10);
+            EXPECT_EQ(value_of(taken, IPPROTO_TCP, TCP_KEEPCNT), 90);
+        }
+        close(taken);
+        close(ours);
+    }
+}
+
+TEST(Sockets, ThatDoNotListenAreNotFoundToKeepAlive) {
+    EXPECT_FALSE(keep_alive("fi_shm://1:0:0"));
+}
+
 }  // namespace
 }  // namespace railyard::fabric
