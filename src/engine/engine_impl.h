@@ -297,6 +297,7 @@ class Engine::Impl final : private RequestSender,
     Peer::Health ask_paths(const std::shared_ptr<Peer>& peer, std::uint64_t now, std::uint64_t patience);
     void end_overdue(Transfer& transfer, std::uint32_t round, std::uint64_t now) noexcept;
     bool carry_out_again(Peer& peer);
+    void look_at_connections(Peer& peer, std::uint64_t now, bool in_flight);
     void tell_of_paths(Peer& peer, const Peer::Health& health);
     void replace_held_up_senders(Peer& peer, std::uint64_t now);
     void look_for_unanswered(std::uint64_t now) noexcept;
@@ -336,6 +337,7 @@ class Engine::Impl final : private RequestSender,
     std::uint64_t looked_at_ = 0;                       ///< ns; the same
     std::uint32_t look_ = 0;                            ///< the same; how many there have been
     bool overslept_ = false;                            ///< the same; nobody had looked for long
+    std::uint8_t looks_without_sockets_ = 0;            ///< the same; before sockets are looked at again
     std::vector<std::shared_ptr<Peer>> watched_peers_;  ///< the same
     std::vector<std::shared_ptr<Peer>>
         unlisted_peers_;  ///< the same; those that are in no table, and have transfers in flight

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/engine_impl.h"
+#include "fabric/sockets.h"
 
 namespace railyard {
 namespace {
@@ -17,6 +18,8 @@ constexpr std::uint64_t shortest_watch_ns = 5'000'000;  // however little time t
 constexpr std::uint64_t overslept_ns = 2 * calm_watch_ns;
 /// An operation that has been found unanswered so often, half a peer_timeout_ms apart, never will be.
 constexpr std::uint8_t unanswered_looks = 4;
+/// All files of the process are gone through, and what is found for one peer renews the connections of all.
+constexpr std::uint8_t looks_between_sockets = 6;
 constexpr std::uint64_t ping_patience_ns = 250'000'000;
 /// Nothing of ours is with the provider where the peer moves the bytes, so that it tells of no death.
 constexpr std::uint64_t keepalive_under_requests_ns = 100'000'000;
@@ -101,6 +104,7 @@ void Engine::Impl::look_after_all(std::uint64_t now) noexcept {
     std::uint64_t next = now + longest;
     next_watch_.store(next, std::memory_order_relaxed);  // what happens from here on brings it forward
     ++look_;
+    if (looks_without_sockets_ != 0) --looks_without_sockets_;
     const auto look_at = [&](const std::shared_ptr<Peer>& peer) {
         try {
             next = std::min(next, look_after(peer, now));
@@ -294,6 +298,7 @@ std::uint64_t Engine::Impl::look_after(const std::shared_ptr<Peer>& peer, std::u
         end_transfers_to(*peer, true);
         return UINT64_MAX;
     }
+    if (rails_->connects()) look_at_connections(*peer, now, in_flight);
     const bool lost = silent && peer->has_answered(now - patience / 2) && carry_out_again(*peer);
     if (silent && !lost) {
         RAILYARD_LOG(warn, peer->agent().c_str(), "nothing has got on for %llu ms: given up",
@@ -348,6 +353,21 @@ void Engine::Impl::replace_held_up_senders(Peer& peer, std::uint64_t now) {
     peer.find_held_up(now, ping_patience_ns, held_up_);
     for (Rail* rail : held_up_)
         rail->look_for_unanswered(1);
+}
+
+/// Networks forget connections that have been idle: what is sent over them is lost without a word, and new
+/// ones are carried. Once in each silence: one that is gone does not answer on new ones either. Not while its
+/// kernel answers: it is only slow or stopped, and would get everything twice.
+void Engine::Impl::look_at_connections(Peer& peer, std::uint64_t now, bool in_flight) {
+    const std::uint64_t patience = config_.params.peer_timeout_ms * 1'000'000;
+    const bool silent = in_flight ? now - peer.watched.moved_at > patience / 2 : peer.has_doubts();
+    peer.watched.reconnected = peer.watched.reconnected && silent;
+    if (!silent || peer.watched.reconnected || looks_without_sockets_ != 0) return;
+    looks_without_sockets_ = looks_between_sockets;
+    peer.watched.reconnected = true;
+    if (!fabric::send_in_vain(peer.addresses(), patience / 4) || !peer.renew_senders()) return;
+    RAILYARD_LOG(warn, peer.agent().c_str(),
+                 "its connections are dead, and may only have been forgotten: others are tried");
 }
 
 /// It answers all the while, so the answers to what is in flight have been lost. Once in a round of each

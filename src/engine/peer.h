@@ -258,7 +258,8 @@ class Peer {
         std::uint32_t seen_freed = 0;   ///< transfers, in the last look
         std::uint64_t moved_at = 0;     ///< ns; when a transfer in flight last got on
         std::uint64_t stuck_since = 0;  ///< ns; when the one that has not for longest did
-        bool excused = false;           ///< since then: nobody had looked for long
+        bool excused : 1 = false;       ///< since then: nobody had looked for long
+        bool reconnected : 1 = false;   ///< since it has been silent, where connections are dead
         bool in_flight = false;
         bool was_in_flight = false;
         bool moves_for_us = false;       ///< what we asked it for

@@ -121,4 +121,16 @@ bool keep_alive(const std::string& own) {
     return done;
 }
 
+bool send_in_vain(const std::vector<std::string>& peers, std::uint64_t silence_ns) {
+    bool in_vain = false;
+    for (const int socket : sockets_to(peers)) {
+        tcp_info info{};
+        socklen_t length = sizeof(info);
+        if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) continue;
+        if (std::uint64_t{info.tcpi_last_ack_recv} * 1'000'000 < silence_ns) return false;
+        in_vain = in_vain || info.tcpi_retransmits != 0 || info.tcpi_probes != 0;
+    }
+    return in_vain;
+}
+
 }  // namespace railyard::fabric

@@ -1,6 +1,7 @@
 // The sockets of this process that belong to endpoints: libfabric does not tell.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +27,9 @@ namespace railyard::fabric {
 /// ever; no sooner, as then the other end finds out by a transfer that fails. False: nothing listens there.
 /// Throws std::bad_alloc.
 [[nodiscard]] bool keep_alive(const std::string& own);
+/// The kernel has sent something over a connection to one of `peers` more than once, and nothing at all has
+/// come from there for `silence_ns` over any: the host, or the network's knowledge of the connections, is
+/// gone. One whose program does not look is none of that, as its kernel answers. Throws std::bad_alloc.
+[[nodiscard]] bool send_in_vain(const std::vector<std::string>& peers, std::uint64_t silence_ns);
 
 }  // namespace railyard::fabric

@@ -201,17 +201,9 @@ struct Weather {
 class BadWire : public NetFaults, public testing::WithParamInterface<Weather> {};
 
 TEST_P(BadWire, CarriesEverythingRightAndOnce) {
-    if (access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "needs /dev/net/tun (kernel module tun)";
+    if (!wire_is_possible()) GTEST_SKIP() << "needs /dev/net/tun (kernel module tun)";
     const Wire wire({namespace_of("a"), namespace_of("b")}, "e3", GetParam().quality);
-    for (const char* machine : {"a", "b"}) {
-        ip(machine, std::string("address add 10.212.3.") + (*machine == 'a' ? "1" : "2") + "/24 dev e3");
-        ip(machine, "link set e3 up");
-    }
-    const auto limit = Clock::now() + std::chrono::seconds(10);
-    int carrier = 0;
-    while (!carrier && Clock::now() < limit)
-        std::ifstream("/sys/class/net/e3/carrier") >> carrier;
-    ASSERT_TRUE(carrier);
+    ASSERT_TRUE(bring_up("e3"));
 
     start("e3", GetParam().progress_thread, {{"peer_timeout_ms", "10000"}});
     const auto b = peer("b");

@@ -28,6 +28,24 @@ inline std::string provider() {
     return chosen ? chosen : "tcp";
 }
 
+inline bool wire_is_possible() {
+    return access("/dev/net/tun", R_OK | W_OK) == 0;
+}
+
+/// The ends of a wire of our own between us and b, made as that device; false: they do not come up.
+inline bool bring_up(const std::string& device) {
+    for (const char* machine : {"a", "b"}) {
+        ip(machine,
+           std::string("address add 10.212.3.") + (*machine == 'a' ? "1" : "2") + "/24 dev " + device);
+        ip(machine, "link set " + device + " up");
+    }
+    int carrier = 0;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!carrier && std::chrono::steady_clock::now() < limit)
+        std::ifstream("/sys/class/net/" + device + "/carrier") >> carrier;
+    return carrier != 0;
+}
+
 class NetFaults : public testing::Test, protected Initiator {
   protected:
     /// Our engine on machine a, and where its peers are: on the same devices.

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -42,8 +43,24 @@ int open_tap(const std::string& name, const std::string& device) {
     return tap;
 }
 
+constexpr std::size_t ip_header = 14;  // where it begins
+
 bool is_ipv4(const std::vector<std::uint8_t>& frame) {
-    return frame.size() > 14 && frame[12] == 0x08 && frame[13] == 0x00;
+    return frame.size() > ip_header && frame[12] == 0x08 && frame[13] == 0x00;
+}
+
+/// Addresses and ports of a packet, from whoever has the lesser ones; empty: it is none of a connection.
+std::string connection_of(const std::vector<std::uint8_t>& frame, std::uint8_t& flags) {
+    if (!is_ipv4(frame) || frame.size() < ip_header + 20 || frame[ip_header + 9] != 6) return {};
+    const std::size_t tcp = ip_header + (frame[ip_header] & 0xfU) * 4;
+    if (frame.size() < tcp + 20) return {};
+    const auto text = [&](std::size_t from, std::size_t length) {
+        return std::string(reinterpret_cast<const char*>(frame.data()) + from, length);
+    };
+    const std::string from = text(ip_header + 12, 4) + text(tcp, 2);
+    const std::string to = text(ip_header + 16, 4) + text(tcp + 2, 2);
+    flags = frame[tcp + 13];
+    return std::min(from, to) + std::max(from, to);
 }
 
 }  // namespace
@@ -84,9 +101,19 @@ void Wire::deliver(int to, const std::vector<std::uint8_t>& frame) {
     if (write(ends_.at(static_cast<std::size_t>(to)), frame.data(), frame.size()) > 0) ++carried_;
 }
 
+bool Wire::is_stray(const std::vector<std::uint8_t>& frame) {
+    constexpr std::uint8_t syn = 2, ack = 16;
+    if (forgets_.exchange(false)) known_.clear();
+    std::uint8_t flags = 0;
+    const std::string connection = connection_of(frame, flags);
+    if (connection.empty()) return false;
+    if ((flags & (syn | ack)) == syn) known_.insert(connection);
+    return !known_.contains(connection);
+}
+
 void Wire::pass_on(int to, const std::vector<std::uint8_t>& frame) {
     const bool suffers = is_ipv4(frame);
-    if (suffers && draw() < quality_.loss) {
+    if (is_stray(frame) || (suffers && draw() < quality_.loss)) {
         ++lost_;
         return;
     }

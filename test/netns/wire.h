@@ -1,11 +1,12 @@
-// A wire between two machines that loses packets and gets them out of order, without the help of kernel
-// modules.
+// A wire between two machines that loses packets, gets them out of order and forgets connections, without the
+// help of kernel modules.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,6 +34,10 @@ class Wire {
 
     [[nodiscard]] Counts counts() const { return {carried_, lost_, overtaken_}; }
 
+    /// As a firewall does with connections that have been idle: packets of those that were begun until now
+    /// are lost from here on, in silence. What is begun afterwards is carried.
+    void forget() { forgets_ = true; }
+
   private:
     struct Held {
         int to = 0;
@@ -40,6 +45,8 @@ class Wire {
         std::vector<std::uint8_t> frame;
     };
     void carry();
+    /// A packet of a connection that it does not know.
+    bool is_stray(const std::vector<std::uint8_t>& frame);
     void pass_on(int to, const std::vector<std::uint8_t>& frame);
     void deliver(int to, const std::vector<std::uint8_t>& frame);
     void let_go(bool all);
@@ -50,6 +57,8 @@ class Wire {
     int stop_ = -1;
     std::uint64_t random_ = 88172645463325252;
     std::deque<Held> held_;
+    std::atomic<bool> forgets_{false};
+    std::set<std::string> known_;  ///< addresses and ports of connections, either way
     std::atomic<std::uint64_t> carried_{0}, lost_{0}, overtaken_{0};
     std::thread thread_;
 };

@@ -130,5 +130,18 @@ TEST(Sockets, ThatDoNotListenAreNotFoundToKeepAlive) {
     EXPECT_FALSE(keep_alive("fi_shm://1:0:0"));
 }
 
+/// Its kernel answers, though nobody reads.
+TEST(Sockets, OfAPeerThatDoesNotReadDoNotSendInVain) {
+    const railyard::test::LoopbackListener listener(1);
+    const int ours = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(listener.connect_from(ours), 0);
+    const std::string bytes(65536, 'x');
+    while (send(ours, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {
+    }
+    EXPECT_FALSE(send_in_vain({listener.name()}, 1'000'000'000));
+    EXPECT_FALSE(send_in_vain({}, 0));
+    close(ours);
+}
+
 }  // namespace
 }  // namespace railyard::fabric
